@@ -48,7 +48,7 @@ def test_the_order_in_which_nodes_are_given_does_not_matter(name):
 
 @pytest.mark.parametrize("name", SHARING)
 def test_a_balancer_of_one_replica_refuses_more(name):
-    with pytest.raises(CannotPlace, match=f"{name} places one replica, and orders has 2"):
+    with pytest.raises(CannotPlace, match=f"{name} places only one replica, but orders has 2"):
         entrant(name).place(cluster_of(2), State(topology=Topology(NODES)), None)
 
 

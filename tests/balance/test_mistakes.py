@@ -32,10 +32,10 @@ balance.optimal(12, 1, topology, live=["z"]) | node id is 'z' | Add the node fir
 balance.optimal(12, 1, topology, live=3) | live is 3 | Put a single id in a list.
 balance.optimal(12, 1, topology, previous=table) | previous is a Table | Pass the assignment that was made before.
 balance.optimal(12, 1, topology, previous={"0": "a"}) | previous is a dict | Pass the assignment that was made before.
-balance.optimal(12, 1, topology, sizes=[1]) | sizes is '1 of them' | Or pass them by id.
+balance.optimal(12, 1, topology, sizes=[1]) | sizes is '1 of them' | Pass one per partition, or a
 balance.optimal(12, 1, topology, sizes=[-1] * 12) | size of a partition is -1 | Leave sizes out if unknown.
 balance.optimal(12, 1, topology, sizes=["1"] * 12) | size of a partition is '1' | Leave sizes out if unknown.
-balance.optimal(12, 1, topology, sizes={"z": 1}) | sizes is "without '0'" | Give 0 to one unknown, or none at all.
+balance.optimal(12, 1, topology, sizes={"z": 1}) | sizes is "without '0'" | Pass 0 for an unknown size, or leave
 balance.optimal(12, 1, topology, sizes=3) | sizes is 3 | Of an array, pass sizes.tolist().
 balance.optimal(12, 1, topology, sizes=np.ones(12)) | sizes is a ndarray | Of an array, pass sizes.tolist().
 balance.optimal(12, 1, topology, sizes=np.ones(12, dtype=int)) | sizes is a ndarray | Of an array, pass
@@ -45,8 +45,8 @@ balance.optimal(12, 1, topology, spread_level=-1) | spread_level is -1 | 0 is th
 balance.optimal(12, 3, zoned) | 3 replicas wanted on distinct nodes, 2 eligible (a, b) | Add nodes, or ask for fewer
 balance.slots(["a", "b"]) | topology is a list | Wrap the nodes: Topology([...]).
 balance.slots(topology, 16) | previous is 16 | Pass the assignment that was made before.
-balance.slots(topology, count=1.5) | count of slots is 1.5 | Use some 32 slots per node, or leave it
-balance.slots(topology, count="16") | count of slots is '16' | Use some 32 slots per node, or leave it
+balance.slots(topology, count=1.5) | count of slots is 1.5 | Use about 32 slots per node, or leave it
+balance.slots(topology, count="16") | count of slots is '16' | Use about 32 slots per node, or leave it
 balance.slots(topology, previous=table) | previous is a Table | Pass the assignment that was made before.
 balance.slots(topology, balance.slots(topology), count=7) | count of slots is 7 | Leave count out: a key's slot must
 balance.slots(Topology()) | an assignment of slots needs a node with a weight above 0 and the topology has none | Add
@@ -82,15 +82,15 @@ assignment[99] | partition is 99 | Ask for a partition by its id.
 assignment[None] | partition is None | Ask for a partition by its id.
 assignment[-1] | partition is -1 | Ask for a partition by its id.
 assignment.size("zz") | partition is 'zz' | Ask for a partition by its id.
-assignment.changes_from(table) | before is a Table | Pass the one to come from.
-assignment.changes_from(None) | before is None | Pass the one to come from.
-assignment.moves_from(table) | before is a Table | Pass the one to come from.
+assignment.changes_from(table) | before is a Table | Pass the earlier assignment.
+assignment.changes_from(None) | before is None | Pass the earlier assignment.
+assignment.moves_from(table) | before is a Table | Pass the earlier assignment.
 Assignment(topology=topology, rows=[["a"]]) | assignment rows is a list | Write rows=((0,), (1,)).
 Assignment(topology=topology, rows=((9,),)) | assignment row is '(9,)' | List each owner once.
 Assignment(topology=topology, rows=((0, 0),)) | assignment row is '(0, 0)' | List each owner once.
 Assignment(topology=topology, rows=None) | assignment rows is None | Write rows=((0,), (1,)).
 Assignment(topology=["a"], rows=((0,),)) | topology is a list | Wrap the nodes: Topology([...]).
-Assignment(topology=topology, rows=((0,),), names=("p", "q")) | names of the assignment is 2 | One a partition.
+Assignment(topology=topology, rows=((0,),), names=("p", "q")) | names of the assignment is 2 | One per partition.
 Assignment(topology=topology, rows=((0,),), names="p") | names of the assignment is 'p' | Write tuple(...) around it.
 Assignment(topology=topology, rows=((-1,),)) | assignment row is '(-1,)' | List each owner once.
 Assignment(topology=topology, rows=(("a",),)) | assignment row is "('a',)" | List each owner once.

@@ -132,7 +132,7 @@ def test_a_drain_that_is_held_up_is_explained_and_need_not_be_waited_for(tmp_pat
             )
             eventually(lambda: len(groups["a"].owned) == 7)
             document = said("explain", URL, "mailers", partition, folder=tmp_path)
-            assert "waiting for b, which drains, to let go of it; then it goes to a" == document["step"]
+            assert "waiting for b, which drains, to release it; then it goes to a" == document["step"]
             assert "drain_timeout" in document["advice"]
             text = printed("show", URL, "mailers", folder=tmp_path)
             assert "owned, not settled" in text
@@ -239,7 +239,7 @@ def test_a_static_member_that_is_forgotten_is_not_waited_for(tmp_path):
     with members(tmp_path, "a") as groups:
         with members(tmp_path, "b", static=True):
             groups["a"].wait_until_settled()
-            assert "one that is not there any more" in complaint("forget", URL, "mailers", "b", folder=tmp_path)
+            assert "one that is gone" in complaint("forget", URL, "mailers", "b", folder=tmp_path)
         assert 4 == len(groups["a"].owned)
         theirs = next(each for each in range(8) if each not in groups["a"].owned)
         step = said("explain", URL, "mailers", theirs, folder=tmp_path)
@@ -348,7 +348,7 @@ def test_watching_a_store_buries_those_who_were_killed(tmp_path):
 @pytest.mark.parametrize("command", READING)
 def test_an_unknown_group_names_the_nearest_and_no_store_is_made(command, tmp_path):
     text = complaint(command, URL, "mailers", *READING[command], folder=tmp_path)
-    assert "one that is there" in text
+    assert "an existing store" in text
     assert [] == list(tmp_path.iterdir())
     with members(tmp_path, "a"):
         assert "Did you mean 'mailers'?" in complaint(command, URL, "mailrs", *READING[command], folder=tmp_path)
@@ -366,7 +366,7 @@ def test_a_store_without_groups_says_so(tmp_path):
     [
         (("drain", "worker-2"), "Did you mean 'worker-1'?"),
         (("undrain", "worker-2"), "Did you mean 'worker-1'?"),
-        (("forget", "worker-2"), "only static members are remembered"),
+        (("forget", "worker-2"), "no static member that is gone"),
         (("explain", "8"), "expected one of 0 .. 7"),
         (("why", "-1"), "expected one of 0 .. 7"),
         (("release", "8"), "expected one of 0 .. 7"),

@@ -213,7 +213,7 @@ def test_a_target_that_is_written_between_the_look_and_the_commit_stops_it(tmp_p
         (("--remove", "b"), "b leaves only when its process stops", "Stop that member, or plan with --drain"),
         (("--weight", "b=2"), "b says its own weight and zone", "with its new weight"),
         (("--drain", "b", "--add", "d"), "d joins only when its process starts", "Start the new member"),
-        (("--drain", "c"), "c is away and hears no request", "do without it with --remove"),
+        (("--drain", "c"), "c is away and gets no request", "do without it with --remove"),
         (
             ("--add", ",".join(f"w{each:02}" for each in range(10))),
             "w07 joins only when its process starts, ... 2 more",
@@ -252,7 +252,7 @@ def test_a_store_that_is_away_or_is_none_is_told_and_no_password_shown(tmp_path)
         text = complaint(url=url, folder=tmp_path)
         assert "S3cr3t" not in text
         assert "Did you mean 'sqlite'?" in text or "://127.0.0.1:1" in text
-    assert "one that is there" in complaint(url="sqlite:///other.db", folder=tmp_path)
+    assert "an existing store" in complaint(url="sqlite:///other.db", folder=tmp_path)
     assert not (tmp_path / "other.db").exists()
 
 

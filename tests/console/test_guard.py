@@ -89,7 +89,7 @@ def test_without_the_variables_each_option_is_asked_for(folder, monkeypatch):
 
 
 def test_a_store_that_is_not_there_is_not_made(folder):
-    assert "one that is there" in refused(run("guard", "check", "sqlite:///typo.db", folder=folder))
+    assert "an existing store" in refused(run("guard", "check", "sqlite:///typo.db", folder=folder))
     assert not (folder / "typo.db").exists()
 
 

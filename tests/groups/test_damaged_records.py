@@ -290,7 +290,10 @@ def test_repair_guesses_no_settings_of_a_group_and_leaves_them_to_who_joins(valu
         write(tmp_path, KEYS.record, value)
         write(tmp_path, KEYS.own(3), b"?")
         assert {KEYS.own(3)} == set(repaired(tmp_path))
-        assert "left to the next member" in run("group", "repair", URL, "mailers", folder=tmp_path).stdout.decode()
+        assert (
+            "the next member that joins repairs it"
+            in run("group", "repair", URL, "mailers", folder=tmp_path).stdout.decode()
+        )
         with members(tmp_path, "b", partitions=PARTITIONS, mode="eager", quarantine_after=3):
             assert good == item_of(tmp_path, KEYS.record).value
 
@@ -331,7 +334,7 @@ def test_doctor_names_what_is_damaged_and_how_it_is_mended(tmp_path):
         done = run("doctor", "--store", URL, folder=tmp_path)
         assert 1 == done.returncode
         assert b"Repair it with: apportion group repair URL mailers" in done.stdout
-        assert b"table tenants: Publish the table again: that mends it." in done.stdout
+        assert b"table tenants: Publish the table again to repair it." in done.stdout
         publish(url, broken, table)
         repaired(tmp_path)
         assert 0 == run("doctor", "--store", URL, folder=tmp_path).returncode

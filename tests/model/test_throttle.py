@@ -63,9 +63,9 @@ def test_what_follows_is_a_throttle_and_later(fields, problem):
     [
         (Throttle(), "no limit"),
         (Throttle(expires_at=9), "no limit, until 9"),
-        (Throttle(per_node=1, per_zone=2), "at most 1 copies a node, 2 copies a zone"),
-        (Throttle(per_cluster=3, per_node_bytes=4), "at most 3 copies in all, 4 bytes a node"),
-        (Throttle(per_node=3, expires_at=5.5), "at most 3 copies a node, until 5.5"),
+        (Throttle(per_node=1, per_zone=2), "at most 1 copies per node, 2 copies per zone"),
+        (Throttle(per_cluster=3, per_node_bytes=4), "at most 3 copies in all, 4 bytes per node"),
+        (Throttle(per_node=3, expires_at=5.5), "at most 3 copies per node, until 5.5"),
     ],
 )  # fmt: skip
 def test_a_throttle_says_what_it_limits(throttle, text):

@@ -255,7 +255,7 @@ def test_what_popular_of_finds_is_what_popular_keys_take():
 
 
 def test_more_requests_than_all_nodes_bear_are_refused():
-    with pytest.raises(CannotPlace, match="1001 requests are more than 5 nodes bear, at 200 each") as caught:
+    with pytest.raises(CannotPlace, match="1001 requests are more than 5 nodes can serve, at 200 each") as caught:
         popular_of({"news": 600}, total=1001, nodes=5, capacity=200)
     assert "no placement can help" in caught.value.hint
     assert {"news": 5} == popular_of({"news": 600}, total=1000, nodes=5, capacity=200)

@@ -30,11 +30,11 @@ Ring({"a": np.timedelta64(5, "s")}) | weight of node 'a' is a timedelta64 | Weig
 Ring({"a": np.bool_(True)}) | weight of node 'a' is a bool | Weights are relative: give the ordinary
 Ring({"a": np.array(1)}) | weight of node 'a' is a ndarray | Weights are relative: give the ordinary
 Ring({1: 2}) | node id is 1 | Name it by a string; str(...) it yourself
-Ring(["a"], vnodes=0) | vnodes is 0 | The default, 150, keeps nodes within some
-Ring(["a"], vnodes="150") | vnodes is '150' | The default, 150, keeps nodes within some
-Ring(["a"], vnodes=1.5) | vnodes is 1.5 | The default, 150, keeps nodes within some
-Ring(["a"], vnodes=None) | vnodes is None | The default, 150, keeps nodes within some
-Ring(["a"], vnodes=np.int64(3)) | vnodes is an int64 | The default, 150, keeps nodes within some
+Ring(["a"], vnodes=0) | vnodes is 0 | The default, 150, keeps nodes within about
+Ring(["a"], vnodes="150") | vnodes is '150' | The default, 150, keeps nodes within about
+Ring(["a"], vnodes=1.5) | vnodes is 1.5 | The default, 150, keeps nodes within about
+Ring(["a"], vnodes=None) | vnodes is None | The default, 150, keeps nodes within about
+Ring(["a"], vnodes=np.int64(3)) | vnodes is an int64 | The default, 150, keeps nodes within about
 Ring(["a"], hasher="MD5") | hasher is 'MD5' | Did you mean 'md5'?
 Ring(["a"], hasher="sha") | hasher is 'sha' | Did you mean 'sha-256'?
 Ring(["a"], hasher=hash) | hasher is a builtin_function_or_method | Call hashers.names() for the names.
@@ -191,7 +191,7 @@ Directory(ring, exceptions="k") | exceptions is 'k' | Write exceptions={"vip-ten
 Directory(ring, exceptions={None: "a"}) | key is None | Convert it: bytes(key) for buffers,
 Directory(["a"], exceptions={}) | base is a list | Build one, say Ring(topology).
 Directory(ring, exceptions={"k": "a"}).with_exception("k", "z") | node id is 'z' | Add the node first, or use an id of
-Directory(ring, exceptions={"k": "a"}).without_exception("j") | key is 'j' | Look at `exceptions`: it is where the
+Directory(ring, exceptions={"k": "a"}).without_exception("j") | key is 'j' | The base places this key.
 Directory(Ring, exceptions={"k": "a"}) | base is an ABCMeta | Build one, say Ring(topology).
 Directory(ring, exceptions={"k": 1}) | node id is 1 | Pass one id, as a str; of a list, write
 Ranges(["a", "b"], bounds=["m"], owners=["a"]) | owners is '1 of them' | n boundaries make n + 1 ranges: name the
@@ -204,21 +204,21 @@ Ranges(["a", "b"], bounds=["m", 3], owners=["a", "b", "a"]) | boundary is 3 | In
 Ranges(["a", "b"], bounds=None, owners=["a"]) | bounds is None | A range is known by its place: list them
 Ranges(["a", "b"], bounds=["m"], owners=None) | owners is None | A range is known by its place: list them
 Ranges(["a", "b"], bounds=["m"], owners=[1, 2]) | owners of a range is 1 | Name the leader first.
-Ranges(["a", "b"], bounds=["m"], owners=["a", "b"]).scan("z", "a") | end of the scan is 'a' | Swap the two, or scan
+Ranges(["a", "b"], bounds=["m"], owners=["a", "b"]).scan("z", "a") | end of the scan is 'a' | Swap the two keys.
 Ranges(["a", "b"], bounds=["m"], owners=["a", "b"]).route(3) | key is 3 | Ints and text have no common order: use
 Ranges(["a", "b"], bounds=[5], owners=["a", "b"]).route("k") | key is 'k' | Ints and text have no common order: use
 Ranges(["a", "b"], bounds=["m"], owners=["a", "b"]).keys_of("m") | range is 'm' | Pass a range that scan named.
 Lists(["a", "b"], values={"a": "k"}) | values of 'a' is 'k' | Put a single value in a list: [value].
 Lists(["a", "b"], values={"z": ["k"]}) | node id is 'z' | Add the node first, or use an id of the
-Lists(["a", "b"], values={"a": ["k"], "b": ["k"]}) | value is 'k' | Drop it where it is wrong.
-Lists(["a", "b"], values={"a": ["k"]}).route("j") | 'j' is in no list, and there is no default | Put it into the list
+Lists(["a", "b"], values={"a": ["k"], "b": ["k"]}) | value is 'k' | Remove it from the wrong list.
+Lists(["a", "b"], values={"a": ["k"]}).route("j") | 'j' is in no list, and there is no default | Add it to the list
 Lists(["a", "b"], values=["k"]) | values is a list | Write values={"db-eu": ["de", "fr"],
 Lists(["a", "b"], values={"a": ["k"]}, default="z") | node id is 'z' | Add the node first, or use an id of the
 Lists(["a", "b"], values={"a": [None]}) | key is None | Convert it: bytes(key) for buffers,
 Lists(["a", "b"], values={"a": None}) | values of 'a' is None | Put a single value in a list: [value].
-Composite(ring, width=0) | width is 0 | How many nodes one entity may touch.
-Composite(ring, width="4") | width is '4' | How many nodes one entity may touch.
-Composite(ring, period_seconds=0) | period_seconds is 0 | How long an entity writes to one node;
+Composite(ring, width=0) | width is 0 | The width is the number of nodes per entity.
+Composite(ring, width="4") | width is '4' | The width is the number of nodes per entity.
+Composite(ring, period_seconds=0) | period_seconds is 0 | The period is the time for
 Composite(ring, separator="") | separator is '' | Use "|".
 Composite(ring, separator=None) | separator is None | Use "|".
 Composite(["a"]) | base is a list | Build one, say Ring(topology).
@@ -240,8 +240,8 @@ PopularKeys(ring, popular=["k"]) | popular is a list | Write popular={"news": 3}
 PopularKeys(ring, popular={"k": "2"}) | nodes of 'k' is '2' | 1 is the owner alone.
 PopularKeys(ring, popular={"k": 2}).route("k", 7) | rng is 7 | Pass a random.Random.
 PopularKeys(["a"], popular={"k": 2}) | base is a list | Build one, say Ring(topology).
-hotkeys.salted("k", 0) | salts is 0 | Some salts per node are enough; 1 is the
-hotkeys.salted("k", "2") | salts is '2' | Some salts per node are enough; 1 is the
+hotkeys.salted("k", 0) | salts is 0 | A few salts per node are enough; 1 means
+hotkeys.salted("k", "2") | salts is '2' | A few salts per node are enough; 1 means
 hotkeys.salted(None, 2) | key is None | Convert it: bytes(key) for buffers,
 hotkeys.salt("k", 2, None) | rng is None | Pass a random.Random.
 hotkeys.popular_of(["k"], total=1, nodes=1, capacity=1) | counts is a list | Write {"news": 600}.
@@ -278,7 +278,7 @@ hashers.FixedHasher("", 64, lambda d: 1) | label of a hasher is '' | Name the ha
 Ring(["a"], hasher=hashers.FixedHasher("x", 64, lambda d: "1")) | hash is '1' | Mask it in the hasher, or declare the
 Ring(["a"], hasher=hashers.FixedHasher("x", 64, lambda d: 2**70)) | hash is 1180591620717411303424 | Mask it in the
 Ring(["a"], hasher=hashers.FixedHasher("x", 64, lambda d: -1)) | hash is -1 | Mask it in the hasher, or declare the
-Ring(["a"], hasher=hashers.FixedHasher("x", 16, lambda d: 1)) | hasher is 'x' | Too few positions collide and balance
+Ring(["a"], hasher=hashers.FixedHasher("x", 16, lambda d: 1)) | hasher is 'x' | With too few positions, nodes
 Ring(["a"], hasher=hashers.FixedHasher) | hasher is a type | Call hashers.names() for the names.
 # names
 apportion.Maglev | module 'apportion' has no attribute 'Maglev' | Write: from apportion.placement.maglev

@@ -21,13 +21,13 @@ URL = "postgresql://u:cAnAry p@ss@127.0.0.1:1/d"
     ("said", "reason"),
     [
         ('FATAL:  password authentication failed for user "u"', "refuses this user or password"),
-        ("fe_sendauth: no password supplied", "wants a password"),
+        ("fe_sendauth: no password supplied", "requires a password"),
         ('FATAL:  database "d" does not exist', "no such database"),
         ('FATAL:  role "u" does not exist', "no such user"),
         ("FATAL:  the database system is starting up", "starting or stopping"),
         ("FATAL:  sorry, too many clients already", "no connection left"),
         ("SSL error: certificate verify failed", "TLS failed"),
-        ("connection failed: Connection refused", "nobody listens"),
+        ("connection failed: Connection refused", "no server listens"),
         ("connection timeout expired", "no server answered in time"),
         ("session is read-only", "no host of the URL is a primary"),
         ("FATAL:  das kennen wir nicht", "no connection (OperationalError)"),
@@ -129,6 +129,6 @@ def test_without_its_driver_the_line_that_installs_it_is_said():
 
 
 def test_a_password_of_strange_characters_is_in_no_error_of_a_server_that_is_away():
-    with pytest.raises(StoreUnavailable, match="nobody listens") as caught:
+    with pytest.raises(StoreUnavailable, match="no server listens") as caught:
         asyncio.run(connect(URL))
     assert "cAnAry" not in "".join(traceback.format_exception(caught.value))

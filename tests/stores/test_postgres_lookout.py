@@ -12,7 +12,7 @@ from apportion.stores.postgres.lookout import PostgresLookout, SeenState
 
 TTL_SECONDS = 4.0
 BEGUN = SeenState(1, 5)
-AWAY = StoreUnavailable("postgresql://h/d", "nobody listens")
+AWAY = StoreUnavailable("postgresql://h/d", "no server listens")
 
 
 class Clock:

@@ -658,7 +658,7 @@ def test_no_secret_is_in_any_message_log_or_repr(rig, caplog):
     expected = {
         "refuses this user or password": rig.url("secret", user="postgres", password=SECRET + "x"),
         "no such database": rig.url("secret", database="nowhere"),
-        "nobody listens": rig.url("secret", address=dead),
+        "no server listens": rig.url("secret", address=dead),
         "TLS failed": rig.url("secret", options="&sslmode=require"),
         "host's name is not known": rig.url("secret", address=("nowhere.invalid", 1)),
     }

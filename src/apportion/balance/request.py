@@ -131,18 +131,23 @@ def _sizes(
         by_id = {id_of(partition): size for partition, size in sizes.items()}
     elif isinstance(sizes, Sequence) and not isinstance(sizes, (str, bytes)):
         if len(sizes) != count:
-            raise InvalidInput("sizes", f"{len(sizes)} of them", f"{count}, one per partition", "Or pass them by id.")
+            raise InvalidInput(
+                "sizes",
+                f"{len(sizes)} of them",
+                f"{count}, one per partition",
+                "Pass one per partition, or a mapping by id.",
+            )
         by_id = dict(zip(ids if given is None else given, sizes, strict=True))
     else:
         raise InvalidInput("sizes", sizes, "a mapping of ids to bytes, or a list", "Of an array, pass sizes.tolist().")
     missing = next((name for name in ids if name not in by_id), None)
     if missing is not None:
-        hint = "Give 0 to one unknown, or none at all."
+        hint = "Pass 0 for an unknown size, or leave sizes out."
         raise InvalidInput("sizes", f"without {missing!r}", "one for each partition", hint)
     if len(by_id) != len(sizes) or len(sizes) != count:
         known = set(ids)
         more = next((name for name in by_id if name not in known), "one id twice")
-        raise InvalidInput("sizes", more, "ids of partitions, each once", "Drop the ids that are no partitions.")
+        raise InvalidInput("sizes", more, "ids of partitions, each once", "Drop the ids that are not partitions.")
     sized = tuple(by_id[name] for name in ids)
     check_sizes(sized)
     return sized

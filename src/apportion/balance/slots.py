@@ -62,7 +62,7 @@ def slots(topology: Topology, previous: Assignment | None = None, *, count: int 
 def _checked_count(topology: Topology, count: int | None) -> int:
     if count is None:
         return default_slots(len(topology))
-    check_int("count of slots", count, 1, MAX_PARTITIONS, hint="Use some 32 slots per node, or leave it out.")
+    check_int("count of slots", count, 1, MAX_PARTITIONS, hint="Use about 32 slots per node, or leave it out.")
     return count
 
 

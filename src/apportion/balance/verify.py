@@ -79,7 +79,9 @@ def verify(assignment: Assignment, *, previous: Assignment | None = None, topolo
         led = {partition: next(iter(owners), None) for partition, owners in home.items()}
         repair_moves, repair_changes = step.check(home, led, current, certificate.current)
     elif certificate.current is not None or assignment.down or home != current:
-        _refuse("steps of the certificate", "others", "one over all nodes, and one over those up where some are down")
+        _refuse(
+            "steps of the certificate", "others", "one over all nodes, and one over the live nodes if some are down"
+        )
     return Verdict(
         is_first=previous is None,
         moves=moves,
@@ -99,7 +101,9 @@ def _claims(assignment: Assignment, previous: Assignment | None, topology: Topol
         raise InvalidInput("topology", topology, "a Topology", "Wrap the nodes: Topology([...]).")
     certificate, rule = assignment.certificate, assignment.rule
     if certificate is None or rule is None:
-        raise InvalidInput("certificate", None, "one made by balance.optimal", "Only such an assignment is verified.")
+        raise InvalidInput(
+            "certificate", None, "one made by balance.optimal", "Only assignments of balance.optimal can be verified."
+        )
     passed = "nothing" if previous is None else previous.epoch.digest
     made_from = certificate.previous or "nothing"
     if made_from != passed:

@@ -271,7 +271,7 @@ class StoreWentBack(Unsafe):
 
     def __init__(self, store: str, seen: str, found: str) -> None:
         after = "After a restore run: apportion store restored URL"
-        hint = f"Everything held before has ended: scan, and join again. {after}"
+        hint = f"All earlier leases have ended: scan, and join again. {after}"
         super().__init__(f"{store} went back: {found}, but {seen} was seen before.", hint)
         self.seen, self.found = seen, found
 

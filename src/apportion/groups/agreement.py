@@ -51,7 +51,7 @@ class Agreement:
                 if not self._was_reached:
                     raise
                 if is_over():
-                    raise BadSnapshot("group", self._group, "one with its former settings", HINT) from error
+                    raise BadSnapshot("group", self._group, "a group with its former settings", HINT) from error
                 if error.problem != told:
                     logger.warning(
                         "%s: this process waits until its group has its former settings: %s", self._group, error

@@ -176,7 +176,7 @@ class Holdings(Handle, _Owned):
                 self._holds.end(hold)
                 self._settle([partition])
         if not is_kept:
-            raise NotOwner(partition, "it was given away and taken again at this moment")
+            raise NotOwner(partition, "it was given away and taken again just now")
         if self.observer is not None:
             self.observer.entered(hold, held.token, held.since)
         return held.token, hold
@@ -204,7 +204,7 @@ class Holdings(Handle, _Owned):
         if claims[0] is not claim:
             claims.remove(claim)
             hint = "Let one task consume them and tell the others."
-            raise InvalidInput("consumer of changes()", "a second one", "one a group", hint)
+            raise InvalidInput("consumer of changes()", "a second one", "one per group", hint)
 
     def next_change(self) -> GroupChange | None:
         """Return the next change, None if there is none. The call confirms that the work on all changes told is done.

@@ -122,7 +122,7 @@ class Assignment:
             object.__setattr__(self, "home", _checked_rows(self.home, len(self.topology)))
         for what, listed in (("home rows", self.home), ("names", self.names), ("sizes", self.sizes)):
             if listed is not None and len(listed) != len(self.rows):
-                raise InvalidInput(f"{what} of the assignment", len(listed), f"{len(self.rows)}", "One a partition.")
+                raise InvalidInput(f"{what} of the assignment", len(listed), f"{len(self.rows)}", "One per partition.")
         if self.names is not None:
             _check_names(self.names)
         if self.sizes is not None:
@@ -189,7 +189,7 @@ class Assignment:
     def changes_from(self, before: "Assignment") -> tuple[Change, ...]:
         """Return the partitions with other owners or another leader, in order; a new partition had no owner before."""
         if not isinstance(before, Assignment):
-            raise InvalidInput("before", before, "an Assignment", "Pass the one to come from.")
+            raise InvalidInput("before", before, "an Assignment", "Pass the earlier assignment.")
         changes = []
         for partition, after in self.preference_lists.items():
             was = before.preference_lists.get(partition, ())

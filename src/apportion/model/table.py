@@ -289,7 +289,7 @@ def _check_rows(rows: tuple[tuple[int, ...], ...], nodes: int) -> None:
 
 def _check_slots(slots: int, starts: Iterable[Position]) -> None:
     if type(slots) is not int or not 0 < slots <= MAX_TOKENS:
-        raise InvalidInput("slots", slots, f"an int in 1 .. {MAX_TOKENS}", "Use some 32 slots per node.")
+        raise InvalidInput("slots", slots, f"an int in 1 .. {MAX_TOKENS}", "Use about 32 slots per node.")
     for start in starts:
         slot: Slot = start * slots // POSITIONS if isinstance(start, int) else -1
         if slot_start(slot, slots) != start:

@@ -25,7 +25,7 @@ class Throttle:
     >>> night.at(999.0).per_node, night.at(1000.0).per_node
     (8, 2)
     >>> print(night)
-    at most 8 copies a node, until 1000.0
+    at most 8 copies per node, until 1000.0
     """
 
     per_node: int | None = None
@@ -62,10 +62,10 @@ class Throttle:
 
     def __str__(self) -> str:
         limits = (
-            (self.per_node, "copies a node"),
-            (self.per_zone, "copies a zone"),
+            (self.per_node, "copies per node"),
+            (self.per_zone, "copies per zone"),
             (self.per_cluster, "copies in all"),
-            (self.per_node_bytes, "bytes a node"),
+            (self.per_node_bytes, "bytes per node"),
         )
         said = ", ".join(f"{limit} {of_what}" for limit, of_what in limits if limit is not None)
         until = "" if self.expires_at is None else f", until {self.expires_at}"

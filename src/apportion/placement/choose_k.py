@@ -54,7 +54,7 @@ class ChooseK(Rebuilt, Ranked):
     _tree: "_Tree" = field(compare=False)
 
     def __init__(self, nodes: Nodes, *, order: Iterable[str] | None = None, hasher: str | Hasher = DEFAULT) -> None:
-        topology, ids = in_order(nodes, "A set has none and choose-k keeps it: pass a list or a topology.")
+        topology, ids = in_order(nodes, "A set has no order, and choose-k needs one: pass a list or a topology.")
         known = ids if order is None else _checked(order)
         live = {node.id for node in equal_weights(topology, "choose-k")}
         self._fill(topology, resolve(hasher, least_bits=64))

@@ -71,8 +71,12 @@ class Composite(KeyByKey):
         spread: Spread = "strict",
     ) -> None:
         check_placement("base", base)
-        _check_positive("width", width, "How many nodes one entity may touch.")
-        _check_positive("period_seconds", period_seconds, "How long an entity writes to one node; 86400 is a day.")
+        _check_positive("width", width, "The width is the number of nodes per entity.")
+        _check_positive(
+            "period_seconds",
+            period_seconds,
+            "The period is the time for which an entity writes to one node; 86400 is a day.",
+        )
         values = {
             "topology": base.topology,
             "base": base,
@@ -106,14 +110,14 @@ class Composite(KeyByKey):
         """
         start, end = _checked_seconds("start_seconds", start_seconds), _checked_seconds("end_seconds", end_seconds)
         if start >= end:
-            raise BadRange("end_seconds", end, f"more than start_seconds {start}", "Swap the two, or read nothing.")
+            raise BadRange("end_seconds", end, f"more than start_seconds {start}", "Swap the two times.")
         nodes = self.nodes(entity)
         if self.width == 1:
             return [(start, end, nodes[0])]
         first, last = start // self.period_seconds, (end - 1) // self.period_seconds
         if last - first >= MAX_PERIODS:
             expected = f"at most MAX_PERIODS = {MAX_PERIODS}"
-            raise BadRange("periods of the scan", last - first + 1, expected, "Scan a shorter time after another.")
+            raise BadRange("periods of the scan", last - first + 1, expected, "Scan several shorter times.")
         cuts = (start, *(period * self.period_seconds for period in range(first + 1, last + 1)), end)
         return [(left, right, nodes[self._turn(left)]) for left, right in pairwise(cuts)]
 

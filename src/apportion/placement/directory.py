@@ -133,7 +133,7 @@ class Directory(KeyByKey):
         """Return the directory in which a key is where the base puts it; `InvalidInput` if it has no exception."""
         data = key_bytes(key)
         if data not in self._nodes:
-            hint = "Look at `exceptions`: it is where the base says."
+            hint = "The base places this key. The keys with an exception are in `exceptions`."
             raise InvalidInput("key", key, "one that has an exception", hint)
         return self._over(self.base, {other: node_id for other, node_id in self._nodes.items() if other != data})
 

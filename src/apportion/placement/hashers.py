@@ -125,7 +125,7 @@ def resolve(hasher: str | Hasher, *, least_bits: int = 1) -> Hasher:
         raise InvalidInput("hasher", hasher, "a name or a Hasher", "Call hashers.names() for the names.")
     if not least_bits <= found.bits <= 64:
         expected = f"a hash of {least_bits} bits or more, up to 64; it has {found.bits}"
-        hint = "Too few positions collide and balance badly here; use it with Slots, or take another hasher."
+        hint = "With too few positions, nodes collide and shares are uneven. Use Slots, or another hasher."
         raise InvalidInput("hasher", found.label, expected, hint)
     return found
 

@@ -129,10 +129,10 @@ def popular_of(counts: Mapping[Key, int], *, total: int, nodes: int, capacity: i
     {'news': 4, 'cats': 2}
     """
     for name, value in (("total", total), ("nodes", nodes), ("capacity", capacity)):
-        check_int(name, value, 1, hint="Count over one and the same time.")
+        check_int(name, value, 1, hint="Count all of them over the same time.")
     if total > nodes * capacity:
         hint = "Add nodes, or raise the capacity of one; no placement can help here."
-        raise CannotPlace(f"{total} requests are more than {nodes} nodes bear, at {capacity} each.", hint)
+        raise CannotPlace(f"{total} requests are more than {nodes} nodes can serve, at {capacity} each.", hint)
     needs: list[tuple[int, bytes, Key, int]] = []
     for key, count in _checked(counts, total).items():
         room = nodes * capacity - (total - count)  # on all nodes together, beside the other keys
@@ -142,10 +142,10 @@ def popular_of(counts: Mapping[Key, int], *, total: int, nodes: int, capacity: i
 
 def _salting(key: Key, salts: int) -> bytes:
     """Return the bytes of a key that can be salted so many times; raise `InvalidInput` otherwise."""
-    check_int("salts", salts, 1, MAX_SALTS, hint="Some salts per node are enough; 1 is the key as it is.")
+    check_int("salts", salts, 1, MAX_SALTS, hint="A few salts per node are enough; 1 means no salt.")
     data = key_bytes(key)
     if _SALTED.search(data):
-        raise InvalidInput("key", key, "one that is not salted yet", "Salt the key that it was made of.")
+        raise InvalidInput("key", key, "one that is not salted yet", "Salt the original key.")
     key_bytes(_with_salt(data, salts - 1))  # refuses a key that would be too long
     return data
 

@@ -56,7 +56,7 @@ class Jump(Ordered):
     _KIND = "jump hashing"
 
     def __init__(self, nodes: Nodes, *, hasher: str | Hasher = DEFAULT) -> None:
-        topology, ids = in_order(nodes, "A set has none and jump hashing keeps it: pass a list or a topology.")
+        topology, ids = in_order(nodes, "A set has no order, and jump hashing needs one: pass a list or a topology.")
         self._fill_in_order(topology, ids, resolve(hasher))
 
     def _make_twin(self) -> "native.extension.Chooser":

@@ -53,7 +53,7 @@ class Lists(KeyByKey):
         for node_id in values:
             check_owns(node_id, topology, "a list", _MOVE_FIRST)
         if default is not None:
-            check_owns(default, topology, "the default", "Take a node with a weight above 0 for it.")
+            check_owns(default, topology, "the default", "Pass a node with a weight above 0.")
         self._fill(topology, _owners_of(values), default)
 
     def _fill(self, topology: Topology, owners: dict[bytes, str], default: str | None) -> None:
@@ -69,7 +69,7 @@ class Lists(KeyByKey):
         """Return the id of the node that handles a key; `CannotPlace` if no list has it and there is no default."""
         owner = self._owners.get(key_bytes(key), self.default)
         if owner is None:
-            hint = "Put it into the list of a node, or pass default= a node for values in no list."
+            hint = "Add it to the list of a node, or pass default=NODE for values in no list."
             raise CannotPlace(f"{shown(key)} is in no list, and there is no default.", hint)
         return owner
 
@@ -114,7 +114,7 @@ def _owners_of(values: Mapping[str, Iterable[Key]]) -> dict[bytes, str]:
         data = key_bytes(value)
         if data in owners:
             where = f"that of {owners[data]!r}" + ("" if owners[data] == node_id else f" and that of {node_id!r}")
-            raise InvalidInput("value", value, f"in one list, once; it is in {where}", "Drop it where it is wrong.")
+            raise InvalidInput("value", value, f"once, in one list; it is in {where}", "Remove it from the wrong list.")
         if len(owners) == MAX_VALUES:
             hint = "Group the values, or place them by hash: Slots."
             raise InvalidInput("values", f"{MAX_VALUES} and more", f"at most MAX_VALUES = {MAX_VALUES}", hint)

@@ -102,7 +102,7 @@ class Ranges(RangeRouter, OtherNames):
         high = self._table.end if end is None else self._position(end)
         if high is not None and not is_before(low, high):
             begin = "the first of all keys" if start is None else shown(start)
-            raise BadRange("end of the scan", end, f"more than its start, {begin}", "Swap the two, or scan nothing.")
+            raise BadRange("end of the scan", end, f"more than its start, {begin}", "Swap the two keys.")
         first = bisect_right(self._ends, low)
         last = len(self._ends) if high is None else bisect_left(self._ends, high)
         lows = (low, *self._ends[first:last])

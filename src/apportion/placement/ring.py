@@ -49,7 +49,7 @@ class Ring(Rebuilt, Circle):
 
     def __init__(self, nodes: Nodes, *, vnodes: int = 150, hasher: str | Hasher = DEFAULT) -> None:
         topology, chosen = topology_of(nodes), resolve(hasher, least_bits=64)
-        hint = "The default, 150, keeps nodes within some 8 % of their share."
+        hint = "The default, 150, keeps nodes within about 8 % of their share."
         check_int("vnodes", vnodes, 1, MAX_TOKENS, hint=hint)
         self._fill_ring(topology, chosen, vnodes)
 

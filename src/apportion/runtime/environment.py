@@ -29,7 +29,9 @@ def weight(environ: Mapping[str, str]) -> float:
     try:
         return float(said)
     except ValueError as error:
-        raise InvalidInput("APPORTION_WEIGHT", said, "a number", "Write for example 2, or leave it out.") from error
+        raise InvalidInput(
+            "APPORTION_WEIGHT", said, "a number", "Write a number such as 2, or leave the variable out."
+        ) from error
 
 
 def labels(environ: Mapping[str, str]) -> dict[str, str]:
@@ -37,5 +39,7 @@ def labels(environ: Mapping[str, str]) -> dict[str, str]:
     said = environ.get("APPORTION_LABELS", "")
     pairs = [pair.partition("=") for pair in filter(None, said.split(","))]
     if not all(name and mark for name, mark, _ in pairs):
-        raise InvalidInput("APPORTION_LABELS", said, "name=value,name=value", "Leave it out where there are none.")
+        raise InvalidInput(
+            "APPORTION_LABELS", said, "name=value,name=value", "Leave the variable out if there are no labels."
+        )
     return {name: value for name, _, value in pairs}

@@ -88,7 +88,7 @@ async def opened(url: str, *, needs: Collection[Need] = ()) -> AsyncIterator[Coo
             raise StoreUnavailable(shown_url(url), f"no answer within {_INSPECT_SECONDS:g} s") from None
         for each in findings:
             if each.verdict == "absent":
-                raise InvalidInput("store", shown_url(url), f"one that is there ({each.found})", "Is the URL right?")
+                raise InvalidInput("store", shown_url(url), f"an existing store ({each.found})", "Check the URL.")
     store = await connect(url, needs=needs)
     try:
         yield store

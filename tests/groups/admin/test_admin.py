@@ -165,7 +165,7 @@ def test_the_request_of_a_member_itself_is_not_withdrawn(url, call):
 
 def test_an_absent_static_member_is_forgotten(url, call):
     with members(None, "a", url=url) as groups:
-        with members(None, "b", url=url, static=True), pytest.raises(InvalidInput, match="not there any more"):
+        with members(None, "b", url=url, static=True), pytest.raises(InvalidInput, match="one that is gone"):
             call("forget", url, "mailers", "b")
         assert None is call("forget", url, "mailers", "b")
         eventually(lambda: 8 == len(groups["a"].owned))
@@ -232,7 +232,7 @@ def test_bad_input_is_refused_with_a_type_and_a_hint(name, arguments, kind, word
 @pytest.mark.parametrize("name", ["read", "drain", "resize", "repair", "history"])
 def test_a_store_that_was_never_made_is_refused_and_none_is_made(name, call, tmp_path):
     more = {"drain": ("a",), "resize": (4,), "history": (0,)}.get(name, ())
-    with pytest.raises(InvalidInput, match="one that is there"):
+    with pytest.raises(InvalidInput, match="an existing store"):
         call(name, f"sqlite:///{tmp_path}/none.db", "mailers", *more)
     assert [] == list(tmp_path.iterdir())
 

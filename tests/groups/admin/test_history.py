@@ -45,7 +45,7 @@ WAYS = [
     ("released", {"there": [B], "own": [(0, "a", 10, 2)]}, OwnershipRecord(epoch=8),
      "a -> nobody: partition 0 (released: its next owner does not wait)"),
     ("renumbered", {"there": [A], "own": [(0, "a", 10, 0)]}, replace(MINE, epoch=8),
-     "a -> a: partition 0 (a new epoch: it had begun to let go of it and keeps it)"),
+     "a -> a: partition 0 (a new epoch: the owner had begun to release it, and keeps it)"),
     ("absolved", {"there": [A], "own": [(0, None, 0, 3)]}, OwnershipRecord(epoch=7),
      "nobody -> nobody: partition 0 (its deaths are forgiven: it was served for 60 s, or released)"),
     ("not kept", {"there": [A]}, MINE, "nobody -> a: partition 0 (the store does not keep its earlier owner)"),
@@ -111,7 +111,7 @@ def test_members_controllers_and_targets_are_told():
     for revision, paused, digest, text in (
         (104, False, "d", "target 4: 2 of 4 partitions change owner"),
         (105, False, "", "target 4: 0 of 4 partitions change owner, a step to the next one"),
-        (106, True, "d", "target 4: paused, all members let go of everything first (eager mode)"),
+        (106, True, "d", "target 4: paused, all members release everything first (eager mode)"),
     ):
         target = Target(generation=4, digest=digest, owners=tuple("aabb"), is_paused=paused)
         assert [text] == told(story, Event(key="live/mailers/target", value=encoded_target(target)), revision=revision)

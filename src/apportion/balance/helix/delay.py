@@ -90,10 +90,12 @@ def delayed(
     {'0': ('c',)}
     """
     for name, value in (("replicas", replicas), ("least", least)):
-        check_int(name, value, 0, hint="Count the live replicas that suffice.")
+        check_int(name, value, 0, hint="Pass a number of replicas.")
     if on_live.keys() != on_active.keys():
         odd = min(map(str, on_live.keys() ^ on_active.keys()))
-        raise InvalidInput("partition", odd, "one that both have a list for", "Ask one strategy for both.")
+        raise InvalidInput(
+            "partition", odd, "a partition with a list in both", "Make both sets of lists with one strategy."
+        )
     check_ids("live", live)
     for name, listed in (*on_live.items(), *on_active.items()):
         check_ids(f"preference list of {name!r}", listed)

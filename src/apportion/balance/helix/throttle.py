@@ -110,7 +110,7 @@ def admitted(
     counts = Counter(resource.wanted.resource for resource in resources)
     for name in counts:
         if counts[name] > 1:
-            raise InvalidInput("resource", name, "each once", "Put all that it wants in one.")
+            raise InvalidInput("resource", name, "each once", "Put all of the resource into one Wanted.")
     room = _Room.of(limits)
     for resource in resources:
         for change in resource.taking_room():
@@ -175,7 +175,7 @@ class _Resource:
         under_way = _listed(f"under_way of {wanted.resource!r}", under_way, StateTransition)
         for change in under_way:
             if change.resource != wanted.resource:
-                hint = "List it with the resource that it is of."
+                hint = "List the change with its own resource."
                 raise InvalidInput("resource of a change under way", change.resource, repr(wanted.resource), hint)
             model.check(change.source)
             model.check(change.target)
@@ -188,7 +188,7 @@ class _Resource:
                 model.check(state)
         for partition, states in wanted.target.items():
             if model.has_leader and list(states.values()).count(model.top) > 1:
-                hint = "Ask states(...) for them."
+                hint = "Take the target states from states(...)."
                 raise InvalidInput("target states", partition, f"one {model.top} per partition", hint)
         # Nodes that are not live have no current state.
         current = {

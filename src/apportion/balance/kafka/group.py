@@ -125,7 +125,7 @@ def _checked_counts(topics: Mapping[str, int]) -> Mapping[str, int]:
         raise InvalidInput("topics", topics, "a mapping of names to numbers of partitions", 'Write {"t": 12}.')
     for topic, count in topics.items():
         check_text("topic", topic)
-        hint = "Leave out a topic that is not known."
+        hint = "Leave out an unknown topic."
         check_int(f"partitions of {topic!r}", count, 0, MAX_PARTITIONS, hint=hint)
     return topics
 
@@ -146,5 +146,5 @@ def _checked_names(partition: Partition, racks: Collection[str]) -> frozenset[st
         raise InvalidInput(what, racks, "a collection of names", 'Put a single one in a list: ["r1"].')
     for rack in racks:
         if type(rack) is not str:
-            raise InvalidInput(what, rack, "names that are str", "Leave out racks that are not known.")
+            raise InvalidInput(what, rack, "names that are str", "Leave out unknown racks.")
     return frozenset(racks)

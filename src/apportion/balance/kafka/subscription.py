@@ -169,5 +169,5 @@ def _are_partitions(listed: Sequence[Partition]) -> bool:
 def checked_generation(what: str, generation: object) -> int:
     """Return a generation, -1 for any below it; raise `InvalidInput` for a value that cannot be one."""
     if type(generation) is not int or not -(2**31) <= generation <= MAX_NUMBER:
-        raise InvalidInput(what, generation, f"an int in -1 .. {MAX_NUMBER}", "-1 says that it is not known.")
+        raise InvalidInput(what, generation, f"an int in -1 .. {MAX_NUMBER}", "-1 means unknown.")
     return max(NO_GENERATION, generation)

@@ -104,7 +104,7 @@ def recall_sticky(data: bytes | None) -> Remembered:
 def encode_cooperative(generation: int) -> bytes:
     """Return the user data of `cooperative`. Raises `InvalidInput`."""
     if type(generation) is not int or not -(2**31) <= generation < 2**31:
-        raise InvalidInput("generation", generation, "an int of 32 bits", "-1 says that it is not known.")
+        raise InvalidInput("generation", generation, "an int of 32 bits", "-1 means unknown.")
     return _INT32.pack(generation)
 
 

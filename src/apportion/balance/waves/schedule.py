@@ -95,7 +95,7 @@ def _turns(before: Assignment, after: Assignment) -> Iterator[Turn]:
         owners, wanted = tuple(map(old_id, old)), tuple(map(new_id, new))
         if not wanted or not up.issuperset(wanted):
             hint = "Name the nodes that are up: balance.optimal(..., live=[...])."
-            raise InvalidInput(f"owners of {partition!r} after", ", ".join(wanted), "nodes, all of them up", hint)
+            raise InvalidInput(f"owners of {partition!r} after", ", ".join(wanted), "live nodes only", hint)
         if owners != wanted:
             held = tuple(node for node in owners if node in up)
             size = _size(partition, before) if after.sizes is None else after.sizes[place]

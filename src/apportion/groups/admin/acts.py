@@ -52,7 +52,7 @@ async def undrain(store: CoordinationStore, name: str, member_id: str, shown: st
         if drain is None:
             return found
         if drain.value != DRAINED:
-            hint = "Its process ends, or a newcomer takes its place: that cannot be withdrawn. Start the process again."
+            hint = "Its process ends or a newcomer came, so this drain cannot be withdrawn. Start the process again."
             raise InvalidInput("member", member_id, "one that an operator drains", hint)
         when = [Unchanged(key=drain.key, revision=drain.revision)]
         if happened(await store.commit(when=when, deletes=[drain.key]), shown):
@@ -102,10 +102,10 @@ def _remembered(found: Found, member_id: str) -> Unchanged:
     statics = found.view.statics
     if member_id in found.view.members:
         hint = f"Stop its process, or ask for its partitions: apportion group drain URL {found.name} {member_id}"
-        raise InvalidInput("member", member_id, "one that is not there any more", hint)
+        raise InvalidInput("member", member_id, "one that is gone", hint)
     if member_id not in statics:
         if not statics:
-            hint = f"Group {found.name} remembers none: only static members are remembered when they are gone."
+            hint = f"Group {found.name} has no static member that is gone, and other members need no forget."
             raise InvalidInput("member", member_id, "a static member", hint)
         raise UnknownOption("static member", member_id, statics)
     return Unchanged(key=found.view.keys.static(member_id), revision=statics[member_id][1])
@@ -217,7 +217,7 @@ async def told(store: CoordinationStore, name: str) -> AsyncGenerator[HistoryLin
                     yield line
         except Compacted:
             yield HistoryLine(
-                revision=scan.revision, kind="gap", text="changes were missed: the store keeps them no longer"
+                revision=scan.revision, kind="gap", text="some changes were missed: the store no longer keeps them"
             )
 
 

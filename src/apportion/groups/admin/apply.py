@@ -93,7 +93,7 @@ def _reason(plan: MemberPlan, member_id: str) -> tuple[str, str] | None:
     old, new = before[member_id], after[member_id]
     if old.zone != new.zone or not new.weight == 0 < old.weight:
         return f"{member_id} says its own weight and zone", "Restart that member with its new weight"
-    words = f"{member_id} is away and hears no request"
+    words = f"{member_id} is away and gets no request"
     return (words, "Plan to do without it with --remove") if presence == "away" else None
 
 

@@ -135,7 +135,7 @@ async def read(store: CoordinationStore, name: str, *, replay_seconds: float = _
     items = (await store.scan(keys.record)).items
     item = next((each for each in items if each.key == keys.record), None)
     if item is None:
-        _known("group", name, await _names(store), "This store holds no group; its first member makes it.")
+        _known("group", name, await _names(store), "This store holds no group. The first member of a group makes it.")
         return await read(store, name, replay_seconds=replay_seconds)  # the group was made in between
     scan = await store.scan(keys.live)
     record, damage = _record(item, keys, scan)
@@ -246,7 +246,7 @@ def happened(outcome: Outcome, store: str) -> bool:
 def _known(what: str, name: str, known: Iterable[str], none: str) -> str:
     names = sorted(known)
     if not names:
-        raise InvalidInput(what, name, f"a {what} that is there", none)
+        raise InvalidInput(what, name, f"an existing {what}", none)
     if name not in names:
         raise UnknownOption(what, name, names)
     return name

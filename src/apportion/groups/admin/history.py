@@ -27,7 +27,7 @@ from apportion.stores.api import Event, Item, StoreChange
 _ASKED = {
     LEAVES: "it leaves",
     DRAINED: "an operator drains it",
-    REPLACED: "a newcomer of the same id asked for its place",
+    REPLACED: "a newcomer with the same id asked for its place",
 }
 MAX_LISTED = 12
 
@@ -147,7 +147,7 @@ class Story:
     def _target(self, value: bytes) -> str:
         target, before = decoded_target(value), self.view.target
         if target.is_paused:
-            return f"target {target.generation}: paused, all members let go of everything first (eager mode)"
+            return f"target {target.generation}: paused, all members release everything first (eager mode)"
         old = () if before is None else before.owners
         moves = sum(each != owner for each, owner in zip(old, target.owners, strict=False))
         moves += abs(len(target.owners) - len(old))
@@ -169,7 +169,7 @@ class Story:
         if old.owner is None:
             return "claim: nobody owned it"
         if (old.owner, old.session) == (new.owner, new.session):
-            return "a new epoch: it had begun to let go of it and keeps it"
+            return "a new epoch: the owner had begun to release it, and keeps it"
         if not self.view.is_live(old):
             return self._takeover(old.owner, old.session, new)
         how = self.asked.get(old.owner)

@@ -121,7 +121,7 @@ def _to_let_go(found: Found, partition: int, wanted: str | None) -> tuple[str, s
     if wanted is not None and wanted not in found.view.members:
         to = f"to nobody: {wanted}, which the target names, is not there"
     drains = ", which drains," if owner in found.view.drains else ""
-    return f"waiting for {owner}{drains} to let go of it; then it goes {to}", _LETS_GO
+    return f"waiting for {owner}{drains} to release it; then it goes {to}", _LETS_GO
 
 
 def _of_absent(found: Found, wanted: str) -> tuple[str, str]:

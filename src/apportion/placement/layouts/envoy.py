@@ -77,7 +77,7 @@ class Envoy(Foreign):
         maximum_ring_size: int = LARGEST_RING,
         hash_function: HashFunction = "xx-hash",
     ) -> None:
-        topology, ids = in_order(nodes, "A set has none and Envoy keeps it: pass a list or a topology.")
+        topology, ids = in_order(nodes, "A set has no order, and Envoy needs one: pass a list or a topology.")
         self._fill_in_order(topology, ids, minimum_ring_size, maximum_ring_size, hash_function)
 
     def _fill_in_order(

@@ -79,7 +79,7 @@ class Kafka(Ordered):
     _KIND = "Kafka's partitioner"
 
     def __init__(self, nodes: Nodes) -> None:
-        topology, ids = in_order(nodes, "A set has none and partitions are numbered: pass a list.")
+        topology, ids = in_order(nodes, "A set has no order, and partitions need one: pass a list.")
         self._fill_in_order(topology, ids, HASHER)
 
     def _make_twin(self) -> "native.extension.Chooser":

@@ -76,7 +76,12 @@ async def _server(gateway: Gateway, at: int) -> Finding:
         version = str((await gateway.visit("/version", None, at)).get("etcdserver", ""))
         reply = await gateway.visit("/v3/kv/range", range_of(INCARNATION_KEY), at)
     except (ApportionError, Rejected, Unreached, EtcdNoReply) as error:
-        return Finding(subject=subject, found=_line(error), verdict="error", advice="Is it running, and in reach?")
+        return Finding(
+            subject=subject,
+            found=_line(error),
+            verdict="error",
+            advice="Is the server running, and can this host reach it?",
+        )
     seconds = time.monotonic() - began
     found = f"etcd {version or 'of no version'}, revision {reply.get('header', {}).get('revision', '?')}, "
     found += f"{seconds * 1000:.1f} ms for two requests"
@@ -102,7 +107,7 @@ def _leader(status: Reply, members: Reply) -> Finding:
     found = f"{len(listed)} servers, {f'leader {name}' if name else 'no leader'}"
     if not name:
         return judged("cluster", found, "Start a majority of its servers.", verdict="error")
-    return judged("cluster", found, "Three servers outlive the loss of one." if len(listed) < 3 else "")
+    return judged("cluster", found, "Three servers survive the loss of one." if len(listed) < 3 else "")
 
 
 def _room(status: Reply, alarms: Reply) -> Finding:

@@ -118,8 +118,8 @@ def _of_server(server: Server) -> Iterator[Finding]:
         advice = "Name the primary, or all hosts, in the URL."
         yield Finding(subject="role", found="standby, which takes no writes", verdict="error", advice=advice)
     if server.pooled:
-        advice = "It works without hints there; connect directly, and a watch costs the server less."
-        yield Finding(subject="pooler", found="one stands between", verdict="warning", advice=advice)
+        advice = "Watches poll there; connect directly, and a watch costs the server less."
+        yield Finding(subject="pooler", found="a transaction pooler is in between", verdict="warning", advice=advice)
 
 
 def _of_durability(server: Server) -> Iterator[Finding]:

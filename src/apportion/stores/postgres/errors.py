@@ -21,7 +21,7 @@ _CODES = {
     "53100": ("the server's disk is full", _ROOM),
     "53200": ("the server is out of memory", _ROOM),
     "53": ("the server lacks a resource", _ROOM),
-    "40": ("other transactions were in the way, again and again", _WAIT),
+    "40": ("other transactions conflicted again and again", _WAIT),
     "55P03": ("a lock was held for too long", _WAIT),
     "57014": ("the request took too long and was cancelled", _WAIT),
     "57": ("the server is starting or stopping", _WAIT),
@@ -34,8 +34,12 @@ _CODES = {
 # them. In a sentence about certificates, a blank stands next to the word; in a host's name, none does.
 _DENIALS = (
     (("password authentication failed",), "it refuses this user or password", "Check both in the URL."),
-    (("no password supplied", "fe_sendauth"), "it wants a password and the URL has none", "Add it: user:password@"),
-    (("no pg_hba.conf entry", "authentication failed"), "it does not let this user in from here", "See pg_hba.conf."),
+    (("no password supplied", "fe_sendauth"), "it requires a password, and the URL has none", "Add it: user:password@"),
+    (
+        ("no pg_hba.conf entry", "authentication failed"),
+        "it does not accept this user from this host",
+        "See pg_hba.conf.",
+    ),
     (("role", "does not exist"), "it has no such user", "Check the user in the URL."),
     (("permission denied for database",), "this user may not connect to it", "GRANT CONNECT ON DATABASE … TO …"),
     ((" certificate", "certificate ", "unknown ca"), "TLS failed: a certificate is not trusted", _TLS),
@@ -47,7 +51,11 @@ _WORDS = (
     (("read-only", "standby"), "no host of the URL is a primary", "Name the primary, or all hosts."),
     (("resolve", "translate host name", "Name or service"), "the host's name is not known", "Check it in the URL."),
     (("timeout", "timed out"), "no server answered in time", "Check host and port in the URL, and firewalls between."),
-    (("refused", "No such file", "closed", "reset"), "nobody listens there", "Check host and port; start the server."),
+    (
+        ("refused", "No such file", "closed", "reset"),
+        "no server listens there",
+        "Check host and port; start the server.",
+    ),
     (("SSL", "ssl"), "TLS failed", _TLS),
 )
 _EVERY = {"does not exist"}

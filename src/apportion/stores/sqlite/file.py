@@ -208,7 +208,7 @@ class SqliteFile:
     def _translated(self, error: sqlite3.DatabaseError) -> StoreUnavailable | StoreDenied | sqlite3.DatabaseError:
         """Return our error for SQLite's error; an error in our own statements is returned unchanged."""
         if is_busy(error):
-            return StoreUnavailable(self.name, f"others held its lock for {LOCK_WAIT_SECONDS:g} s")
+            return StoreUnavailable(self.name, f"other processes held its lock for {LOCK_WAIT_SECONDS:g} s")
         code = code_of(error)
         if code in _OUT_OF_REACH:
             self._link.let_go()  # a connection that was opened without a right to write would stay without it

@@ -80,7 +80,7 @@ class SqliteLink:
         if found is None:
             raise self.gone()
         seen = f"inode {self.inode}" if self._stood_at else "no file"
-        raise StoreWentBack(self.name, seen, f"another file stands in its place, inode {found[1]}")
+        raise StoreWentBack(self.name, seen, f"another file has its name now, inode {found[1]}")
 
     def gone(self) -> StoreUnavailable:
         """Return the error for a file that was there and is gone."""

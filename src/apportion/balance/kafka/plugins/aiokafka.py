@@ -84,6 +84,6 @@ class Cooperative(Range):
         past = wire.cooperative_past(said.user_data)
         if past is None:
             expected = "one of apportion's assignors"
-            hint = "Let aiokafka's consumers share a cooperative group with ours of kafka-python alone."
+            hint = "In a cooperative group, combine aiokafka only with kafka-python consumers that use our Cooperative."
             raise InvalidInput("member of a cooperative group that aiokafka leads", member_id, expected, hint)
         return past
