@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import walk_packages
 
 import pytest
 from cyclopts import App
 
+import apportion
 from apportion import errors, hashers
 from apportion.console.main import ALIASES, application
 from apportion.placement import get, names
@@ -79,16 +82,34 @@ def test_every_leaf_of_the_errors_has_a_section_that_raises_it(name):
     assert f"{name}: " in sections_of((DOCS / "errors.md").read_text())[name]
 
 
-def lacking_errors(page: str) -> set[str]:
-    """Return the errors that have no row in the table of a page, and no section."""
-    told = {*re.findall(r"^\| `(\w+)`", page, re.MULTILINE), *sections_of(page)}
-    return {kind.__name__ for kind in ERRORS} - {"ApportionError"} - told
+def tree_of_errors(page: str) -> dict[str, tuple[bool, set[str]]]:
+    """Return the branches in the table of a page, each with its word about retries and its leaves."""
+    rows = re.findall(r"^\| `(\w+)`.*\| ([^|]*) \| (\[[^|]*) \|$", page, re.MULTILINE)
+    return {name: ("retryable" in retry, set(re.findall(r"`(\w+)`", leaves))) for name, retry, leaves in rows}
 
 
-def test_every_error_has_a_row_or_a_section():
+def test_the_table_of_errors_is_the_tree():
     page = (DOCS / "errors.md").read_text()
-    assert set() == lacking_errors(page)
-    assert {"Outdated"} == lacking_errors(page.replace("| `Outdated`", "| `Stale`"))
+    branches = [kind for kind in ERRORS if errors.ApportionError in kind.__bases__]
+    leaves = {
+        kind: {leaf.__name__ for leaf in ERRORS if kind in leaf.__bases__} or {kind.__name__} for kind in branches
+    }
+    tree = {kind.__name__: (kind.retryable, leaves[kind]) for kind in branches}
+    assert tree == tree_of_errors(page)
+    for planted in (
+        page.replace("| no; correct it |", "| `retryable` |"),
+        page.replace("[`BadRange`](#badrange), ", ""),
+    ):
+        assert tree != tree_of_errors(planted)
+
+
+def test_every_error_of_the_package_is_on_the_page_of_errors():
+    for each in walk_packages(apportion.__path__, "apportion."):
+        import_module(each.name)
+    branches = errors.ApportionError.__subclasses__()
+    kinds = [*branches, *(leaf for branch in branches for leaf in branch.__subclasses__())]
+    ours = {kind.__name__ for kind in kinds if kind.__module__.startswith("apportion.")}
+    assert set() == ours - set(re.findall(r"\w+", (DOCS / "errors.md").read_text()))
 
 
 @pytest.mark.parametrize("command", ALL_NAMES, ids=" ".join)
