@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from apportion import balance, errors, groups, guards, placement, sim, stores, sync, tables
+    from apportion import balance, errors, groups, guards, placement, sim, stores, sync, tables, work
     from apportion.errors import ApportionError
     from apportion.groups.facade import open_group
     from apportion.groups.leader import leader
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from apportion.placement.frozen import Frozen
     from apportion.stores.facade import open_store
     from apportion.tables.facade import follow, publish
+    from apportion.work.budget import GiveUp, Snooze
+    from apportion.work.facade import Queue
+    from apportion.work.running import current_task
 
 __version__ = "0.1.0"
 
@@ -34,30 +37,37 @@ _HOMES = {
     "apportion.placement.frozen": ("Frozen",),
     "apportion.placement.by_node": ("group_keys", "group_places"),
     "apportion.stores.facade": ("open_store",),
+    "apportion.work.budget": ("GiveUp", "Snooze"),
+    "apportion.work.facade": ("Queue",),
+    "apportion.work.running": ("current_task",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _FORMER_ROOMS = {"cluster": "groups"}
-_ROOMS = ("balance", "errors", "groups", "guards", "model", "placement", "sim", "stores", "sync", "tables")
+_ROOMS = ("balance", "errors", "groups", "guards", "model", "placement", "sim", "stores", "sync", "tables", "work")
 
 __all__ = [
     "ApportionError",
     "Assignment",
     "Epoch",
     "Frozen",
+    "GiveUp",
     "Jump",
     "KeyRange",
     "Modulo",
     "Move",
     "Node",
     "Plan",
+    "Queue",
     "Rendezvous",
     "Ring",
     "Slots",
+    "Snooze",
     "Table",
     "Throttle",
     "Topology",
     "apply",
     "balance",
+    "current_task",
     "decode",
     "encode",
     "errors",
@@ -78,6 +88,7 @@ __all__ = [
     "stores",
     "sync",
     "tables",
+    "work",
 ]
 
 

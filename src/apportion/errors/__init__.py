@@ -223,6 +223,15 @@ class Unavailable(ApportionError):
     retryable = True
 
 
+class TimedOut(Unavailable):
+    """The wait for an answer took longer than the caller allowed."""
+
+    def __init__(self, awaited: str, timeout: object) -> None:
+        hint = "Wait longer, or look at its state: apportion doctor --store URL shows whether the store answers."
+        super().__init__(f"{awaited} did not come within {timeout}.", hint)
+        self.awaited, self.timeout = awaited, timeout
+
+
 class OutcomeUnknown(Unavailable):
     """No reply came to an enqueue: the tasks may be there."""
 
@@ -292,6 +301,15 @@ class PlanRefused(Unsafe):
         at = "" if move is None else f" at {move}"
         super().__init__(f"plan refused{at}: {reason}.", "Nothing was changed. Plan again from the current table.")
         self.reason, self.move = reason, move
+
+
+class TaskDead(ApportionError):
+    """A task has no result, because it is dead or was cancelled."""
+
+    def __init__(self, task: str, state: str, reason: str) -> None:
+        because = f": {shown(reason)}" if reason else ""
+        super().__init__(f"task {task} is {state}{because}.", "Mend the cause, then redrive the task.")
+        self.task, self.state, self.reason = task, state, reason
 
 
 class Bug(ApportionError, AssertionError):

@@ -145,7 +145,7 @@ class Session:
 class GroupLease:
     """One group's part in a session. `ended` is set once the part has ended, and `trouble` may say why.
 
-    `lease` is the id of the session's lease, `ttl_seconds` its time to live.
+    `lease` is the id of the session's lease, `ttl_seconds` its time to live, `incarnation` the life of the store.
     """
 
     def __init__(self, session: Session, confirmed: Callable[[float], None]) -> None:
@@ -154,6 +154,7 @@ class GroupLease:
         self.trouble: BaseException | None = None
         self._session, self._confirmed = session, confirmed
         self.lease, self.ttl_seconds = session.lease, session.ttl_seconds
+        self.incarnation = session.incarnation
         session.parts.append(self)
         self.confirm(session.deadline)
 

@@ -335,6 +335,9 @@ class TaskStore(Protocol):
     async def control(self, command: Command) -> int:
         """Do the command of an operator; return how many tasks (for `Pause` and `SetLimit`: queues) it changed."""
 
+    async def now_ms(self) -> int:
+        """Return the time of the store."""
+
     async def wait(self, seconds: float) -> None:
         """Return when there may be new work, or after some seconds. A hint: it may come without work, or not at all.
 

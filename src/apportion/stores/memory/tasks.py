@@ -64,6 +64,10 @@ class MemoryTasks(TaskStore):
         self._memory.changed()
         return count
 
+    async def now_ms(self) -> int:
+        self._open()
+        return self._memory.now_ms()
+
     async def wait(self, seconds: float) -> None:
         self._open()
         with suppress(TimeoutError):

@@ -84,6 +84,9 @@ class SqliteTasks(TaskStore):
         work = self._same(lambda connection, now: task_admin.control(connection, command, now))
         return self._wrote(await self._file.write(work))
 
+    async def now_ms(self) -> int:
+        return await self._file.read(self._same(lambda _, now: now))
+
     async def wait(self, seconds: float) -> None:
         self._require_open()
         if self._watcher is None:

@@ -1,0 +1,82 @@
+"""Budget: how often a task may fail, how long it waits before each retry, and the two ways out for a handler.
+
+A retry waits for a random time below a bound that doubles with every failure (full jitter). So tasks that failed
+together do not come back together.
+Source: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
+
+_LONGEST = timedelta(days=365)
+
+
+class Snooze(Exception):
+    """Raised by a handler: run this task again later. It counts as no failure."""
+
+    def __init__(self, *, after: timedelta) -> None:
+        super().__init__(f"again in {after}")
+        self.after = length("after", after)
+
+
+class GiveUp(Exception):
+    """Raised by a handler: this task can never succeed. It is dead at once, for this reason."""
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The failures and deaths that a task may have, and its waits. Every failure of a kind in `give_up_on` is final.
+
+    >>> budget = Budget()
+    >>> [budget.delay_ms(failures, lambda: 1.0) for failures in (1, 2, 3, 20)]
+    [1000, 2000, 4000, 3600000]
+    >>> budget.delay_ms(25, lambda: 1.0) is None
+    True
+    """
+
+    failures: int = 25
+    deaths: int | None = 5
+    first_delay: timedelta = timedelta(seconds=1)
+    longest_delay: timedelta = timedelta(hours=1)
+    give_up_on: tuple[type[Exception], ...] = ()
+
+    def __post_init__(self) -> None:
+        _count("failures", self.failures)
+        if self.deaths is not None:
+            _count("deaths", self.deaths)
+        length("first_delay", self.first_delay)
+        length("longest_delay", self.longest_delay)
+        kinds = self.give_up_on if isinstance(self.give_up_on, tuple) else (None,)
+        if not all(isinstance(each, type) and issubclass(each, Exception) for each in kinds):
+            hint = "Write give_up_on=(ValueError,)"
+            raise InvalidInput("give_up_on", self.give_up_on, "a tuple of kinds of exceptions", hint)
+
+    def delay_ms(self, failures: int, draw: Callable[[], float]) -> int | None:
+        """Return the wait after this number of failures; None once the budget is spent. `draw` gives 0 to 1."""
+        if failures >= self.failures:
+            return None
+        doubled = self.first_delay * 2 ** min(failures - 1, 40)
+        return milliseconds(min(doubled, self.longest_delay) * draw())
+
+
+def length(field: str, value: timedelta) -> timedelta:
+    """Return a length of time that is not negative; `InvalidInput` for any other value."""
+    if not isinstance(value, timedelta) or not timedelta(0) <= value <= _LONGEST:
+        hint = f"Write {field}=timedelta(seconds=10)"
+        raise InvalidInput(field, value, "a timedelta from 0 to a year", hint)
+    return value
+
+
+def milliseconds(value: timedelta) -> int:
+    """Return a length of time in whole milliseconds."""
+    return round(value / timedelta(milliseconds=1))
+
+
+def _count(field: str, value: int) -> None:
+    if type(value) is not int or value < 1:
+        raise InvalidInput(field, value, "an int of at least 1", "Leave it out for the default.")

@@ -1,0 +1,173 @@
+"""Call: a task function with its arguments and options, checked and encoded where it is made.
+
+Promises: a call that can be made can be run: the arguments fit the signature, and come back equal from their bytes.
+Refuses: values that JSON cannot hold, or that would come back as another value; calls of more than a mebibyte.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from apportion.errors import InvalidInput, MissingExtra
+from apportion.errors.brief import brief
+from apportion.stores.task_api import LANES, Duplicate, NewTask
+from apportion.work.budget import length, milliseconds
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+CODEC = "json"
+MOST_BYTES = 2**20
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of a task function. `send.call("ann")` makes it, and `options` returns it with other options."""
+
+    name: str
+    arguments: bytes
+    priority: int = 2
+    delay: timedelta | None = None
+    at: datetime | None = None
+    expires: timedelta | None = None
+    unique: str | None = None
+    on_duplicate: Duplicate = "keep"
+    deaths: int | None = 5
+
+    def options(self, **options: Any) -> "Call":  # noqa: ANN401 - checked here
+        """Return this call with other options: `priority`, `delay`, `at`, `expires`, `unique`, `on_duplicate`.
+
+        - `priority`: 0 to 3, and 0 is claimed first. Default: 2.
+        - `delay` or `at`: the least wait (a timedelta), or the earliest time (a datetime with a zone).
+        - `expires`: the time after which the task is cancelled in place of being started.
+        - `unique`: a name; while a task of that name is open, another one is not added (`on_duplicate="keep"`), or
+          replaces it ("replace").
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        unknown = given.keys() - {"priority", "delay", "at", "expires", "unique", "on_duplicate"}
+        if unknown:
+            hint = "Arguments of the task go into .call(...)."
+            raise InvalidInput("options of the call", sorted(unknown), "options that a call has", hint)
+        call = replace(self, **given)
+        call.check()
+        return call
+
+    def check(self) -> None:
+        """Refuse options that no task can have."""
+        if type(self.priority) is not int or self.priority not in LANES:
+            raise InvalidInput("priority", self.priority, "an int in 0 .. 3", "0 is claimed first; 2 is the default.")
+        for field, value in (("delay", self.delay), ("expires", self.expires)):
+            if value is not None:
+                length(field, value)
+        if self.at is not None and (not isinstance(self.at, datetime) or self.at.tzinfo is None):
+            hint = "Write at=datetime(2026, 11, 24, 9, tzinfo=UTC)"
+            raise InvalidInput("at", self.at, "a datetime with a time zone", hint)
+        if self.at is not None and self.delay is not None:
+            raise InvalidInput("delay", self.delay, "none beside at", "Give one of the two.")
+        if self.unique is not None and (not isinstance(self.unique, str) or not 0 < len(self.unique) <= 200):
+            raise InvalidInput("unique", self.unique, "a str of 1 to 200 characters", "Write unique='report/7'")
+        if self.on_duplicate not in ("keep", "replace"):
+            raise InvalidInput("on_duplicate", self.on_duplicate, "'keep' or 'replace'", "The default is 'keep'.")
+
+    def task(self, task_id: str, queue: str, now_ms: int) -> NewTask:
+        """Return this call as a task of a queue. `now_ms` counts for `expires` alone."""
+        return NewTask(
+            id=task_id,
+            queue=queue,
+            name=self.name,
+            arguments=self.arguments,
+            codec=CODEC,
+            lane=self.priority,
+            delay_ms=0 if self.delay is None else milliseconds(self.delay),
+            due_at=None if self.at is None else round(self.at.timestamp() * 1_000),
+            expires_at=None if self.expires is None else now_ms + milliseconds(self.expires),
+            unique=self.unique,
+            on_duplicate=self.on_duplicate,
+            most_deaths=self.deaths,
+        )
+
+
+class Signature:
+    """The parameters of a task function, with the types in which their values come back."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function, self._signature = function, inspect.signature(function)
+        self._hints: Mapping[str, Any] | None = None
+
+    def encoded(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bytes:
+        """Return the arguments of a call as bytes, once it is sure that they come back equal."""
+        name = self._function.__name__
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            expected = f"those of {name}{self._signature}"
+            raise InvalidInput(f"arguments of {name}", str(error), expected, "Nothing was enqueued.") from error
+        given = dict(bound.arguments)
+        try:
+            data = bytes(_msgspec().json.encode(given))
+            back = self._converted(data)
+        except (TypeError, ValueError, OverflowError) as error:
+            hint = "Pass JSON types, datetime, UUID, Decimal, bytes, enums or dataclasses, and annotate the parameter."
+            raise InvalidInput(f"arguments of {name}", str(error), "values that JSON can hold", hint) from error
+        if back != given:
+            wrong = next(each for each in given if back[each] != given[each])
+            hint = "Annotate the parameter with its type, so that the worker gets the same value."
+            raise InvalidInput(f"{wrong} of {name}", given[wrong], "a value that comes back equal", hint)
+        if len(data) > MOST_BYTES:
+            hint = "Store the data, and pass its name."
+            raise InvalidInput(f"arguments of {name}", f"{len(data)} bytes", f"at most {MOST_BYTES} bytes", hint)
+        return data
+
+    def decoded(self, data: bytes) -> tuple[tuple[object, ...], dict[str, object]]:
+        """Return the arguments of a call from its bytes; `ValueError` if they do not fit the function any more."""
+        values = self._converted(data)
+        unknown = sorted(values.keys() - self._signature.parameters.keys())
+        if unknown:
+            raise ValueError(f"{self._function.__name__}{self._signature} takes no {', '.join(unknown)}")
+        try:
+            bound = self._signature.bind_partial()
+            bound.arguments.update({name: values[name] for name in self._signature.parameters if name in values})
+            self._signature.bind(*bound.args, **bound.kwargs)
+        except TypeError as error:
+            raise ValueError(f"the arguments do not fit {self._function.__name__}{self._signature}: {error}") from error
+        return bound.args, bound.kwargs
+
+    def kept(self, result: object) -> bytes:
+        """Return the result of a run as bytes; `TypeError` for a value that JSON cannot hold."""
+        return bytes(_msgspec().json.encode(result))
+
+    def result(self, data: bytes) -> object:
+        """Return a result from its bytes, in the annotated type."""
+        values, kind = _msgspec().json.decode(data), self._known_hints().get("return", Any)
+        return values if kind is Any else _msgspec().convert(values, kind)
+
+    def _converted(self, data: bytes) -> dict[str, Any]:
+        msgspec = _msgspec()
+        values = msgspec.json.decode(data)
+        hints = self._known_hints()
+        converted = {}
+        for name, value in values.items():
+            parameter = self._signature.parameters.get(name)
+            kind: Any = hints.get(name, Any)
+            if parameter is not None and parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                kind = tuple[kind, ...]
+            elif parameter is not None and parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                kind = dict[str, kind]
+            converted[name] = value if kind is Any else msgspec.convert(value, kind)
+        return converted
+
+    def _known_hints(self) -> Mapping[str, Any]:
+        if self._hints is None:
+            self._hints = get_type_hints(self._function)
+        return self._hints
+
+
+def _msgspec() -> "ModuleType":
+    try:
+        import msgspec  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtra("msgspec", "tasks") from error
+    return msgspec

@@ -1,0 +1,256 @@
+"""Claimant: a worker's part on the I/O thread: its session, its turns at the store, and the news for its runs.
+
+Promises: claims that this process cannot start are given back. After a turn without an answer, and after a new
+connection, the claimant reads its open claims back: it gives back those that it does not know. A session that is over
+ends all its runs; the next session names it, so that its end counts as no death.
+Refuses: to touch a handler. It hands claims over, and is told their ends.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from apportion.errors import ClaimLost, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.groups.session import GroupLease, SharedSessions
+from apportion.runtime.endings import or_undo
+from apportion.runtime.simulated import clock_here
+from apportion.stores.catalog import connect_tasks
+from apportion.stores.task_api import Claim, Listing, Note, Receipt, Settlement, TaskStore, Worker
+
+logger = logging.getLogger("apportion.work")
+_POLL_SECONDS, _AGAIN_SECONDS, _BEAT_SECONDS = 1.0, 0.25, 1.0
+_LOOK_SECONDS, _PACE_SECONDS = 0.1, 0.1
+_MOST_CLAIMS, _MOST_SETTLED = 200, 500
+_KEPT_FORMER = 16
+_OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hears:
+    """The receivers of a claimant's news; each is called on the I/O thread and must not wait."""
+
+    claimed: Callable[[list[Claim], int], None]
+    cancelled: Callable[[list[Receipt]], None]
+    lost: Callable[[int], None]
+
+
+class Claimant:
+    """One worker at the tasks of one store."""
+
+    def __init__(
+        self, tasks: TaskStore, sessions: SharedSessions, worker: Worker, *, ttl_seconds: float, hears: Hears
+    ) -> None:
+        self._tasks, self._sessions, self._worker, self._hears = tasks, sessions, worker, hears
+        self._ttl_seconds, self._clock = ttl_seconds, clock_here()
+        self._loop = asyncio.get_running_loop()
+        self._lease: GroupLease | None = None
+        self.deadline = float("-inf")
+        self._former: list[int] = []
+        self._settlements: list[Settlement] = []
+        self._open: set[Receipt] = set()
+        self._woken = asyncio.Event()
+        self._is_leaving = self._is_over = self._is_unsure = False
+        self._pace, self._count, self._counted_at = 0.0, 0, self._clock.elapsed()
+        self._beat_at = 0.0
+        self._drained = asyncio.Event()
+        self._running = asyncio.ensure_future(self._run())
+
+    @classmethod
+    async def begin(cls, url: str, worker: Worker, *, ttl_seconds: float, hears: Hears) -> "Claimant":
+        """Connect, and begin to claim; errors are those of `connect_tasks`."""
+        tasks = await connect_tasks(url)
+        async with or_undo(tasks.close):
+            sessions = await SharedSessions.taken(url)
+        return cls(tasks, sessions, worker, ttl_seconds=ttl_seconds, hears=hears)
+
+    def settle(self, settlement: Settlement) -> None:
+        """Take the end of a run; from any thread."""
+        with suppress(RuntimeError):  # the loop has ended with the interpreter
+            self._loop.call_soon_threadsafe(self._settled, settlement)
+
+    def leave(self) -> None:
+        """Claim nothing more; from any thread."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._leave)
+
+    def seconds_left(self, session: int) -> float:
+        """Return how long a session lasts at least; from any thread."""
+        lease = self._lease
+        return self.deadline - self._clock.elapsed() if lease is not None and lease.lease == session else 0.0
+
+    async def note(self, note: Note) -> None:
+        """Write a note of a run; `ClaimLost` when its claim is no longer open."""
+        if (await self._tasks.beat(note.receipt.session, [note])).refused:
+            raise ClaimLost(note.receipt.task, note.receipt.attempt)
+
+    async def drained(self) -> None:
+        """Return once a turn has found nothing to claim while no task was open here."""
+        await self._drained.wait()
+
+    async def end(self) -> None:
+        """Settle the runs that have ended, give back all other claims, and end the session."""
+        self._leave()
+        self._is_over = True
+        self._woken.set()
+        await asyncio.wait([self._running])
+        try:
+            if self._lease is not None:
+                await self._lease.end(is_clear=not self._open)
+            await self._sessions.let_go()
+        finally:
+            await self._tasks.close()
+        if not self._running.cancelled():
+            self._running.result()
+
+    async def _run(self) -> None:
+        watching = asyncio.ensure_future(self._watch_deadline())
+        try:
+            while not self._is_over:
+                if not await self._tried():
+                    await self._rest()
+            await self._last()
+        finally:
+            watching.cancel()
+
+    async def _tried(self) -> bool:
+        """Make a turn; return whether another one should follow at once."""
+        try:
+            await self._join()
+            if self._is_unsure:
+                await self._read_back()
+            return await self._turn()
+        except LeaseLost:
+            self._forget_session()
+            return True
+        except _OUTAGES as error:
+            if not self._is_unsure:
+                logger.warning("tasks: the store does not answer, and is asked again: %s", error)
+            self._is_unsure = True
+            await asyncio.sleep(_AGAIN_SECONDS)
+            return True
+
+    async def _join(self) -> None:
+        """Begin a session if there is none; the runs of one that is over are cancelled."""
+        if self._lease is not None and self._lease.ended.is_set():
+            self._forget_session()
+        if self._lease is None and not self._is_over:
+            self._lease = await self._sessions.sessions.join(self._ttl_seconds, self._confirm, incarnation=0)
+
+    def _confirm(self, deadline: float) -> None:
+        self.deadline = deadline
+
+    def _forget_session(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            self._hears.lost(lease.lease)
+            self._former = [*self._former, lease.lease][-_KEPT_FORMER:]
+            self._open.clear()
+            lease.forfeit()
+
+    async def _watch_deadline(self) -> None:
+        """Cancel the runs of a session that could not be renewed in time, whether the store answers or not."""
+        while True:
+            left = self.deadline - self._clock.elapsed()
+            lease = self._lease
+            if lease is not None and left <= 0 and self._open:
+                self._hears.lost(lease.lease)
+                self._open.clear()
+                self._is_unsure = True
+            await asyncio.sleep(max(left, _LOOK_SECONDS) if left < float("inf") else _LOOK_SECONDS)
+
+    async def _read_back(self) -> None:
+        """Compare the open claims in the store with ours: give back unknown ones, cancel runs without a claim."""
+        if self._lease is None:
+            return
+        listing = Listing(session=self._lease.lease, states=("claimed",), most=2 * _MOST_CLAIMS)
+        rows = await self._tasks.rows(listing)
+        held = {Receipt(task=row.id, attempt=row.attempt, session=self._lease.lease) for row in rows}
+        ended = {each.receipt for each in self._settlements}
+        self._settlements += [
+            Settlement(receipt=each, fate="released", reason="the worker does not know this claim")
+            for each in held - self._open - ended
+        ]
+        self._hears.cancelled(sorted(self._open - held - ended, key=lambda each: each.task))
+        self._open &= held | ended
+        self._is_unsure = False
+
+    async def _turn(self) -> bool:
+        batch = self._settlements[:_MOST_SETTLED]
+        want = 0 if self._is_leaving or self._lease is None else max(0, self._capacity() - len(self._open))
+        if not batch and not want:
+            return False
+        session = 0 if self._lease is None else self._lease.lease
+        worker = replace(self._worker, session=session, former=tuple(self._former))
+        answer = await self._tasks.turn(worker, batch, want=want)
+        self._former = []
+        del self._settlements[: len(batch)]
+        self._open -= {each.receipt for each in batch}
+        self._open |= {claim.receipt for claim in answer.claims}
+        for receipt in answer.refused:
+            logger.info("task %s: attempt %d was no longer open", receipt.task, receipt.attempt)
+        self._pace_after(len(batch))
+        if answer.claims and self._lease is not None:
+            self._hears.claimed(list(answer.claims), self._lease.incarnation)
+        elif want and not self._open and not self._settlements:
+            self._drained.set()
+        return bool(answer.claims or batch)
+
+    def _capacity(self) -> int:
+        """Return how many claims to hold: those that start within half a time to live at the measured pace."""
+        return max(self._worker.concurrency, min(_MOST_CLAIMS, int(self._pace * self._ttl_seconds / 2)))
+
+    def _pace_after(self, settled: int) -> None:
+        now = self._clock.elapsed()
+        self._count += settled
+        if now - self._counted_at >= _PACE_SECONDS:
+            self._pace = self._count / (now - self._counted_at)
+            self._count, self._counted_at = 0, now
+
+    async def _rest(self) -> None:
+        """Wait for the end of a run, for a hint of the store, or for the next beat."""
+        if not self._settlements and not self._is_over:
+            self._woken.clear()
+            waits = [asyncio.ensure_future(each) for each in (self._hint(), self._woken.wait())]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for each in waits:
+                each.cancel()
+            await asyncio.wait(waits)
+        await self._beat()
+
+    async def _hint(self) -> None:
+        """Return after a hint of new work, if there is a place for it, or after a while."""
+        if self._is_leaving or len(self._open) >= self._capacity():
+            await asyncio.sleep(_POLL_SECONDS)
+        else:
+            with suppress(*_OUTAGES):
+                await self._tasks.wait(_POLL_SECONDS)
+
+    async def _beat(self) -> None:
+        now = self._clock.elapsed()
+        if self._open and self._lease is not None and now >= self._beat_at:
+            self._beat_at = now + _BEAT_SECONDS
+            with suppress(*_OUTAGES):
+                answer = await self._tasks.beat(self._lease.lease)
+                self._hears.cancelled(list(answer.cancels))
+
+    async def _last(self) -> None:
+        """Give back everything that is still open, and settle the rest, for as long as the session lasts."""
+        ended = {each.receipt for each in self._settlements}
+        self._settlements += [
+            Settlement(receipt=each, fate="released", reason="the worker left") for each in self._open - ended
+        ]
+        while self._settlements and self.deadline > self._clock.elapsed():
+            try:
+                await self._turn()
+            except _OUTAGES:
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _settled(self, settlement: Settlement) -> None:
+        self._settlements.append(settlement)
+        self._woken.set()
+
+    def _leave(self) -> None:
+        self._is_leaving = True
+        self._woken.set()

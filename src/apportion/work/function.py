@@ -1,0 +1,56 @@
+"""Task functions: a function of the program, with the name and the budget of its tasks."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from apportion.errors import InvalidInput
+from apportion.runtime.handler_calls import is_async
+from apportion.work.budget import Budget
+from apportion.work.call import Call, Signature
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions:
+    """The options of a task function; see `Queue.task`."""
+
+    name: str
+    budget: Budget
+    priority: int = 2
+    time_limit: timedelta | None = None
+    keep_result: bool = False
+
+
+class TaskFunction(Generic[Params, Result]):
+    """A function that a queue can run as a task. To call it runs it here and now, as ever.
+
+    `call(...)` returns a call of it for `Queue.enqueue`; its arguments are checked at once.
+    """
+
+    def __init__(self, function: Callable[Params, Result], options: TaskOptions) -> None:
+        if getattr(function, "__name__", "<lambda>") == "<lambda>" or not hasattr(function, "__qualname__"):
+            raise InvalidInput("task", function, "a function with a name", "Write def or async def, not a lambda.")
+        functools.update_wrapper(self, function)
+        self.function, self.task_options = function, options
+        self.is_async, self.signature = is_async(function), Signature(function)
+
+    def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
+        return self.function(*args, **kwargs)
+
+    def call(self, *args: Params.args, **kwargs: Params.kwargs) -> Call:
+        """Return a call with these arguments. `InvalidInput` if they do not fit, or if JSON cannot hold them."""
+        options = self.task_options
+        return Call(
+            name=options.name,
+            arguments=self.signature.encoded(args, kwargs),
+            priority=options.priority,
+            deaths=options.budget.deaths,
+        )
+
+
+AnyTaskFunction = TaskFunction[Any, Any]

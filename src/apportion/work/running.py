@@ -1,0 +1,100 @@
+"""The running task, as its handler sees it: its attempt, its token, its progress, and its completion in a transaction.
+
+Promises: a completion counts only under the receipt of this attempt. In `transaction()` the effect of the handler and
+the completion of the task are one commit, or none. A worker that lost its lease is refused, whatever it has done.
+"""
+
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from apportion.errors import ClaimLost, InvalidInput
+from apportion.guards.connections import Executes, require_transaction, run
+from apportion.model.epoch import FencingToken
+from apportion.stores.task_api import Claim, Note, Receipt
+
+DONE = (
+    "DELETE FROM task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT) AND session = CAST(:session AS BIGINT)"
+    " RETURNING id"
+)
+
+
+@dataclass(slots=True)
+class RunningTask:
+    """One attempt of a task."""
+
+    claim: Claim
+    incarnation: int
+    deadline: Callable[[], float]
+    noted: Callable[[Note], Coroutine[object, object, None]]
+
+    @property
+    def id(self) -> str:
+        """The id of the task, the same for all its attempts."""
+        return self.claim.receipt.task
+
+    @property
+    def name(self) -> str:
+        """The name of the task function."""
+        return self.claim.name
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt; it grows with every claim of the task."""
+        return self.claim.receipt.attempt
+
+    @property
+    def receipt(self) -> str:
+        """The receipt of this claim as text, for other processes: `Queue.complete` takes it."""
+        receipt = self.claim.receipt
+        return f"{receipt.task}.{receipt.attempt}.{receipt.session}"
+
+    @property
+    def token(self) -> FencingToken:
+        """A fencing token that grows with every attempt, for guards of other resources."""
+        receipt = self.claim.receipt
+        resource, holder = f"task/{receipt.task}", str(receipt.session)
+        return FencingToken(resource=resource, holder=holder, incarnation=self.incarnation, epoch=receipt.attempt)
+
+    @property
+    def seconds_left(self) -> float:
+        """How long the session of this worker lasts at least without another renewal; 0 after its end."""
+        return max(0.0, self.deadline())
+
+    async def progress(self, part: float, text: str = "") -> None:
+        """Note how far this task is: a part from 0 to 1, and a text. `ClaimLost` if the claim is no longer ours."""
+        if isinstance(part, bool) or not isinstance(part, int | float) or not 0 <= part <= 1:
+            raise InvalidInput("progress", part, "a number from 0 to 1", "Write await task.progress(0.4)")
+        await self.noted(Note(receipt=self.claim.receipt, progress=float(part), text=text))
+
+    def complete(self, connection: Executes) -> None:
+        """Complete this task as a statement of the caller's transaction; make it the first one.
+
+        The connection is sqlite3's, psycopg's or SQLAlchemy's, in the database of the queue. `ClaimLost` if the
+        claim is no longer ours: roll back.
+        """
+        require_transaction(connection)
+        receipt = self.claim.receipt
+        values = {"id": receipt.task, "attempt": str(receipt.attempt), "session": str(receipt.session)}
+        if not run(connection, DONE, values).fetchall():
+            raise ClaimLost(receipt.task, receipt.attempt)
+
+
+def parsed_receipt(text: str) -> Receipt:
+    """Return the receipt of a text that `RunningTask.receipt` gave; `InvalidInput` for any other text."""
+    parts = text.split(".") if isinstance(text, str) else []
+    if len(parts) != 3 or not all(each.isascii() and each.isdigit() for each in parts[1:]):
+        raise InvalidInput("receipt", text, "the text of current_task().receipt", "Pass it on unchanged.")
+    return Receipt(task=parts[0], attempt=int(parts[1]), session=int(parts[2]))
+
+
+CURRENT: ContextVar[RunningTask | None] = ContextVar("current_task", default=None)
+
+
+def current_task() -> RunningTask:
+    """Return the task that this code runs as; `InvalidInput` outside of a task."""
+    task = CURRENT.get()
+    if task is None:
+        hint = "Call it in the function that a worker runs; asyncio and copied contexts keep it."
+        raise InvalidInput("current task", None, "code that a worker runs as a task", hint)
+    return task

@@ -1,0 +1,142 @@
+"""Worker: runs the tasks of queues within a block, on the event loop that opened the block.
+
+At the end of the block, and on SIGTERM, the worker claims nothing more and gives back the tasks that it has not
+started. Running ones have 20 seconds to end; then they are cancelled and given back.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+
+from apportion.errors import InvalidInput
+from apportion.runtime.blocks import OnlyAsync, Raised
+from apportion.runtime.io_thread import io_thread
+from apportion.runtime.resource import AsyncResource
+from apportion.runtime.signals import leaving_on_sigterm
+from apportion.runtime.simulated import Runner
+from apportion.stores.task_api import Claim, Note, Receipt, Settlement
+from apportion.stores.task_api import Worker as WorkerRow
+from apportion.work.claimant import Claimant, Hears
+from apportion.work.function import AnyTaskFunction
+from apportion.work.runs import Runs
+
+LEAVE_SECONDS = 20.0
+MOST_CONCURRENCY = 10_000
+
+
+class Worker(OnlyAsync):
+    """A worker for the time of an `async with` block; see `Queue.worker`."""
+
+    _call = "queue.worker()"
+
+    def __init__(
+        self,
+        url: str,
+        queue: str,
+        functions: Mapping[str, AnyTaskFunction],
+        *,
+        ttl_seconds: float,
+        concurrency: int,
+        leave_seconds: float = LEAVE_SECONDS,
+    ) -> None:
+        if type(concurrency) is not int or not 1 <= concurrency <= MOST_CONCURRENCY:
+            hint = "It is the number of tasks that run at a time in this process."
+            raise InvalidInput("concurrency", concurrency, f"an int in 1 .. {MOST_CONCURRENCY}", hint)
+        self.settled: list[Settlement] = []
+        self._functions, self._concurrency, self._leave_seconds = functions, concurrency, leave_seconds
+        self._row = WorkerRow(
+            session=0,
+            queues=(queue,),
+            name=f"{socket.gethostname()}/{os.getpid()}",
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            concurrency=concurrency,
+        )
+        self._resource = AsyncResource(
+            self._call,
+            lambda: Claimant.begin(url, self._row, ttl_seconds=ttl_seconds, hears=self._hears()),
+            lambda claimant: claimant.end(),
+            self._entered,
+            around=lambda claimant: leaving_on_sigterm(claimant.leave),
+        )
+
+    async def __aenter__(self) -> "Worker":
+        self._loop = asyncio.get_running_loop()
+        self._early: list[tuple[list[Claim], int]] = []
+        self._runs: Runs | None = None
+        return await self._resource.__aenter__()
+
+    async def __aexit__(self, *raised: *Raised) -> None:
+        try:
+            await self._leave()
+        finally:
+            await self._resource.__aexit__(*raised)
+
+    async def until_drained(self) -> None:
+        """Wait until no task is ready and none runs here."""
+        await io_thread().hop(self._claimant.drained())
+
+    async def _leave(self) -> None:
+        """Give the running tasks time to end."""
+        claimant, runs = self._claimant, self._runs
+        claimant.leave()
+        if runs is None:
+            return
+        for receipt in runs.unstarted():
+            claimant.settle(Settlement(receipt=receipt, fate="released", reason="the worker left"))
+        try:
+            async with asyncio.timeout(self._leave_seconds):
+                await runs.until_idle()
+        except TimeoutError:
+            pass
+        finally:
+            runs.close()
+
+    def _entered(self, claimant: Claimant, _: Runner) -> "Worker":
+        self._claimant = claimant
+        self._runs = Runs(
+            self._functions,
+            concurrency=self._concurrency,
+            settle=self._settle,
+            noted=self._noted,
+            seconds_left=claimant.seconds_left,
+        )
+        for claims, incarnation in self._early:
+            self._runs.start(claims, incarnation)
+        return self
+
+    def _settle(self, settlement: Settlement) -> None:
+        self.settled.append(settlement)
+        self._claimant.settle(settlement)
+
+    async def _noted(self, note: Note) -> None:
+        await io_thread().hop(self._claimant.note(note))
+
+    def _hears(self) -> Hears:
+        """Return receivers that hand the news to the loop of the program."""
+        return Hears(
+            claimed=partial(self._tell, self._claimed),
+            cancelled=partial(self._tell, self._cancelled),
+            lost=partial(self._tell, self._lost),
+        )
+
+    def _tell(self, hear: Callable[..., None], *news: object) -> None:
+        with suppress(RuntimeError):  # the program has closed its loop
+            self._loop.call_soon_threadsafe(hear, *news)
+
+    def _claimed(self, claims: list[Claim], incarnation: int) -> None:
+        if self._runs is None:
+            self._early.append((claims, incarnation))
+        else:
+            self._runs.start(claims, incarnation)
+
+    def _cancelled(self, receipts: list[Receipt]) -> None:
+        if self._runs is not None:
+            self._runs.cancel(receipts)
+
+    def _lost(self, session: int) -> None:
+        if self._runs is not None:
+            self._runs.lose(session)
