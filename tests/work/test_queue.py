@@ -226,9 +226,7 @@ def test_effect_and_completion_are_one_commit(tmp_path):
 
     @queue.task(failures=1)
     def pay(amount: int) -> None:
-        task = apportion.current_task()
-        with closing(sqlite3.connect(tmp_path / "work.db")) as connection, connection:
-            task.complete(connection)
+        with apportion.current_task().transaction() as connection:
             connection.execute("INSERT INTO paid VALUES (?)", (amount,))
             if amount < 0:
                 raise ValueError(amount)

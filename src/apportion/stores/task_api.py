@@ -17,8 +17,9 @@ hints.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from apportion.errors.brief import brief
 
@@ -342,6 +343,12 @@ class TaskStore(Protocol):
         """Return when there may be new work, or after some seconds. A hint: it may come without work, or not at all.
 
         While a call waits, this process takes part in ending the leases of dead sessions.
+        """
+
+    def begin(self) -> AbstractContextManager[Any]:
+        """Open a connection of the database's own library for a handler, in a transaction that the block ends.
+
+        The block commits, or rolls back if it raises. From any thread. `NotPromised` for a store without a database.
         """
 
     async def close(self) -> None:

@@ -9,8 +9,9 @@ Refuses: to touch a handler. It hands claims over, and is told their ends.
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from apportion.errors import ClaimLost, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.groups.session import GroupLease, SharedSessions
@@ -79,6 +80,10 @@ class Claimant:
         """Return how long a session lasts at least; from any thread."""
         lease = self._lease
         return self.deadline - self._clock.elapsed() if lease is not None and lease.lease == session else 0.0
+
+    def begin_transaction(self) -> AbstractContextManager[Any]:
+        """Open a connection for a handler, in a transaction; from any thread."""
+        return self._tasks.begin()
 
     async def note(self, note: Note) -> None:
         """Write a note of a run; `ClaimLost` when its claim is no longer open."""

@@ -4,14 +4,16 @@ Promises: a completion counts only under the receipt of this attempt. In `transa
 the completion of the task are one commit, or none. A worker that lost its lease is refused, whatever it has done.
 """
 
-from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from apportion.errors import ClaimLost, InvalidInput
 from apportion.guards.connections import Executes, require_transaction, run
 from apportion.model.epoch import FencingToken
-from apportion.stores.task_api import Claim, Note, Receipt
+from apportion.runtime.blocks import Raised
+from apportion.stores.task_api import Claim, Note, Receipt, Settlement
 
 DONE = (
     "DELETE FROM task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT) AND session = CAST(:session AS BIGINT)"
@@ -19,14 +21,29 @@ DONE = (
 )
 
 
-@dataclass(slots=True)
+class Desk(Protocol):
+    """The worker, as far as its runs need it."""
+
+    def settle(self, settlement: Settlement) -> None:
+        """Take the end of a run."""
+
+    async def note(self, note: Note) -> None:
+        """Write a note of a run; `ClaimLost` when its claim is no longer open."""
+
+    def begin(self) -> AbstractContextManager[Any]:
+        """Open a connection to the database of the queue, in a transaction."""
+
+    def seconds_left(self, session: int) -> float:
+        """Return how long a session lasts at least."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunningTask:
     """One attempt of a task."""
 
     claim: Claim
     incarnation: int
-    deadline: Callable[[], float]
-    noted: Callable[[Note], Coroutine[object, object, None]]
+    desk: Desk
 
     @property
     def id(self) -> str:
@@ -59,13 +76,21 @@ class RunningTask:
     @property
     def seconds_left(self) -> float:
         """How long the session of this worker lasts at least without another renewal; 0 after its end."""
-        return max(0.0, self.deadline())
+        return max(0.0, self.desk.seconds_left(self.claim.receipt.session))
 
     async def progress(self, part: float, text: str = "") -> None:
         """Note how far this task is: a part from 0 to 1, and a text. `ClaimLost` if the claim is no longer ours."""
         if isinstance(part, bool) or not isinstance(part, int | float) or not 0 <= part <= 1:
             raise InvalidInput("progress", part, "a number from 0 to 1", "Write await task.progress(0.4)")
-        await self.noted(Note(receipt=self.claim.receipt, progress=float(part), text=text))
+        await self.desk.note(Note(receipt=self.claim.receipt, progress=float(part), text=text))
+
+    def transaction(self) -> "CompletingTransaction":
+        """Return a block with a connection of the queue's database, sqlite3's for SQLite, in a transaction.
+
+        The transaction completes this task and commits at the end of the block, or rolls back if the block raises.
+        `ClaimLost` at the beginning if the claim is no longer ours. Use `async with` or `with`.
+        """
+        return CompletingTransaction(self)
 
     def complete(self, connection: Executes) -> None:
         """Complete this task as a statement of the caller's transaction; make it the first one.
@@ -78,6 +103,29 @@ class RunningTask:
         values = {"id": receipt.task, "attempt": str(receipt.attempt), "session": str(receipt.session)}
         if not run(connection, DONE, values).fetchall():
             raise ClaimLost(receipt.task, receipt.attempt)
+
+
+class CompletingTransaction:
+    """A transaction in which a task is completed, with the effect of its handler; see `RunningTask.transaction`."""
+
+    def __init__(self, task: RunningTask) -> None:
+        self._task, self._stack = task, ExitStack()
+
+    def __enter__(self) -> Any:  # noqa: ANN401 - a library's type
+        with ExitStack() as stack:
+            connection = stack.enter_context(self._task.desk.begin())
+            self._task.complete(connection)
+            self._stack = stack.pop_all()
+        return connection
+
+    def __exit__(self, *raised: *Raised) -> None:
+        self._stack.__exit__(*raised)
+
+    async def __aenter__(self) -> Any:  # noqa: ANN401 - a library's type
+        return self.__enter__()
+
+    async def __aexit__(self, *raised: *Raised) -> None:
+        self.__exit__(*raised)
 
 
 def parsed_receipt(text: str) -> Receipt:

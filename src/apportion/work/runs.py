@@ -11,34 +11,32 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 
-from apportion.stores.task_api import Claim, Fate, Note, Receipt, Settlement
+from apportion.stores.task_api import Claim, Fate, Receipt, Settlement
 from apportion.work.budget import GiveUp, Snooze, milliseconds
 from apportion.work.function import AnyTaskFunction
-from apportion.work.running import CURRENT, RunningTask
+from apportion.work.running import CURRENT, Desk, RunningTask
 
 logger = logging.getLogger("apportion.work")
 _UNKNOWN_MS, _MOST_UNKNOWN_MS = 5_000, 300_000
 
 
 class Runs:
-    """The runs of one worker, for the loop of the program. `settle` is called once for each end."""
+    """The runs of one worker, for the loop of the program. The `desk` hears of each end."""
 
     def __init__(
         self,
         functions: Mapping[str, AnyTaskFunction],
         *,
         concurrency: int,
-        settle: Callable[[Settlement], None],
-        noted: Callable[[Note], Coroutine[object, object, None]],
-        seconds_left: Callable[[int], float],
+        desk: Desk,
     ) -> None:
         self._functions, self._concurrency = functions, concurrency
-        self._settle, self._noted, self._seconds_left = settle, noted, seconds_left
+        self._desk = desk
         self._waiting: deque[tuple[Claim, int]] = deque()
         self._running: dict[Receipt, asyncio.Task[None]] = {}
         self._cancelled: set[Receipt] = set()
@@ -101,6 +99,8 @@ class Runs:
         self._cancelled.discard(receipt)
         if not run.cancelled() and run.exception() is not None:
             logger.error("task %s: the worker failed", receipt.task, exc_info=run.exception())
+            failed = Settlement(receipt=receipt, fate="retry", reason="the worker failed", delay_ms=_UNKNOWN_MS)
+            self._desk.settle(failed)
         self._fill()
 
     async def _run(self, claim: Claim, incarnation: int) -> None:
@@ -109,7 +109,7 @@ class Runs:
             delay_ms = min(_UNKNOWN_MS * 2 ** min(claim.receipt.attempt - 1, 6), _MOST_UNKNOWN_MS)
             self._end(claim, "released", f"this worker has no task function {claim.name!r}", delay_ms)
             return
-        task = RunningTask(claim, incarnation, partial(self._seconds_left, claim.receipt.session), self._noted)
+        task = RunningTask(claim, incarnation, self._desk)
         CURRENT.set(task)
         try:
             args, kwargs = function.signature.decoded(claim.arguments)
@@ -129,7 +129,7 @@ class Runs:
         elif (failure := call.exception()) is not None:
             self._failed(claim, function, task, failure)
         else:
-            self._settle(Settlement(receipt=claim.receipt, fate="done", result=call.result()))
+            self._desk.settle(Settlement(receipt=claim.receipt, fate="done", result=call.result()))
 
     async def _called(
         self, function: AnyTaskFunction, args: tuple[object, ...], kwargs: dict[str, object]
@@ -156,7 +156,7 @@ class Runs:
         delay_ms = None if is_final else budget.delay_ms(claim.failures + 1, random.random)
         fate: Fate = "dead" if delay_ms is None else "retry"
         logger.warning("task %s (%s): attempt %d failed: %s", task.id, claim.name, task.attempt, reason)
-        self._settle(Settlement(receipt=claim.receipt, fate=fate, reason=reason, delay_ms=delay_ms or 0))
+        self._desk.settle(Settlement(receipt=claim.receipt, fate=fate, reason=reason, delay_ms=delay_ms or 0))
 
     def _end(self, claim: Claim, fate: Fate, reason: str, delay_ms: int = 0) -> None:
-        self._settle(Settlement(receipt=claim.receipt, fate=fate, reason=reason, delay_ms=delay_ms))
+        self._desk.settle(Settlement(receipt=claim.receipt, fate=fate, reason=reason, delay_ms=delay_ms))

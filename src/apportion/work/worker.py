@@ -8,8 +8,9 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
+from typing import Any
 
 from apportion.errors import InvalidInput
 from apportion.runtime.blocks import OnlyAsync, Raised
@@ -100,20 +101,28 @@ class Worker(OnlyAsync):
         self._runs = Runs(
             self._functions,
             concurrency=self._concurrency,
-            settle=self._settle,
-            noted=self._noted,
-            seconds_left=claimant.seconds_left,
+            desk=self,
         )
         for claims, incarnation in self._early:
             self._runs.start(claims, incarnation)
         return self
 
-    def _settle(self, settlement: Settlement) -> None:
+    def settle(self, settlement: Settlement) -> None:
+        """See `Desk`."""
         self.settled.append(settlement)
         self._claimant.settle(settlement)
 
-    async def _noted(self, note: Note) -> None:
+    async def note(self, note: Note) -> None:
+        """See `Desk`."""
         await io_thread().hop(self._claimant.note(note))
+
+    def begin(self) -> AbstractContextManager[Any]:
+        """See `Desk`."""
+        return self._claimant.begin_transaction()
+
+    def seconds_left(self, session: int) -> float:
+        """See `Desk`."""
+        return self._claimant.seconds_left(session)
 
     def _hears(self) -> Hears:
         """Return receivers that hand the news to the loop of the program."""

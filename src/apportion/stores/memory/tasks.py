@@ -3,9 +3,10 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
+from typing import Any
 
-from apportion.errors import StoreClosed
+from apportion.errors import NotPromised, StoreClosed
 from apportion.stores import task_admin as admin
 from apportion.stores.memory.store import Memory
 from apportion.stores.requests import went_back
@@ -73,6 +74,9 @@ class MemoryTasks(TaskStore):
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._memory.wait()
+
+    def begin(self) -> AbstractContextManager[Any]:
+        raise NotPromised(self._name, "transactions of handlers", able=("sqlite",))
 
     async def close(self) -> None:
         if not self._closed:

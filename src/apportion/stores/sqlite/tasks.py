@@ -5,8 +5,9 @@ claims uses `NORMAL`: a lost claim is made again. A turn that finds nothing to d
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TypeVar
 
 from apportion.errors import InvalidInput, OutcomeUnknown, StoreClosed
@@ -16,7 +17,7 @@ from apportion.stores.sqlite import ledger, task_admin
 from apportion.stores.sqlite import task_ledger as tasks_in
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.connection import Connection, value_of
-from apportion.stores.sqlite.file import InDoubt
+from apportion.stores.sqlite.file import LOCK_WAIT_SECONDS, InDoubt
 from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.task_api import (
     BeatAnswer,
@@ -95,6 +96,14 @@ class SqliteTasks(TaskStore):
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._lookout.change()
+
+    @contextmanager
+    def begin(self) -> Iterator[sqlite3.Connection]:
+        """See `TaskStore`. Waits for the lock of the file as long as every write of this store does."""
+        with closing(sqlite3.connect(self._file.path, timeout=LOCK_WAIT_SECONDS, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:
+                yield connection
 
     async def close(self) -> None:
         if self._closed or not self._file.is_ours:
