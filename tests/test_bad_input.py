@@ -312,8 +312,9 @@ def test_the_tree_of_errors_says_whose_fault_it_is():
     assert issubclass(errors.Bug, AssertionError)
     retryable = {kind for kind in vars(errors).values() if isinstance(kind, type) and getattr(kind, "retryable", False)}
     outdated = {errors.Outdated, errors.StaleEpoch, errors.LeaseLost, errors.Compacted}
-    outdated |= {errors.StaleRoute, errors.Fenced, errors.NotOwner}
+    outdated |= {errors.StaleRoute, errors.Fenced, errors.NotOwner, errors.ClaimLost}
     lost = {errors.Conflict, errors.DuplicateMember, errors.Unavailable, errors.StoreUnavailable}
+    lost |= {errors.OutcomeUnknown, errors.TimedOut}
     assert outdated | lost == retryable
     assert issubclass(errors.StoreWentBack, errors.Unsafe)
     assert "broken invariant: x" in str(errors.InvariantBroken("x"))

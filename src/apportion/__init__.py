@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from apportion.stores.facade import open_store
     from apportion.tables.facade import follow, publish
     from apportion.work.budget import GiveUp, Snooze
+    from apportion.work.current import current_task
     from apportion.work.facade import Queue
-    from apportion.work.running import current_task
 
 __version__ = "0.1.0"
 
@@ -39,7 +39,7 @@ _HOMES = {
     "apportion.stores.facade": ("open_store",),
     "apportion.work.budget": ("GiveUp", "Snooze"),
     "apportion.work.facade": ("Queue",),
-    "apportion.work.running": ("current_task",),
+    "apportion.work.current": ("current_task",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _FORMER_ROOMS = {"cluster": "groups"}

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from apportion.runtime.thread_call import Call
+from apportion.runtime.thread_call import ThreadCall
 
 
 async def returns():
@@ -36,7 +36,7 @@ async def played(work, steps):
 
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: failed.append(context))
-    call = Call(loop, coroutine, undo)
+    call = ThreadCall(loop, coroutine, undo)
     for step in steps.split():
         getattr(call, step)()
         for _ in range(8):
@@ -65,7 +65,7 @@ def test_a_result_that_nobody_hears_is_taken_back_and_all_other_work_ends(work, 
 
 def test_a_caller_hears_the_result_the_error_or_the_cancellation():
     async def heard(work):
-        return await Call(asyncio.get_running_loop(), work(), None).heard()
+        return await ThreadCall(asyncio.get_running_loop(), work(), None).heard()
 
     async def cancelled():
         raise asyncio.CancelledError

@@ -13,21 +13,9 @@ from apportion.stores.sqlite import statements as lease_sql
 from apportion.stores.sqlite import task_admin as sqlite_admin
 from apportion.stores.sqlite import task_ledger as sqlite_rules
 from apportion.stores.sqlite.tasks import make_tables
-from apportion.stores.task_api import (
-    Cancel,
-    Hasten,
-    Listing,
-    NewTask,
-    Note,
-    Pause,
-    Purge,
-    Receipt,
-    Redrive,
-    SetLimit,
-    Settlement,
-    Worker,
-)
+from apportion.stores.task_control import Cancel, Hasten, Listing, Pause, Purge, Redrive, SetLimit
 from apportion.stores.task_ledger import TaskLedger
+from apportion.stores.task_values import NewTask, Note, Receipt, Settlement, Worker
 
 QUEUES = ("a", "b")
 STATES = ("ready", "delayed", "claimed", "done", "dead", "cancelled")

@@ -9,7 +9,8 @@ import pytest
 
 from apportion.errors import InvalidInput, LeaseLost, NotPromised, StoreClosed, StoreWentBack
 from apportion.stores.catalog import connect, connect_tasks
-from apportion.stores.task_api import Listing, NewTask, Note, Pause, Receipt, Settlement, Worker
+from apportion.stores.task_control import Listing, Pause
+from apportion.stores.task_values import NewTask, Note, Receipt, Settlement, Worker
 
 URLS = ["memory://tasks", "sqlite:///{}/work.db"]
 

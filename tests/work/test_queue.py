@@ -195,7 +195,7 @@ def test_what_this_worker_does_not_know_is_given_back(queue):
 
 async def _rows(queue):
     from apportion.runtime.io_thread import io_thread
-    from apportion.stores.task_api import Listing
+    from apportion.stores.task_control import Listing
 
     return await io_thread().hop(queue._opened.rows(Listing()))
 
@@ -278,7 +278,6 @@ def test_a_block_that_ends_gives_back_the_tasks_that_it_has_not_started(queue):
         (lambda q: q.task()(_typed).call(1).options(at=datetime(2026, 1, 1)), "at"),  # noqa: DTZ001
         (lambda q: q.task()(_typed).call(1).options(at=datetime.now(UTC), delay=TTL), "none beside at"),
         (lambda q: q.task()(_typed).call(1).options(on_duplicate="drop"), "on_duplicate"),
-        (lambda q: q.task()(_typed).call(1).options(retries=3), "options of the call"),
         (lambda q: q.worker(concurrency=0), "concurrency"),
         (lambda q: apportion.current_task(), "current task"),
     ],

@@ -21,7 +21,7 @@ from typing import TypeVar
 from apportion.errors import InvalidInput, StoreClosed
 from apportion.runtime.endings import begun, to_its_end, under_way
 from apportion.runtime.simulated import Runner, Undo, simulated
-from apportion.runtime.thread_call import Call
+from apportion.runtime.thread_call import ThreadCall
 
 Result = TypeVar("Result")
 _SILENT_SECONDS = 1.0  # the interpreter's end waits this long for work under way, and then logs a line
@@ -92,12 +92,12 @@ class IoThread:
                 _log.warning("the process ends once its groups have left, in %g s at the latest", _ENDINGS_SECONDS)
                 self._thread.join(_ENDINGS_SECONDS)
 
-    def _call(self, work: Coroutine[object, object, Result], undo: Undo[Result] | None) -> Call[Result]:
+    def _call(self, work: Coroutine[object, object, Result], undo: Undo[Result] | None) -> ThreadCall[Result]:
         if not self.runs:
             work.close()
             forked = "it belongs to the parent of this forked process"
             raise StoreClosed("a store", "the interpreter ends" if self._process == os.getpid() else forked)
-        return Call(self._loop, work, undo)
+        return ThreadCall(self._loop, work, undo)
 
     async def _last(self) -> None:
         endings = [each for each in under_way(self._loop) if each is not asyncio.current_task()]

@@ -17,7 +17,7 @@ from apportion.runtime.simulated import Undo
 Result = TypeVar("Result")
 
 
-class Call(Generic[Result]):
+class ThreadCall(Generic[Result]):
     """One call; `outcome` is for the thread that waits."""
 
     def __init__(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from apportion.stores.task_api import (
+from apportion.stores.task_control import (
     Cancel,
     Command,
     Hasten,
@@ -19,11 +19,10 @@ from apportion.stores.task_api import (
     Redrive,
     SetLimit,
     TaskRow,
-    TaskState,
-    Worker,
 )
 from apportion.stores.task_ledger import TaskLedger
 from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
+from apportion.stores.task_values import TaskState, Worker
 
 
 def rows(ledger: TaskLedger, listing: Listing) -> tuple[TaskRow, ...]:

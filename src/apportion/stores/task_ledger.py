@@ -9,18 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from apportion.errors import LeaseLost
-from apportion.stores.task_api import (
-    KEPT_MS,
-    LANES,
-    MOST_DUE,
-    BeatAnswer,
-    NewTask,
-    Note,
-    Receipt,
-    Settlement,
-    TurnAnswer,
-    Worker,
-)
 from apportion.stores.task_records import (
     EndedTask,
     EndState,
@@ -33,6 +21,18 @@ from apportion.stores.task_records import (
     settled,
     tokens,
     without,
+)
+from apportion.stores.task_values import (
+    KEPT_MS,
+    LANES,
+    MOST_DUE,
+    BeatAnswer,
+    NewTask,
+    Note,
+    Receipt,
+    Settlement,
+    TurnAnswer,
+    Worker,
 )
 
 _SHARE_OF_THE_OLDEST = 8  # of so many places in a claim, one goes to the lane with the oldest head

@@ -3,15 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from apportion.stores.task_api import (
-    MOST_CRASHES,
-    Claim,
-    NewTask,
-    Receipt,
-    Settlement,
-    TaskState,
-    death_delay_ms,
-)
+from apportion.stores.task_values import MOST_CRASHES, Claim, NewTask, Receipt, Settlement, TaskState, death_delay_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,6 @@
 
 from apportion.work.budget import GiveUp, Snooze
 from apportion.work.call import Call
-from apportion.work.running import RunningTask, current_task
+from apportion.work.current import RunningTask, current_task
 
 __all__ = ["Call", "GiveUp", "RunningTask", "Snooze", "current_task"]

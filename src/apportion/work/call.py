@@ -6,13 +6,13 @@ Refuses: values that JSON cannot hold, or that would come back as another value;
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from apportion.errors import InvalidInput, MissingExtra
 from apportion.errors.brief import brief
-from apportion.stores.task_api import LANES, Duplicate, NewTask
+from apportion.stores.task_values import LANES, Duplicate, NewTask
 from apportion.work.budget import length, milliseconds
 
 if TYPE_CHECKING:
@@ -37,21 +37,35 @@ class Call:
     on_duplicate: Duplicate = "keep"
     deaths: int | None = 5
 
-    def options(self, **options: Any) -> "Call":  # noqa: ANN401 - checked here
-        """Return this call with other options: `priority`, `delay`, `at`, `expires`, `unique`, `on_duplicate`.
+    def options(
+        self,
+        *,
+        delay: timedelta | None = None,
+        at: datetime | None = None,
+        priority: int | None = None,
+        expires: timedelta | None = None,
+        unique: str | None = None,
+        on_duplicate: Duplicate | None = None,
+    ) -> "Call":
+        """Return this call with other options; an option that is None stays.
 
-        - `priority`: 0 to 3, and 0 is claimed first. Default: 2.
         - `delay` or `at`: the least wait (a timedelta), or the earliest time (a datetime with a zone).
+        - `priority`: 0 to 3, and 0 is claimed first. Default: 2.
         - `expires`: the time after which the task is cancelled in place of being started.
         - `unique`: a name; while a task of that name is open, another one is not added (`on_duplicate="keep"`), or
           replaces it ("replace").
         """
-        given = {name: value for name, value in options.items() if value is not None}
-        unknown = given.keys() - {"priority", "delay", "at", "expires", "unique", "on_duplicate"}
-        if unknown:
-            hint = "Arguments of the task go into .call(...)."
-            raise InvalidInput("options of the call", sorted(unknown), "options that a call has", hint)
-        call = replace(self, **given)
+        call = Call(
+            name=self.name,
+            arguments=self.arguments,
+            deaths=self.deaths,
+            delay=self.delay if delay is None else delay,
+            at=self.at if at is None else at,
+            priority=self.priority if priority is None else priority,
+            expires=self.expires if expires is None else expires,
+            unique=self.unique if unique is None else unique,
+            on_duplicate=self.on_duplicate if on_duplicate is None else on_duplicate,
+        )
         call.check()
         return call
 
@@ -124,12 +138,13 @@ class Signature:
     def decoded(self, data: bytes) -> tuple[tuple[object, ...], dict[str, object]]:
         """Return the arguments of a call from its bytes; `ValueError` if they do not fit the function any more."""
         values = self._converted(data)
-        unknown = sorted(values.keys() - self._signature.parameters.keys())
+        parameters = self._signature.parameters
+        unknown = sorted(values.keys() - parameters.keys())
         if unknown:
             raise ValueError(f"{self._function.__name__}{self._signature} takes no {', '.join(unknown)}")
         try:
             bound = self._signature.bind_partial()
-            bound.arguments.update({name: values[name] for name in self._signature.parameters if name in values})
+            bound.arguments.update({name: values[name] for name in parameters if name in values})
             self._signature.bind(*bound.args, **bound.kwargs)
         except TypeError as error:
             raise ValueError(f"the arguments do not fit {self._function.__name__}{self._signature}: {error}") from error
@@ -147,10 +162,10 @@ class Signature:
     def _converted(self, data: bytes) -> dict[str, Any]:
         msgspec = _msgspec()
         values = msgspec.json.decode(data)
-        hints = self._known_hints()
+        hints, parameters = self._known_hints(), self._signature.parameters
         converted = {}
         for name, value in values.items():
-            parameter = self._signature.parameters.get(name)
+            parameter = parameters.get(name)
             kind: Any = hints.get(name, Any)
             if parameter is not None and parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 kind = tuple[kind, ...]

@@ -9,22 +9,23 @@ Refuses: to touch a handler. It hands claims over, and is told their ends.
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from apportion.errors import ClaimLost, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.groups.session import GroupLease, SharedSessions
+from apportion.groups.session import SharedSessions
 from apportion.runtime.endings import or_undo
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
-from apportion.stores.task_api import Claim, Listing, Note, Receipt, Settlement, TaskStore, Worker
+from apportion.stores.task_api import TaskStore
+from apportion.stores.task_control import Listing
+from apportion.stores.task_values import Claim, Note, Receipt, Settlement, Worker
+from apportion.work.pace import Pace
+from apportion.work.session import WorkerSession
 
 logger = logging.getLogger("apportion.work")
 _POLL_SECONDS, _AGAIN_SECONDS, _BEAT_SECONDS = 1.0, 0.25, 1.0
-_LOOK_SECONDS, _PACE_SECONDS = 0.1, 0.1
 _MOST_CLAIMS, _MOST_SETTLED = 200, 500
-_KEPT_FORMER = 16
 _OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
 
 
@@ -43,17 +44,16 @@ class Claimant:
     def __init__(
         self, tasks: TaskStore, sessions: SharedSessions, worker: Worker, *, ttl_seconds: float, hears: Hears
     ) -> None:
-        self._tasks, self._sessions, self._worker, self._hears = tasks, sessions, worker, hears
+        self._tasks, self._worker, self._hears = tasks, worker, hears
         self._ttl_seconds, self._clock = ttl_seconds, clock_here()
+        self._session = WorkerSession(sessions, ttl_seconds, missed=self._lose)
+        self.begin_transaction = tasks.begin  # from any thread
         self._loop = asyncio.get_running_loop()
-        self._lease: GroupLease | None = None
-        self.deadline = float("-inf")
-        self._former: list[int] = []
         self._settlements: list[Settlement] = []
         self._open: set[Receipt] = set()
         self._woken = asyncio.Event()
         self._is_leaving = self._is_over = self._is_unsure = False
-        self._pace, self._count, self._counted_at = 0.0, 0, self._clock.elapsed()
+        self._pace = Pace(self._clock.elapsed())
         self._beat_at = 0.0
         self._drained = asyncio.Event()
         self._running = asyncio.ensure_future(self._run())
@@ -78,12 +78,7 @@ class Claimant:
 
     def seconds_left(self, session: int) -> float:
         """Return how long a session lasts at least; from any thread."""
-        lease = self._lease
-        return self.deadline - self._clock.elapsed() if lease is not None and lease.lease == session else 0.0
-
-    def begin_transaction(self) -> AbstractContextManager[Any]:
-        """Open a connection for a handler, in a transaction; from any thread."""
-        return self._tasks.begin()
+        return self._session.seconds_left() if self._session.id == session else 0.0
 
     async def note(self, note: Note) -> None:
         """Write a note of a run; `ClaimLost` when its claim is no longer open."""
@@ -101,23 +96,17 @@ class Claimant:
         self._woken.set()
         await asyncio.wait([self._running])
         try:
-            if self._lease is not None:
-                await self._lease.end(is_clear=not self._open)
-            await self._sessions.let_go()
+            await self._session.end(is_clear=not self._open)
         finally:
             await self._tasks.close()
         if not self._running.cancelled():
             self._running.result()
 
     async def _run(self) -> None:
-        watching = asyncio.ensure_future(self._watch_deadline())
-        try:
-            while not self._is_over:
-                if not await self._tried():
-                    await self._rest()
-            await self._last()
-        finally:
-            watching.cancel()
+        while not self._is_over:
+            if not await self._tried():
+                await self._rest()
+        await self._last()
 
     async def _tried(self) -> bool:
         """Make a turn; return whether another one should follow at once."""
@@ -127,7 +116,7 @@ class Claimant:
                 await self._read_back()
             return await self._turn()
         except LeaseLost:
-            self._forget_session()
+            self._lose(self._session.forget())
             return True
         except _OUTAGES as error:
             if not self._is_unsure:
@@ -138,40 +127,25 @@ class Claimant:
 
     async def _join(self) -> None:
         """Begin a session if there is none; the runs of one that is over are cancelled."""
-        if self._lease is not None and self._lease.ended.is_set():
-            self._forget_session()
-        if self._lease is None and not self._is_over:
-            self._lease = await self._sessions.sessions.join(self._ttl_seconds, self._confirm, incarnation=0)
+        if self._session.is_over:
+            self._lose(self._session.forget())
+        if self._session.id is None and not self._is_over:
+            await self._session.join()
 
-    def _confirm(self, deadline: float) -> None:
-        self.deadline = deadline
-
-    def _forget_session(self) -> None:
-        lease, self._lease = self._lease, None
-        if lease is not None:
-            self._hears.lost(lease.lease)
-            self._former = [*self._former, lease.lease][-_KEPT_FORMER:]
+    def _lose(self, session: int) -> None:
+        """Cancel the runs of a session that is over or could not be renewed in time."""
+        if self._open:
+            self._hears.lost(session)
             self._open.clear()
-            lease.forfeit()
-
-    async def _watch_deadline(self) -> None:
-        """Cancel the runs of a session that could not be renewed in time, whether the store answers or not."""
-        while True:
-            left = self.deadline - self._clock.elapsed()
-            lease = self._lease
-            if lease is not None and left <= 0 and self._open:
-                self._hears.lost(lease.lease)
-                self._open.clear()
-                self._is_unsure = True
-            await asyncio.sleep(max(left, _LOOK_SECONDS) if left < float("inf") else _LOOK_SECONDS)
+            self._is_unsure = True
 
     async def _read_back(self) -> None:
         """Compare the open claims in the store with ours: give back unknown ones, cancel runs without a claim."""
-        if self._lease is None:
+        session = self._session.id
+        if session is None:
             return
-        listing = Listing(session=self._lease.lease, states=("claimed",), most=2 * _MOST_CLAIMS)
-        rows = await self._tasks.rows(listing)
-        held = {Receipt(task=row.id, attempt=row.attempt, session=self._lease.lease) for row in rows}
+        rows = await self._tasks.rows(Listing(session=session, states=("claimed",), most=2 * _MOST_CLAIMS))
+        held = {Receipt(task=row.id, attempt=row.attempt, session=session) for row in rows}
         ended = {each.receipt for each in self._settlements}
         self._settlements += [
             Settlement(receipt=each, fate="released", reason="the worker does not know this claim")
@@ -183,61 +157,49 @@ class Claimant:
 
     async def _turn(self) -> bool:
         batch = self._settlements[:_MOST_SETTLED]
-        want = 0 if self._is_leaving or self._lease is None else max(0, self._capacity() - len(self._open))
+        session = self._session
+        want = 0 if self._is_leaving or session.id is None else max(0, self._capacity() - len(self._open))
         if not batch and not want:
             return False
-        session = 0 if self._lease is None else self._lease.lease
-        worker = replace(self._worker, session=session, former=tuple(self._former))
+        worker = replace(self._worker, session=session.id or 0, former=tuple(session.former))
         answer = await self._tasks.turn(worker, batch, want=want)
-        self._former = []
+        session.former.clear()
         del self._settlements[: len(batch)]
         self._open -= {each.receipt for each in batch}
         self._open |= {claim.receipt for claim in answer.claims}
         for receipt in answer.refused:
             logger.info("task %s: attempt %d was no longer open", receipt.task, receipt.attempt)
-        self._pace_after(len(batch))
-        if answer.claims and self._lease is not None:
-            self._hears.claimed(list(answer.claims), self._lease.incarnation)
+        self._pace.count(len(batch), self._clock.elapsed())
+        if answer.claims:
+            self._hears.claimed(list(answer.claims), session.incarnation)
         elif want and not self._open and not self._settlements:
             self._drained.set()
         return bool(answer.claims or batch)
 
     def _capacity(self) -> int:
         """Return how many claims to hold: those that start within half a time to live at the measured pace."""
-        return max(self._worker.concurrency, min(_MOST_CLAIMS, int(self._pace * self._ttl_seconds / 2)))
-
-    def _pace_after(self, settled: int) -> None:
-        now = self._clock.elapsed()
-        self._count += settled
-        if now - self._counted_at >= _PACE_SECONDS:
-            self._pace = self._count / (now - self._counted_at)
-            self._count, self._counted_at = 0, now
+        return max(self._worker.concurrency, min(_MOST_CLAIMS, int(self._pace.per_second * self._ttl_seconds / 2)))
 
     async def _rest(self) -> None:
         """Wait for the end of a run, for a hint of the store, or for the next beat."""
         if not self._settlements and not self._is_over:
             self._woken.clear()
-            waits = [asyncio.ensure_future(each) for each in (self._hint(), self._woken.wait())]
+            has_room = not self._is_leaving and len(self._open) < self._capacity()
+            hint = self._tasks.wait(_POLL_SECONDS) if has_room else asyncio.sleep(_POLL_SECONDS)
+            waits = [asyncio.ensure_future(each) for each in (hint, self._woken.wait())]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for each in waits:
                 each.cancel()
-            await asyncio.wait(waits)
+            await asyncio.gather(*waits, return_exceptions=True)  # a store that is away is met by the next turn
         await self._beat()
-
-    async def _hint(self) -> None:
-        """Return after a hint of new work, if there is a place for it, or after a while."""
-        if self._is_leaving or len(self._open) >= self._capacity():
-            await asyncio.sleep(_POLL_SECONDS)
-        else:
-            with suppress(*_OUTAGES):
-                await self._tasks.wait(_POLL_SECONDS)
 
     async def _beat(self) -> None:
         now = self._clock.elapsed()
-        if self._open and self._lease is not None and now >= self._beat_at:
+        session = self._session.id
+        if self._open and session is not None and now >= self._beat_at:
             self._beat_at = now + _BEAT_SECONDS
             with suppress(*_OUTAGES):
-                answer = await self._tasks.beat(self._lease.lease)
+                answer = await self._tasks.beat(session)
                 self._hears.cancelled(list(answer.cancels))
 
     async def _last(self) -> None:
@@ -246,7 +208,7 @@ class Claimant:
         self._settlements += [
             Settlement(receipt=each, fate="released", reason="the worker left") for each in self._open - ended
         ]
-        while self._settlements and self.deadline > self._clock.elapsed():
+        while self._settlements and self._session.seconds_left() > 0:
             try:
                 await self._turn()
             except _OUTAGES:

@@ -14,22 +14,14 @@ from apportion.errors.brief import brief
 from apportion.runtime.handle import Handle
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.catalog import check_url, connect_tasks, parsed_url
-from apportion.stores.task_api import (
-    Cancel,
-    Duplicate,
-    Hasten,
-    Listing,
-    Settlement,
-    TaskRow,
-    TaskState,
-    TaskStore,
-)
-from apportion.stores.task_api import Worker as WorkerRow
+from apportion.stores.task_api import TaskStore
+from apportion.stores.task_control import Cancel, Hasten, Listing, TaskRow
+from apportion.stores.task_values import Duplicate, Settlement, TaskState, Worker
 from apportion.work.budget import Budget, length, milliseconds
 from apportion.work.call import Call
+from apportion.work.current import parsed_receipt
 from apportion.work.function import AnyTaskFunction, Params, Result, TaskFunction, TaskOptions
-from apportion.work.running import parsed_receipt
-from apportion.work.worker import Worker
+from apportion.work.worker import QueueWorker
 
 Opened = TypeVar("Opened")
 TTL = timedelta(seconds=10)
@@ -145,8 +137,9 @@ class Queue(Handle):
 
         `OutcomeUnknown` if no reply came, `StoreUnavailable` if nothing was added.
         """
-        given = {"delay": delay, "at": at, "priority": priority, "expires": expires, "unique": unique}
-        call = _checked_call(call).options(**given, on_duplicate=on_duplicate)
+        call = _checked_call(call).options(
+            delay=delay, at=at, priority=priority, expires=expires, unique=unique, on_duplicate=on_duplicate
+        )
         (handle,) = await self.enqueue_many([call])
         return handle
 
@@ -156,12 +149,12 @@ class Queue(Handle):
         added = await io_thread().hop(self._opened.enqueued(self._full_name, checked))
         return [TaskHandle(self, task, is_new) for task, is_new in added]
 
-    def worker(self, *, concurrency: int = 10) -> Worker:
+    def worker(self, *, concurrency: int = 10) -> QueueWorker:
         """Run the tasks of this queue within an `async with` block, so many at a time.
 
         Async functions run on the event loop of the block, plain ones in threads.
         """
-        return Worker(
+        return QueueWorker(
             self.url, self._full_name, self._functions, ttl_seconds=self._ttl_seconds, concurrency=concurrency
         )
 
@@ -237,12 +230,14 @@ class TaskHandle(Handle):
 
     async def cancel(self) -> bool:
         """Cancel the task: at once if it waits; a running one is asked to stop. Return False if it had ended."""
-        return bool(await io_thread().hop(self._queue._opened.cancelled(self.id)))
+        opened = self._queue._opened
+        return bool(await io_thread().hop(opened.cancelled(self.id)))
 
     def _result_of(self, row: TaskRow) -> Any:  # noqa: ANN401
         if row.state != "done":
             raise TaskDead(self.id, row.state, row.reason)
-        function = self._queue._functions.get(row.name)
+        functions = self._queue._functions
+        function = functions.get(row.name)
         data = row.result or b"null"
         return function.signature.result(data) if function is not None else None
 
@@ -273,7 +268,7 @@ class _Opened:
     async def settled(self, settlement: Settlement) -> None:
         """Settle one claim, or raise `ClaimLost`."""
         receipt = settlement.receipt
-        worker = WorkerRow(session=receipt.session, queues=())
+        worker = Worker(session=receipt.session, queues=())
         if (await (await self.store()).turn(worker, [settlement])).refused:
             raise ClaimLost(receipt.task, receipt.attempt)
 

@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 
-from apportion.stores.task_api import Claim, Fate, Receipt, Settlement
+from apportion.stores.task_values import Claim, Fate, Receipt, Settlement
 from apportion.work.budget import GiveUp, Snooze, milliseconds
+from apportion.work.current import CURRENT, Desk, RunningTask
 from apportion.work.function import AnyTaskFunction
-from apportion.work.running import CURRENT, Desk, RunningTask
 
 logger = logging.getLogger("apportion.work")
 _UNKNOWN_MS, _MOST_UNKNOWN_MS = 5_000, 300_000

@@ -18,8 +18,7 @@ from apportion.runtime.io_thread import io_thread
 from apportion.runtime.resource import AsyncResource
 from apportion.runtime.signals import leaving_on_sigterm
 from apportion.runtime.simulated import Runner
-from apportion.stores.task_api import Claim, Note, Receipt, Settlement
-from apportion.stores.task_api import Worker as WorkerRow
+from apportion.stores.task_values import Claim, Note, Receipt, Settlement, Worker
 from apportion.work.claimant import Claimant, Hears
 from apportion.work.function import AnyTaskFunction
 from apportion.work.runs import Runs
@@ -28,7 +27,7 @@ LEAVE_SECONDS = 20.0
 MOST_CONCURRENCY = 10_000
 
 
-class Worker(OnlyAsync):
+class QueueWorker(OnlyAsync):
     """A worker for the time of an `async with` block; see `Queue.worker`."""
 
     _call = "queue.worker()"
@@ -48,7 +47,7 @@ class Worker(OnlyAsync):
             raise InvalidInput("concurrency", concurrency, f"an int in 1 .. {MOST_CONCURRENCY}", hint)
         self.settled: list[Settlement] = []
         self._functions, self._concurrency, self._leave_seconds = functions, concurrency, leave_seconds
-        self._row = WorkerRow(
+        self._row = Worker(
             session=0,
             queues=(queue,),
             name=f"{socket.gethostname()}/{os.getpid()}",
@@ -64,7 +63,7 @@ class Worker(OnlyAsync):
             around=lambda claimant: leaving_on_sigterm(claimant.leave),
         )
 
-    async def __aenter__(self) -> "Worker":
+    async def __aenter__(self) -> "QueueWorker":
         self._loop = asyncio.get_running_loop()
         self._early: list[tuple[list[Claim], int]] = []
         self._runs: Runs | None = None
@@ -96,7 +95,7 @@ class Worker(OnlyAsync):
         finally:
             runs.close()
 
-    def _entered(self, claimant: Claimant, _: Runner) -> "Worker":
+    def _entered(self, claimant: Claimant, _: Runner) -> "QueueWorker":
         self._claimant = claimant
         self._runs = Runs(
             self._functions,

@@ -15,7 +15,7 @@ from apportion.model.epoch import FencingToken
 from apportion.runtime.clock import Clock
 from apportion.runtime.endings import begun, to_its_end
 from apportion.runtime.simulated import Machine, Undo
-from apportion.runtime.thread_call import Call
+from apportion.runtime.thread_call import ThreadCall
 from apportion.sim.facts import Entered, Fact, Left
 from apportion.sim.invariants.store import Checker, Invariant
 from apportion.sim.world.refusal import refuse
@@ -83,7 +83,7 @@ class _Machine:
 
     async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
         """See `Runner`. As with a thread, the work goes on for a turn or two after its caller was cancelled."""
-        return await Call(_loop(work), work, undo).heard()
+        return await ThreadCall(_loop(work), work, undo).heard()
 
     def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:  # noqa: ARG002
         """Refuse: a caller that waits without a loop would block the whole world."""

@@ -10,20 +10,10 @@ from apportion.errors import NotPromised, StoreClosed
 from apportion.stores import task_admin as admin
 from apportion.stores.memory.store import Memory
 from apportion.stores.requests import went_back
-from apportion.stores.task_api import (
-    BeatAnswer,
-    Command,
-    Listing,
-    NewTask,
-    Note,
-    Overview,
-    Settlement,
-    TaskRow,
-    TaskStore,
-    TurnAnswer,
-    Worker,
-)
+from apportion.stores.task_api import TaskStore
+from apportion.stores.task_control import Command, Listing, Overview, TaskRow
 from apportion.stores.task_ledger import TaskLedger
+from apportion.stores.task_values import BeatAnswer, NewTask, Note, Settlement, TurnAnswer, Worker
 
 
 class MemoryTasks(TaskStore):

@@ -8,7 +8,7 @@ from apportion.stores.sqlite.connection import Connection
 from apportion.stores.sqlite.task_ledger import end, is_name_free, wait
 from apportion.stores.sqlite.task_rows import ended_task, open_task, queue_control, worker
 from apportion.stores.task_admin import overview_of, task_row
-from apportion.stores.task_api import (
+from apportion.stores.task_control import (
     Cancel,
     Command,
     Hasten,
@@ -19,9 +19,9 @@ from apportion.stores.task_api import (
     Redrive,
     SetLimit,
     TaskRow,
-    TaskState,
 )
 from apportion.stores.task_records import EndedTask, OpenTask
+from apportion.stores.task_values import TaskState
 
 
 def rows(connection: Connection, listing: Listing) -> tuple[TaskRow, ...]:

@@ -12,18 +12,6 @@ from apportion.stores.sqlite import statements as lease_sql
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.connection import Connection, Value, value_of
 from apportion.stores.sqlite.task_rows import ended_task, open_task, queue_control, shared_values, worker_values
-from apportion.stores.task_api import (
-    KEPT_MS,
-    LANES,
-    MOST_DUE,
-    BeatAnswer,
-    NewTask,
-    Note,
-    Receipt,
-    Settlement,
-    TurnAnswer,
-    Worker,
-)
 from apportion.stores.task_records import (
     EndState,
     Freed,
@@ -34,6 +22,18 @@ from apportion.stores.task_records import (
     settled,
     tokens,
     without,
+)
+from apportion.stores.task_values import (
+    KEPT_MS,
+    LANES,
+    MOST_DUE,
+    BeatAnswer,
+    NewTask,
+    Note,
+    Receipt,
+    Settlement,
+    TurnAnswer,
+    Worker,
 )
 
 _SHARE_OF_THE_OLDEST = 8

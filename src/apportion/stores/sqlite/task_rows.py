@@ -3,8 +3,8 @@
 from typing import Any
 
 from apportion.stores.sqlite.connection import Value
-from apportion.stores.task_api import NewTask, Worker
 from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
+from apportion.stores.task_values import NewTask, Worker
 
 
 def open_task(row: tuple[Any, ...]) -> OpenTask:

@@ -19,19 +19,9 @@ from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.connection import Connection, value_of
 from apportion.stores.sqlite.file import LOCK_WAIT_SECONDS, InDoubt
 from apportion.stores.sqlite.shared_file import SharedFile
-from apportion.stores.task_api import (
-    BeatAnswer,
-    Command,
-    Listing,
-    NewTask,
-    Note,
-    Overview,
-    Settlement,
-    TaskRow,
-    TaskStore,
-    TurnAnswer,
-    Worker,
-)
+from apportion.stores.task_api import TaskStore
+from apportion.stores.task_control import Command, Listing, Overview, TaskRow
+from apportion.stores.task_values import BeatAnswer, NewTask, Note, Settlement, TurnAnswer, Worker
 from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
 

@@ -13,7 +13,7 @@ from apportion.errors import ClaimLost, InvalidInput
 from apportion.guards.connections import Executes, require_transaction, run
 from apportion.model.epoch import FencingToken
 from apportion.runtime.blocks import Raised
-from apportion.stores.task_api import Claim, Note, Receipt, Settlement
+from apportion.stores.task_values import Claim, Note, Receipt, Settlement
 
 DONE = (
     "DELETE FROM task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT) AND session = CAST(:session AS BIGINT)"
@@ -48,7 +48,7 @@ class RunningTask:
     @property
     def id(self) -> str:
         """The id of the task, the same for all its attempts."""
-        return self.claim.receipt.task
+        return self.claim.task
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class RunningTask:
     @property
     def attempt(self) -> int:
         """The number of this attempt; it grows with every claim of the task."""
-        return self.claim.receipt.attempt
+        return self.claim.attempt
 
     @property
     def receipt(self) -> str:
@@ -76,7 +76,7 @@ class RunningTask:
     @property
     def seconds_left(self) -> float:
         """How long the session of this worker lasts at least without another renewal; 0 after its end."""
-        return max(0.0, self.desk.seconds_left(self.claim.receipt.session))
+        return max(0.0, self.desk.seconds_left(self.claim.session))
 
     async def progress(self, part: float, text: str = "") -> None:
         """Note how far this task is: a part from 0 to 1, and a text. `ClaimLost` if the claim is no longer ours."""
@@ -113,7 +113,8 @@ class CompletingTransaction:
 
     def __enter__(self) -> Any:  # noqa: ANN401 - a library's type
         with ExitStack() as stack:
-            connection = stack.enter_context(self._task.desk.begin())
+            task = self._task
+            connection = stack.enter_context(task.desk.begin())
             self._task.complete(connection)
             self._stack = stack.pop_all()
         return connection

@@ -1,0 +1,138 @@
+"""The control of tasks: the questions and the commands of operators, and the answers, as values."""
+
+from dataclasses import dataclass
+
+from apportion.errors.brief import brief
+from apportion.stores.task_values import TaskState, Worker
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRow:
+    """A task as an operator sees it; `due` is None for a task that waits for nothing."""
+
+    id: str
+    queue: str
+    name: str
+    state: TaskState
+    lane: int = 2
+    position: int = 0
+    attempt: int = 0
+    failures: int = 0
+    deaths: int = 0
+    crashes: int = 0
+    due: int | None = None
+    expires_at: int | None = None
+    session: int | None = None
+    is_cancelling: bool = False
+    reason: str = ""
+    progress: float = 0.0
+    note: str = ""
+    enqueued: int = 0
+    unique: str | None = None
+    arguments: bytes = b""
+    codec: str = ""
+    ended_at: int | None = None
+    result: bytes | None = None
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The tasks to list: those with these ids, or of a queue, in some states, with a name, under a session.
+
+    None stands for all. A page has at most `most` tasks after a position. Ended tasks have no position: they come
+    in the order of their end, without pages.
+    """
+
+    tasks: tuple[str, ...] | None = None
+    queue: str | None = None
+    states: tuple[TaskState, ...] = ("ready", "delayed", "claimed")
+    name: str | None = None
+    session: int | None = None
+    after: int = 0
+    most: int = 100
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStats:
+    """The numbers of one queue. `oldest_ready_ms` is how long the oldest ready task has been ready."""
+
+    queue: str
+    ready: int = 0
+    delayed: int = 0
+    claimed: int = 0
+    dead: int = 0
+    cancelled: int = 0
+    workers: int = 0
+    oldest_ready_ms: int = 0
+    is_paused: bool = False
+    open_claims: int | None = None
+    rate: int | None = None
+    per_ms: int = 60_000
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The numbers of all queues, sorted by name, and the workers with a live session, sorted by session."""
+
+    queues: tuple[QueueStats, ...]
+    workers: tuple[Worker, ...]
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    """Cancel these tasks: waiting ones at once; the workers of running ones are asked to stop."""
+
+    tasks: tuple[str, ...]
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redrive:
+    """Make these dead and cancelled tasks ready again, with fresh budgets."""
+
+    tasks: tuple[str, ...]
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hasten:
+    """Make these delayed tasks ready now."""
+
+    tasks: tuple[str, ...]
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purge:
+    """Forget the tasks of a queue in some states; a claimed task stays."""
+
+    queue: str
+    states: tuple[TaskState, ...]
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Stop the claims of a queue, or allow them again. Running tasks go on."""
+
+    queue: str
+    is_paused: bool = True
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetLimit:
+    """SetLimit a queue over all workers: the most open claims, and the most claims per `per_ms`; None: no limit."""
+
+    queue: str
+    open_claims: int | None = None
+    rate: int | None = None
+    per_ms: int = 60_000
+
+
+Command = Cancel | Redrive | Hasten | Purge | Pause | SetLimit

@@ -1,0 +1,169 @@
+"""The values of the task store: tasks to enqueue, receipts, claims and their ends, workers, and their answers."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from apportion.errors.brief import brief
+
+TaskState = Literal["ready", "delayed", "claimed", "done", "dead", "cancelled", "missing"]
+Fate = Literal["done", "retry", "dead", "released", "crashed", "cancelled"]
+Duplicate = Literal["keep", "replace"]
+
+LANES = range(4)  # the priorities, 0 first
+MOST_DUE = 100  # delayed tasks that become ready in one turn, at most
+MOST_CRASHES = 2  # so many child processes in a row condemn a task
+KEPT_MS = 7 * 24 * 3_600 * 1_000  # how long a cancelled task, and the result of one that is done, can be read
+_LONGEST_DEATH_DELAY_SECONDS = 60
+
+
+def death_delay_ms(deaths: int) -> int:
+    """Return how long a task waits after its second and each further death.
+
+    >>> [death_delay_ms(deaths) for deaths in (2, 3, 4, 20)]
+    [1000, 2000, 4000, 60000]
+    """
+    return 1_000 * min(1 << min(deaths - 2, 10), _LONGEST_DEATH_DELAY_SECONDS)
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTask:
+    """A task to enqueue: its call, its place, and its budgets.
+
+    `id` is a UUID in hexadecimal, made by the caller, so that a repeat of a lost request is recognised. `arguments`
+    are bytes in a `codec` that the worker knows. The task is due after `delay_ms`, or at the time `due_at`. It is
+    cancelled if it is claimed after `expires_at`. `unique` names the task among the open tasks of its queue.
+    `most_deaths` ended sessions condemn it (None: none do). `trace` is the context of a trace, as text.
+    """
+
+    id: str
+    queue: str
+    name: str
+    arguments: bytes
+    codec: str = "json"
+    lane: int = 2
+    delay_ms: int = 0
+    due_at: int | None = None
+    expires_at: int | None = None
+    unique: str | None = None
+    on_duplicate: Duplicate = "keep"
+    most_deaths: int | None = 5
+    trace: str = ""
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """One claim of one task; every verb about a claim names it, and stores compare all three parts."""
+
+    task: str
+    attempt: int
+    session: int
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A claimed task, as its worker gets it.
+
+    `failures` are runs that raised; `deaths` are sessions that ended under it, one after another; `crashes` are child
+    processes that ended under it. A task with a death or a crash is a suspect: it may end the next process too.
+    """
+
+    receipt: Receipt
+    queue: str
+    lane: int
+    name: str
+    codec: str
+    arguments: bytes
+    failures: int
+    deaths: int
+    crashes: int
+    enqueued: int
+    trace: str
+
+    @property
+    def task(self) -> str:
+        """The id of the task."""
+        return self.receipt.task
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt."""
+        return self.receipt.attempt
+
+    @property
+    def session(self) -> int:
+        """The session of the claimant."""
+        return self.receipt.session
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether a process has ended while it ran this task."""
+        return bool(self.deaths or self.crashes)
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """The end of one claim.
+
+    done        the task is done; with a `result`, its outcome is kept
+    retry       the run failed: the task is due again after `delay_ms`
+    dead        the run failed for the last time, for the `reason`
+    released    the run did not happen, or not fully; nothing counts, and the task is due again after `delay_ms`
+    crashed     the child process of the run ended; the second time in a row, the task is dead
+    cancelled   the task was cancelled, and its run has ended
+    """
+
+    receipt: Receipt
+    fate: Fate
+    reason: str = ""
+    delay_ms: int = 0
+    result: bytes | None = None
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """The worker that makes a turn: its session, the queues it serves, and a description of its process.
+
+    `former` are sessions that this process had before and outlived: they killed nobody and are struck from the deaths
+    of all tasks.
+    """
+
+    session: int
+    queues: tuple[str, ...]
+    name: str = ""
+    host: str = ""
+    pid: int = 0
+    concurrency: int = 1
+    former: tuple[int, ...] = ()
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnAnswer:
+    """The answer to a turn: receipts that were refused, and claims, oldest work first."""
+
+    refused: tuple[Receipt, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A sign of life of a run: a part between 0 and 1, and a text."""
+
+    receipt: Receipt
+    progress: float
+    text: str = ""
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeatAnswer:
+    """The answer to a beat: receipts of notes that were refused, and claims of the session that are to be cancelled."""
+
+    refused: tuple[Receipt, ...] = ()
+    cancels: tuple[Receipt, ...] = ()

@@ -1,0 +1,81 @@
+"""The session of a worker: its part in the one lease that the process keeps in a store, and the end of that part.
+
+Promises: `missed` is called before the store may give the tasks of the session to another worker.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from apportion.groups.session import GroupLease, SharedSessions
+from apportion.runtime.simulated import clock_here
+
+_KEPT_FORMER = 16
+
+
+class WorkerSession:
+    """The session of one worker, on the I/O thread; `former` are sessions of this process that it outlived."""
+
+    def __init__(self, shared: SharedSessions, ttl_seconds: float, *, missed: Callable[[int], None]) -> None:
+        self._shared, self._ttl_seconds, self._missed = shared, ttl_seconds, missed
+        self._clock, self._loop = clock_here(), asyncio.get_running_loop()
+        self._lease: GroupLease | None = None
+        self._deadline = float("-inf")
+        self._timer: asyncio.TimerHandle | None = None
+        self.former: deque[int] = deque(maxlen=_KEPT_FORMER)
+
+    @property
+    def id(self) -> int | None:
+        """The lease of the session, None where there is no session."""
+        return None if self._lease is None else self._lease.lease
+
+    @property
+    def incarnation(self) -> int:
+        """The life of the store in which the session began."""
+        return 0 if self._lease is None else self._lease.incarnation
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the session has ended, and was not forgotten yet."""
+        lease = self._lease
+        return lease is not None and lease.ended.is_set()
+
+    def seconds_left(self) -> float:
+        """Return how long the session lasts at least without another renewal; from any thread."""
+        return self._deadline - self._clock.elapsed()
+
+    async def join(self) -> None:
+        """Begin a session, or take part in that of the process; errors are those of the store."""
+        sessions = self._shared.sessions
+        self._lease = await sessions.join(self._ttl_seconds, self._confirm, incarnation=0)
+
+    def forget(self) -> int:
+        """Leave a session that is over, and return its number; the next turn says that this process outlived it."""
+        lease, self._lease = self._lease, None
+        if lease is None:
+            return 0
+        lease.forfeit()
+        self.former.append(lease.lease)
+        return lease.lease
+
+    async def end(self, *, is_clear: bool) -> None:
+        """End the session unless others use it. `is_clear`: no task is claimed under it any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._lease is not None:
+            await self._lease.end(is_clear=is_clear)
+        await self._shared.let_go()
+
+    def _confirm(self, deadline: float) -> None:
+        self._deadline = deadline
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(max(0.0, self.seconds_left()), self._look)
+
+    def _look(self) -> None:
+        if self._lease is None:
+            return
+        if self.seconds_left() <= 0:
+            self._missed(self._lease.lease)
+        else:  # the clock of the loop stands while the machine sleeps, and the clock of the session does not
+            self._confirm(self._deadline)
