@@ -12,6 +12,7 @@ from apportion.stores.postgres import administration as administrations
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.administration import PostgresAdministration
 from apportion.stores.postgres.schema import Schema
+from apportion.stores.postgres.task_tables import HAS_TASKS, LACKING_TASKS, TASKS_VERSION, VERSION
 from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.reaper import Counter
 from tests.stores.test_postgres_door import SERVER
@@ -27,9 +28,11 @@ class Door:
 
     def __init__(self):
         self.made, self.server, self.version, self.upgrades = [], SERVER, NEWEST, 0
+        self.transactions = []
         self.rows = {
             sql.NOTHING: [(1,)],
             sql.HAS_SCHEMA: [(True,)],
+            HAS_TASKS: [(False,)],
             sql.LACKING: [("",)],
             sql.WHOLE_STATE: [(7, 5, 3)],
             sql.RESTORED: [(7, 8)],
@@ -42,6 +45,9 @@ class Door:
 
     async def look(self, connection):
         return self.server
+
+    async def transact(self, connection, work, *, seconds):
+        self.transactions.append(work)
 
     async def run(self, connection, statement):
         if isinstance(self.rows[statement], Exception):
@@ -160,6 +166,14 @@ def test_a_schema_of_another_version_is_told_with_what_to_do(store, door, versio
     assert "rights" not in every
 
 
+@pytest.mark.parametrize(("version", "verdict"), [(TASKS_VERSION, "ok"), (TASKS_VERSION + 1, "error")])
+def test_tables_of_tasks_are_found_with_their_version_and_rights(store, door, version, verdict):
+    door.rows |= {HAS_TASKS: [(True,)], LACKING_TASKS: [("",)], VERSION: [(version,)]}
+    assert verdict == {each.subject: each.verdict for each in asyncio.run(store.inspect())}["tasks"]
+    door.rows |= {LACKING_TASKS: [("outcome",)]}
+    assert "error" == {each.subject: each.verdict for each in asyncio.run(store.inspect())}["rights"]
+
+
 def test_rights_that_are_lacking_are_named(store, door):
     door.rows[sql.LACKING] = [("item, meta",)]
     every = found(store)
@@ -194,6 +208,7 @@ def test_an_act_that_fails_is_told_in_our_words(store, door, error, raised):
 def test_the_acts_of_an_operator_tell_what_was_and_what_is(store, door):
     assert (7, 8) == asyncio.run(store.restored())
     assert ((1, NEWEST), 1) == (asyncio.run(store.upgrade()), door.upgrades)
+    assert 1 == len(door.transactions)  # the tables of tasks
     counters = asyncio.run(store.renewals())
     assert (Counter(lease=1, renewals=2, ttl_seconds=10.0), Counter(lease=2, renewals=3, ttl_seconds=4.0)) == counters
 

@@ -21,7 +21,7 @@ class Connection:
 
     def hint(self):
         for handler in self.handlers:
-            handler("a hint")
+            handler(SimpleNamespace(payload=""))
 
 
 class Door:

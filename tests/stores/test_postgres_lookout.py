@@ -39,8 +39,8 @@ class Link:
 class Ear:
     is_trusted = True
 
-    def tells(self, heard):
-        self.heard = heard
+    def tells(self, heard, heard_tasks):
+        self.heard, self.heard_tasks = heard, heard_tasks
 
     def distrust(self):
         self.is_trusted = False

@@ -29,7 +29,10 @@ from apportion.errors import (
     StoreWentBack,
 )
 from apportion.stores import Absent, Committed, Put, Unchanged, administration, connect
+from apportion.stores.catalog import connect_tasks
 from apportion.stores.postgres import links
+from apportion.stores.task_control import Listing, Pause
+from apportion.stores.task_values import NewTask, Settlement, Worker
 from tests.console.running import run
 from tests.stores.rigs import absent
 from tests.stores.rigs.pgbouncer import Pooler
@@ -468,6 +471,19 @@ async def _refused(url):
     return ""
 
 
+async def one_task(url, lease):
+    """Do one task of each fate, as the user of a URL may."""
+    tasks = await connect_tasks(url)
+    await tasks.enqueue([NewTask(id=each, queue="q", name="f", arguments=b"") for each in "ab"])
+    worker = Worker(session=lease.id, queues=("q",))
+    claims = (await tasks.turn(worker, want=2)).claims
+    fates = [Settlement(receipt=claim.receipt, fate=fate) for claim, fate in zip(claims, ("done", "dead"), strict=True)]
+    assert () == (await tasks.turn(worker, fates, want=1)).refused
+    assert ["dead"] == [row.state for row in await tasks.rows(Listing(states=("ready", "dead")))]
+    await tasks.control(Pause(queue="q"))
+    await tasks.close()
+
+
 def test_a_role_without_rights_is_told_which_and_the_grants_are_enough(rig, schema):
     name = schema.removeprefix("&schema=")
     rig.sql(f"DROP ROLE IF EXISTS {name}")
@@ -493,6 +509,7 @@ def test_a_role_without_rights_is_told_which_and_the_grants_are_enough(rig, sche
                 await store.revoke(lease.id)
                 async with taped(store, 0) as shown:
                     await eventually(lambda: len(shown) == 2)
+                await one_task(theirs, await store.grant(ttl_seconds=5))
 
         asyncio.run(main())
         target = {"host": "127.0.0.1", "port": rig.port, "user": name, "password": "p", "dbname": DATABASE}

@@ -1,4 +1,4 @@
-"""The tasks of an SQLite file follow the task ledger, call by call, over random histories."""
+"""The tasks of a store follow the task ledger, call by call, over random histories: here those of an SQLite file."""
 
 import random
 import sqlite3
@@ -22,18 +22,49 @@ STATES = ("ready", "delayed", "claimed", "done", "dead", "cancelled")
 FATES = ("done", "done", "retry", "dead", "released", "crashed", "cancelled")
 
 
-class Twins:
-    """A ledger and an SQLite file that get the same calls, and must give the same answers."""
+class SqliteTwin:
+    """The rules in an SQLite file, called at times of the test."""
 
-    def __init__(self, seed):
-        self.draw, self.now = random.Random(seed), 1_000_000
-        self.ledger, self.alive = TaskLedger(), {11, 12, 13}
-        self.sessions = [11, 12, 13]
+    def __init__(self):
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
         for statement in (*schema.statements(since=0), *task_statements.TABLES):
             self.connection.execute(statement)
+
+    def enqueue(self, new, now):
+        return sqlite_rules.enqueue(self.connection, new, now)
+
+    def turn(self, worker, settlements, *, want, now):
+        return sqlite_rules.turn(self.connection, worker, settlements, want=want, now=now)
+
+    def beat(self, session, notes):
+        return sqlite_rules.beat(self.connection, session, notes)
+
+    def control(self, command, now):
+        return sqlite_admin.control(self.connection, command, now)
+
+    def rows(self, listing):
+        return sqlite_admin.rows(self.connection, listing)
+
+    def overview(self, now):
+        return sqlite_admin.overview(self.connection, now)
+
+    def begin(self, session):
+        self.connection.execute(lease_sql.ADD_LEASE, (session, 2.0))
+
+    def end(self, session):
+        self.connection.execute(lease_sql.END_LEASE, (session,))
+
+
+class Twins:
+    """A ledger and a store that get the same calls, and must give the same answers."""
+
+    def __init__(self, seed, other):
+        self.draw, self.now = random.Random(seed), 1_000_000
+        self.ledger, self.alive = TaskLedger(), {11, 12, 13}
+        self.sessions = [11, 12, 13]
+        self.other = other
         for session in self.alive:
-            self.connection.execute(lease_sql.ADD_LEASE, (session, 2.0))
+            self.other.begin(session)
         self.ids, self.receipts, self.calls = [], [], 0
 
     def step(self):
@@ -41,12 +72,8 @@ class Twins:
         self.now += self.draw.choice([0, 1, 300, 5_000])
         call = self.draw.choice([self.enqueue, self.turn, self.turn, self.turn, self.beat, self.control, self.end])
         call()
-        assert self.state(task_admin.rows(self.ledger, EVERYTHING)) == self.state(
-            sqlite_admin.rows(self.connection, EVERYTHING)
-        )
-        assert task_admin.overview(self.ledger, alive=self.alive, now=self.now) == sqlite_admin.overview(
-            self.connection, self.now
-        )
+        assert self.state(task_admin.rows(self.ledger, EVERYTHING)) == self.state(self.other.rows(EVERYTHING))
+        assert task_admin.overview(self.ledger, alive=self.alive, now=self.now) == self.other.overview(self.now)
 
     @staticmethod
     def state(rows):
@@ -67,7 +94,7 @@ class Twins:
     def enqueue(self):
         draw, now = self.draw, self.now
         new = [self.new() for _ in range(draw.randint(1, 3))]
-        self.both(lambda: self.ledger.enqueue(new, now=now), lambda: sqlite_rules.enqueue(self.connection, new, now))
+        self.both(lambda: self.ledger.enqueue(new, now=now), lambda: self.other.enqueue(new, now))
 
     def new(self):
         draw = self.draw
@@ -110,7 +137,7 @@ class Twins:
         want = draw.choice([0, 1, 3, 20])
         turn = self.both(
             lambda: self.ledger.turn(worker, settlements, want=want, alive=self.alive, now=now),
-            lambda: sqlite_rules.turn(self.connection, worker, settlements, want=want, now=now),
+            lambda: self.other.turn(worker, settlements, want=want, now=now),
         )
         if turn is not None:
             self.receipts += [claim.receipt for claim in turn.claims]
@@ -125,7 +152,7 @@ class Twins:
     def beat(self):
         session = self.draw.choice(self.sessions)
         notes = [Note(receipt=self.receipt(), progress=0.5, text="half") for _ in range(self.draw.randint(0, 2))]
-        self.both(lambda: self.ledger.beat(session, notes), lambda: sqlite_rules.beat(self.connection, session, notes))
+        self.both(lambda: self.ledger.beat(session, notes), lambda: self.other.beat(session, notes))
 
     def control(self):
         draw, now = self.draw, self.now
@@ -142,17 +169,17 @@ class Twins:
         )
         self.both(
             lambda: task_admin.control(self.ledger, command, now=now),
-            lambda: sqlite_admin.control(self.connection, command, now),
+            lambda: self.other.control(command, now),
         )
 
     def end(self):
         """End a session; another one begins, for no number comes twice."""
         session = self.draw.choice(sorted(self.alive))
         self.alive.discard(session)
-        self.connection.execute(lease_sql.END_LEASE, (session,))
+        self.other.end(session)
         self.sessions.append(len(self.sessions) + 11)
         self.alive.add(self.sessions[-1])
-        self.connection.execute(lease_sql.ADD_LEASE, (self.sessions[-1], 2.0))
+        self.other.begin(self.sessions[-1])
 
 
 EVERYTHING = Listing(states=STATES, most=1_000)
@@ -160,7 +187,7 @@ EVERYTHING = Listing(states=STATES, most=1_000)
 
 @pytest.mark.parametrize("seed", range(60))
 def test_an_sqlite_file_answers_as_the_ledger_does(seed):
-    twins = Twins(seed)
+    twins = Twins(seed, SqliteTwin())
     for _ in range(120):
         twins.step()
 

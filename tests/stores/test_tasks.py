@@ -135,5 +135,5 @@ def test_tables_of_a_later_release_are_refused(tmp_path):
 
 
 def test_a_store_without_tasks_names_those_that_keep_them():
-    with pytest.raises(NotPromised, match=r"tasks.*\n.*memory, sqlite"):
+    with pytest.raises(NotPromised, match=r"tasks.*\n.*memory, postgresql, sqlite"):
         asyncio.run(connect_tasks("etcd://localhost:2379"))

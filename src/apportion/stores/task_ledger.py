@@ -185,9 +185,11 @@ class TaskLedger:
                 self.wait(task, 0, now)
 
     def _become_due(self, queues: Collection[str], now: int) -> None:
-        due = [task for task in self.by_position() if task.due is not None and task.due <= now]
-        for task in [each for each in due if each.new.queue in queues][:MOST_DUE]:
-            self.open[task.id] = replace(task, due=None, position=self._next_position(), ready_at=task.due or now)
+        waiting = [task for task in self.by_position() if task.due is not None and task.new.queue in queues]
+        due = sorted((task.due or 0, task.position, task.id) for task in waiting if (task.due or 0) <= now)
+        for since, _, each in due[:MOST_DUE]:
+            task = self.open[each]
+            self.open[each] = replace(task, due=None, position=self._next_position(), ready_at=since)
 
     def _retaken(self, worker: Worker, most: int, alive: Collection[int], now: int) -> Iterator[str]:
         """Take over work of ended sessions, oldest first; a task with a second death waits first."""

@@ -10,11 +10,12 @@ from apportion.errors import ApportionError, StoreUnavailable
 from apportion.runtime.clock import SystemClock
 from apportion.stores.administration import Administration, Finding, judged
 from apportion.stores.postgres import statements as sql
-from apportion.stores.postgres.door import OLDEST_VERSION, Door, Server
+from apportion.stores.postgres.door import OLDEST_VERSION, REQUEST_SECONDS, Door, Server
 from apportion.stores.postgres.driver import Connection, psycopg
 from apportion.stores.postgres.errors import refusal
 from apportion.stores.postgres.lookout import counters_of
 from apportion.stores.postgres.migrations import NEWEST
+from apportion.stores.postgres.task_tables import HAS_TASKS, LACKING_TASKS, TASKS_VERSION, VERSION, make_tables
 from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.reaper import Counter
 from apportion.stores.url import StoreUrl
@@ -38,11 +39,15 @@ class PostgresAdministration(Administration):
 
     def upgrade_statements(self) -> tuple[str, ...]:
         """See `Administration`. The statements are for psql(1), starting without a schema."""
-        return _terminated("BEGIN", *self._schema.statements(since=0), "COMMIT")
+        return _terminated("BEGIN", *self._schema.statements(since=0), *self._schema.task_statements(), "COMMIT")
 
     async def upgrade(self) -> tuple[int, int]:
         async with self._connected() as connection:
-            return await self._schema.upgrade(connection)
+            versions = await self._schema.upgrade(connection)
+            await self._door.transact(
+                connection, lambda transaction: make_tables(transaction.ask), seconds=REQUEST_SECONDS
+            )
+            return versions
 
     def grants(self, user: str) -> tuple[str, ...]:
         return _terminated(*self._schema.grants(user))
@@ -81,7 +86,10 @@ class PostgresAdministration(Administration):
         fault = "Members belong near their store." if round_trip > _SLOW_SECONDS else ""
         yield judged("latency", f"{1000 * round_trip:.1f} ms for a round trip", fault)
         [(exists,)] = await self._door.run(connection, sql.HAS_SCHEMA)
+        [(has_tasks,)] = await self._door.run(connection, HAS_TASKS)
         lacking = str((await self._door.run(connection, sql.LACKING))[0][0]) if exists else ""
+        if has_tasks and not lacking:
+            lacking = str((await self._door.run(connection, LACKING_TASKS))[0][0])
         if lacking:
             advice = "Run the statements of: apportion store grants URL --user NAME"
             yield Finding(subject="rights", found=f"lacking on {lacking}", verdict="error", advice=advice)
@@ -94,6 +102,10 @@ class PostgresAdministration(Administration):
             yield Finding(
                 subject="state", found="incarnation {}, revision {}, history after {}".format(*map(str, state))
             )
+        if has_tasks:
+            tasks = int(str((await self._door.run(connection, VERSION))[0][0]))
+            fault = "Upgrade apportion on this host." if tasks != TASKS_VERSION else ""
+            yield judged("tasks", f"version {tasks}, this release writes {TASKS_VERSION}", fault, verdict="error")
 
     def _of_schema(self, version: int) -> Finding:
         name = self._schema.name

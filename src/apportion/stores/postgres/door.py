@@ -8,8 +8,10 @@ Refuses: to rely on any state of a session, so that a transaction pooler may sta
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable
 from apportion.stores.postgres import statements as sql
@@ -27,6 +29,7 @@ _HOST_OF_MANY_SECONDS = 2.0
 _TRIES = 3
 _TLS_OPTIONS = ("sslcert", "sslkey", "sslmode", "sslrootcert")
 WATCH = "watch"
+Result = TypeVar("Result")
 OPTIONS = ("application_name", "host", "schema", WATCH, *_TLS_OPTIONS)
 
 
@@ -50,6 +53,17 @@ class Server:
     def durable(self) -> bool:
         """Whether an acknowledged commit survives a power cut."""
         return self.fsync and self.full_page_writes
+
+
+class Transaction:
+    """An open transaction, in which the caller's work asks."""
+
+    def __init__(self, connection: Connection, schema: Schema) -> None:
+        self._connection, self._schema = connection, schema
+
+    async def ask(self, statement: str, parameters: Parameters = ()) -> list[Row]:
+        """Run a statement; return its rows."""
+        return await rows_of(self._connection, self._schema.fill(statement), parameters)
 
 
 class Door:
@@ -89,14 +103,20 @@ class Door:
         self, connection: Connection, statement: str, parameters: Parameters = (), *, seconds: float = REQUEST_SECONDS
     ) -> list[Row]:
         """Run a statement on a connection, bounded in time; run it again where the server asks for that."""
-        try:
-            with bounded(connection, seconds):
-                return await self._retried(connection, statement, parameters)
-        except psycopg.Error as error:
-            # A server that ends a connection may do so after the commit.
-            if connection.closed or error.sqlstate == "40003":
-                raise PostgresNoReply(f"the connection broke, or no reply came within {seconds:g} s") from error
-            raise refusal(self.name, error.sqlstate, type(error).__name__) from error
+        return await self._bounded(
+            connection, lambda: rows_of(connection, self.schema.fill(statement), parameters), seconds
+        )
+
+    async def transact(
+        self, connection: Connection, work: Callable[[Transaction], Awaitable[Result]], *, seconds: float
+    ) -> Result:
+        """Run work in one transaction, all of it or nothing; again where the server asks for that."""
+
+        async def _once() -> Result:
+            async with connection.transaction():
+                return await work(Transaction(connection, self.schema))
+
+        return await self._bounded(connection, _once, seconds)
 
     async def look(self, connection: Connection, *, seconds: float = REQUEST_SECONDS) -> Server:
         """Read the facts about the server at the other end of a connection, and change nothing."""
@@ -167,11 +187,18 @@ class Door:
                 raise StoreDenied(self.name, reason, MAKE_SCHEMA) from error
             raise refusal(self.name, error.sqlstate, type(error).__name__) from error
 
-    async def _retried(self, connection: Connection, statement: str, parameters: Parameters) -> list[Row]:
-        for _ in range(_TRIES - 1):
-            with suppress(psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected):
-                return await rows_of(connection, self.schema.fill(statement), parameters)
-        return await rows_of(connection, self.schema.fill(statement), parameters)
+    async def _bounded(self, connection: Connection, once: Callable[[], Awaitable[Result]], seconds: float) -> Result:
+        try:
+            with bounded(connection, seconds):
+                for _ in range(_TRIES - 1):
+                    with suppress(psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected):
+                        return await once()
+                return await once()
+        except psycopg.Error as error:
+            # A server that ends a connection may do so after the commit.
+            if connection.closed or error.sqlstate == "40003":
+                raise PostgresNoReply(f"the connection broke, or no reply came within {seconds:g} s") from error
+            raise refusal(self.name, error.sqlstate, type(error).__name__) from error
 
 
 def _targets(url: StoreUrl) -> list[str]:

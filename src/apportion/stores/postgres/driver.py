@@ -13,6 +13,6 @@ except ImportError as error:
 __all__ = ["Connection", "Parameter", "Parameters", "Row", "Value", "psycopg"]
 Value: TypeAlias = bytes | str | int | float | bool | list[int] | None
 Row: TypeAlias = tuple[Value, ...]
-Parameter: TypeAlias = bytes | str | int | float | Sequence[bytes] | Sequence[int | None] | None
+Parameter: TypeAlias = bytes | str | int | float | Sequence[bytes] | Sequence[int | None] | Sequence[str | None] | None
 Parameters: TypeAlias = Sequence[Parameter] | Mapping[str, Parameter]
 Connection: TypeAlias = "psycopg.AsyncConnection[Row]"

@@ -1,7 +1,7 @@
 """The ear: receives the hints of PostgreSQL on a connection that also answers requests.
 
 A hint arrives while a statement runs, or between two statements. Between statements the socket becomes readable, and
-the ear takes the hint in. Nobody reads the content of a hint: the history tells what changed.
+the ear takes the hint in. A hint of tasks names them; else the history tells what changed.
 Promises: `is_trusted` says whether hints get through. A hint of our own shows this, since a transaction pooler
 accepts LISTEN and delivers nothing. When a look finds news without a hint, hints are not trusted until the next hint.
 """
@@ -13,6 +13,8 @@ from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.door import Door
 from apportion.stores.postgres.driver import Connection, psycopg
 
+TASKS = "tasks"  # the content of a hint of new tasks
+
 
 class Ear:
     """Reports each hint, and the end of the connection while no statement runs."""
@@ -21,11 +23,12 @@ class Ear:
         self.is_trusted = False
         self._door = door
         self._heard: Callable[[], None] = lambda: None
+        self._heard_tasks: Callable[[], None] = lambda: None
         self._listening: int | None = None
 
-    def tells(self, heard: Callable[[], None]) -> None:
-        """Set the function to call from now on."""
-        self._heard = heard
+    def tells(self, heard: Callable[[], None], heard_tasks: Callable[[], None] = lambda: None) -> None:
+        """Set the functions to call from now on, at a hint of the groups and at one of tasks."""
+        self._heard, self._heard_tasks = heard, heard_tasks
 
     def distrust(self) -> None:
         """Assume from now on that hints do not get through."""
@@ -36,7 +39,7 @@ class Ear:
         self.is_trusted = False
         if self._door.is_polled:
             return
-        connection.add_notify_handler(lambda _: self._take())
+        connection.add_notify_handler(lambda hint: self._take(hint.payload))
         await self._door.run(connection, sql.LISTEN)
         await self._door.run(connection, sql.HINT)
 
@@ -52,9 +55,12 @@ class Ear:
             self._stop()
             self._consume(connection)
 
-    def _take(self) -> None:
+    def _take(self, payload: str) -> None:
         self.is_trusted = True
-        self._heard()
+        if payload == TASKS:
+            self._heard_tasks()
+        else:
+            self._heard()
 
     def _overhear(self, connection: Connection) -> None:
         self._consume(connection)
@@ -66,8 +72,8 @@ class Ear:
         """Take in the data that the server has sent; close the connection if it has ended."""
         try:
             connection.pgconn.consume_input()
-            while connection.pgconn.notifies() is not None:
-                self._take()
+            while (hint := connection.pgconn.notifies()) is not None:
+                self._take(hint.extra.decode())
         except psycopg.Error:
             self._stop()
             connection.pgconn.finish()

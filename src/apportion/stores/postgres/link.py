@@ -9,11 +9,11 @@ Refuses: several statements at a time.
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 from apportion.errors import ApportionError, StoreClosed, StoreUnavailable
-from apportion.stores.postgres.door import REQUEST_SECONDS, Door, Server
+from apportion.stores.postgres.door import REQUEST_SECONDS, Door, Result, Server, Transaction
 from apportion.stores.postgres.driver import Connection, Parameters, Row, psycopg
 from apportion.stores.postgres.ear import Ear
 from apportion.stores.postgres.wire import PostgresNoReply, cut, is_lost
@@ -75,10 +75,17 @@ class PostgresLink:
         `allowed` raises when the statement must not be sent any more. A caller that is cancelled leaves a statement
         running. An interruption would need one more connection, or would end this one.
         """
-        self._require_open()  # a forked child has no event loop to wait in
-        sending = asyncio.get_running_loop().create_task(self._send(statement, parameters, allowed))
-        sending.add_done_callback(_heard)
-        return await asyncio.shield(sending)
+        return await self._shielded(
+            lambda connection: self._door.run(connection, statement, parameters, seconds=self._patience()), allowed
+        )
+
+    async def transact(
+        self, work: Callable[[Transaction], Awaitable[Result]], *, allowed: Callable[[], None] | None = None
+    ) -> Result:
+        """Run work in one transaction, all of it or nothing; else as `send`."""
+        return await self._shielded(
+            lambda connection: self._door.transact(connection, work, seconds=self._patience()), allowed
+        )
 
     async def open(self) -> Server:
         """Connect if needed, look at the server, and measure its round trip; make the schema where there is none."""
@@ -102,14 +109,22 @@ class PostgresLink:
         if self._resting is not None:
             self._resting.cancel()
 
-    async def _send(self, statement: str, parameters: Parameters, allowed: Callable[[], None] | None) -> list[Row]:
+    async def _shielded(
+        self, run: Callable[[Connection], Awaitable[Result]], allowed: Callable[[], None] | None
+    ) -> Result:
+        self._require_open()  # a forked child has no event loop to wait in
+        sending = asyncio.get_running_loop().create_task(self._send(run, allowed))
+        sending.add_done_callback(_heard)
+        return await asyncio.shield(sending)
+
+    async def _send(self, run: Callable[[Connection], Awaitable[Result]], allowed: Callable[[], None] | None) -> Result:
         async with self._taken():
             if allowed is not None:
                 allowed()
             connection = await self._connected()
             if self._is_doubtful:
                 await self._look(connection)
-            return await self._door.run(connection, statement, parameters, seconds=self._patience())
+            return await run(connection)
 
     @asynccontextmanager
     async def _taken(self) -> AsyncIterator[None]:
@@ -212,7 +227,7 @@ class PostgresLink:
                 await connection.close()
 
 
-def _heard(task: "asyncio.Task[list[Row]] | asyncio.Task[None]") -> None:
+def _heard(task: "asyncio.Task[Result]") -> None:
     """Take the result of a task, so that no error is logged when its caller is gone."""
     if not task.cancelled():
         task.exception()

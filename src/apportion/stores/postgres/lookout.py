@@ -49,7 +49,8 @@ class PostgresLookout(Lookout):
         super().__init__(clock, leases.ids)
         self._watching, self._committing = watching, committing
         self._ear = ear
-        ear.tells(self._told)
+        ear.tells(self._told, self.tasks_changed)
+        self._tasks_changed = asyncio.Event()
         self._leases = leases
         self._is_polled = is_polled
         self._state = SeenState(0, 0)
@@ -58,6 +59,15 @@ class PostgresLookout(Lookout):
     def _told(self) -> None:
         self._was_told = True
         self._nudge()
+
+    def tasks_changed(self) -> None:
+        """Wake the waits for tasks of this process."""
+        self._tasks_changed.set()
+
+    async def change_of_tasks(self) -> None:
+        """Return after the next sign of new tasks, while there is a watch."""
+        self._tasks_changed.clear()
+        await self._tasks_changed.wait()
 
     def wrote(self, keys: Iterable[bytes] | None = None, *, at: SeenState | None = None) -> None:
         """Wake the watches of keys that this process has written or may have written; look often for a while.
@@ -120,6 +130,8 @@ class PostgresLookout(Lookout):
         for each in ended:
             ending = [met.incarnation, met.revision, each.lease, each.renewals, self._leases.lock_milliseconds]
             await self._committing.ask(sql.END, ending)
+        if ended:
+            self.tasks_changed()  # its tasks can be taken over
         return met
 
     @property

@@ -11,6 +11,7 @@ from apportion.errors import InvalidInput
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.driver import Connection, psycopg
 from apportion.stores.postgres.migrations import NEWEST, VERSIONS
+from apportion.stores.postgres.task_tables import TASK_GRANTS, TASK_TABLES
 
 SCHEMA = "apportion"
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -44,13 +45,17 @@ class Schema:
         steps = [statement for version in VERSIONS[since:] for statement in version]
         return tuple(self.fill(step).decode().strip() for step in ([*steps, sql.SET_VERSION] if steps else []))
 
+    def task_statements(self) -> tuple[str, ...]:
+        """Return the statements that make the tables of tasks, to be run in one transaction."""
+        return tuple(self.fill(statement).decode().strip() for statement in TASK_TABLES)
+
     def grants(self, user: str) -> tuple[str, ...]:
         """Return the statements that give a user the rights of a member and no more."""
         if not user or len(user.encode(errors="replace")) > _USER_BYTES or "\0" in user or not user.isprintable():
             expected = f"1 to {_USER_BYTES} bytes of printable text"
             raise InvalidInput("user", user, expected, "Name a role of the server.")
         names = {"schema": psycopg.sql.Identifier(self.name), "user": psycopg.sql.Identifier(user)}
-        return tuple(psycopg.sql.SQL(grant).format(**names).as_string(None) for grant in sql.GRANTS)
+        return tuple(psycopg.sql.SQL(grant).format(**names).as_string(None) for grant in (*sql.GRANTS, *TASK_GRANTS))
 
     async def version(self, connection: Connection) -> int:
         """Return the version of the schema in a database, 0 when there is none."""

@@ -6,7 +6,6 @@ from dataclasses import replace
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.connection import Connection
 from apportion.stores.sqlite.task_ledger import end, is_name_free, wait
-from apportion.stores.sqlite.task_rows import ended_task, open_task, queue_control, worker
 from apportion.stores.task_admin import overview_of, task_row
 from apportion.stores.task_control import (
     Cancel,
@@ -21,6 +20,7 @@ from apportion.stores.task_control import (
     TaskRow,
 )
 from apportion.stores.task_records import EndedTask, OpenTask
+from apportion.stores.task_rows import ended_task, open_task, queue_control, worker
 from apportion.stores.task_values import TaskState
 
 

@@ -11,7 +11,6 @@ from apportion.errors import InvariantBroken, LeaseLost
 from apportion.stores.sqlite import statements as lease_sql
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.connection import Connection, Value, value_of
-from apportion.stores.sqlite.task_rows import ended_task, open_task, queue_control, shared_values, worker_values
 from apportion.stores.task_records import (
     EndState,
     Freed,
@@ -23,6 +22,7 @@ from apportion.stores.task_records import (
     tokens,
     without,
 )
+from apportion.stores.task_rows import ended_task, open_task, queue_control, shared_values, worker_values
 from apportion.stores.task_values import (
     KEPT_MS,
     LANES,
@@ -77,7 +77,7 @@ def has_work(connection: Connection, worker: Worker, now: int) -> bool:
     """Whether a turn might claim something; reads only. Paused and limited queues count as work."""
     return (
         any(value_of(connection, sql.IS_READY, (queue,)) is not None for queue in worker.queues)
-        or value_of(connection, sql.IS_DUE, (now,)) is not None
+        or any(value_of(connection, sql.IS_DUE, (queue, now)) is not None for queue in worker.queues)
         or value_of(connection, sql.ENDED_SESSIONS) is not None
         or value_of(connection, lease_sql.LEASE, (worker.session,)) is None
     )
@@ -187,8 +187,9 @@ def _rewrite(connection: Connection, task: OpenTask) -> None:
 
 
 def _become_due(connection: Connection, queues: Collection[str], now: int) -> None:
-    due = [open_task(row) for row in connection.execute(sql.DUE, (now,)).fetchall()]
-    for task in [each for each in due if each.new.queue in queues][:MOST_DUE]:
+    rows = [row for queue in queues for row in connection.execute(sql.DUE, (queue, now, MOST_DUE)).fetchall()]
+    due = sorted(map(open_task, rows), key=lambda task: (task.due or 0, task.position))
+    for task in due[:MOST_DUE]:
         connection.execute(sql.REMOVE, (task.id,))
         _add(connection, replace(task, due=None, ready_at=task.due or now))
 

@@ -19,7 +19,7 @@ TABLES = (
     " replaced INTEGER NOT NULL DEFAULT 0, progress REAL NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '',"
     " reason TEXT NOT NULL DEFAULT '', trace TEXT NOT NULL, enqueued INTEGER NOT NULL, ready_at INTEGER NOT NULL)",
     "CREATE INDEX IF NOT EXISTS task_ready ON task (queue, lane, pos) WHERE session IS NULL AND due IS NULL",
-    "CREATE INDEX IF NOT EXISTS task_due ON task (due) WHERE session IS NULL AND due IS NOT NULL",
+    "CREATE INDEX IF NOT EXISTS task_due ON task (queue, due, pos) WHERE session IS NULL AND due IS NOT NULL",
     "CREATE INDEX IF NOT EXISTS task_open ON task (session, pos) WHERE session IS NOT NULL",
     "CREATE INDEX IF NOT EXISTS task_deaths ON task (pos) WHERE deaths > 0",
     "CREATE UNIQUE INDEX IF NOT EXISTS task_uniq ON task (queue, uniq) WHERE uniq IS NOT NULL AND replaced = 0",
@@ -70,8 +70,8 @@ FORGET_OLD = "DELETE FROM outcome WHERE keep_until <= ?"
 
 OF_DEATHS = f"{OPEN} WHERE deaths > 0"
 CONDEMNED = f"{ENDED} WHERE state = 'dead' AND deaths > 0 ORDER BY at, id"
-DUE = f"{OPEN} WHERE session IS NULL AND due <= ? ORDER BY pos"
-IS_DUE = "SELECT 1 FROM task WHERE session IS NULL AND due <= ? LIMIT 1"
+DUE = f"{OPEN} WHERE queue = ? AND session IS NULL AND due <= ? ORDER BY due, pos LIMIT ?"
+IS_DUE = "SELECT 1 FROM task WHERE queue = ? AND session IS NULL AND due <= ? LIMIT 1"
 IS_READY = "SELECT 1 FROM task WHERE session IS NULL AND due IS NULL AND queue = ? LIMIT 1"
 ENDED_SESSIONS = "SELECT session FROM worker WHERE session NOT IN (SELECT id FROM lease)"
 OF_SESSION = f"{OPEN} WHERE session = ? ORDER BY pos"

@@ -1,10 +1,11 @@
-"""Rows of the tables of tasks in SQLite, as the records of `task_records`, and back."""
+"""Rows of the tables of tasks in SQLite and PostgreSQL, as the records of `task_records`, and back."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
-from apportion.stores.sqlite.connection import Value
 from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
 from apportion.stores.task_values import NewTask, Worker
+
+Value: TypeAlias = bytes | str | int | float | None
 
 
 def open_task(row: tuple[Any, ...]) -> OpenTask:

@@ -1,0 +1,123 @@
+"""The questions and commands of operators on the tasks in PostgreSQL, by the rules of `stores/task_admin.py`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from apportion.stores.postgres import task_statements as sql
+from apportion.stores.postgres.door import Transaction
+from apportion.stores.postgres.driver import Parameter
+from apportion.stores.postgres.task_rules import end, is_name_free, reopen, wait
+from apportion.stores.task_admin import overview_of, task_row
+from apportion.stores.task_control import (
+    Cancel,
+    Command,
+    Hasten,
+    Listing,
+    Overview,
+    Pause,
+    Purge,
+    Redrive,
+    SetLimit,
+    TaskRow,
+)
+from apportion.stores.task_records import EndedTask, OpenTask
+from apportion.stores.task_rows import ended_task, open_task, queue_control, worker
+from apportion.stores.task_values import TaskState
+
+
+async def rows(transaction: Transaction, listing: Listing) -> tuple[TaskRow, ...]:
+    """See `TaskStore.rows`, within a transaction that sees one state. O(open tasks after the position) at most."""
+    if listing.tasks is not None:
+        opened = list(map(open_task, await transaction.ask(sql.FIND_OPEN, [list(listing.tasks)])))
+        return (*map(_open_row, opened), *map(_ended_row, await _ended(transaction, listing.tasks)))
+    asked: dict[str, Parameter] = {
+        "after": listing.after,
+        "queue": listing.queue,
+        "name": listing.name,
+        "session": listing.session,
+        "states": list(listing.states),
+        "most": listing.most,
+    }
+    opened = list(map(open_task, await transaction.ask(sql.LIST_OPEN, asked)))
+    ended: list[EndedTask] = []
+    if not listing.after and listing.session is None:
+        rest = asked | {"most": listing.most - len(opened)}
+        ended = list(map(ended_task, await transaction.ask(sql.LIST_ENDED, rest)))
+    return (*map(_open_row, opened), *map(_ended_row, ended))
+
+
+async def overview(transaction: Transaction, now: int) -> Overview:
+    """See `TaskStore.overview`, within a transaction that sees one state. O(open tasks)."""
+    opened: list[Any] = await transaction.ask(sql.COUNT_TASKS)
+    ended: list[Any] = await transaction.ask(sql.COUNT_ENDED)
+    limits: list[Any] = await transaction.ask(sql.CONTROLS)
+    workers: list[Any] = await transaction.ask(sql.LIVE_WORKERS)
+    counts: dict[tuple[str, TaskState], int] = {(queue, state): count for queue, state, count, _ in opened}
+    counts |= {(queue, state): count for queue, state, count in ended}
+    oldest = {queue: since for queue, state, _, since in opened if state == "ready"}
+    controls = {row[0]: queue_control(row[1:]) for row in limits}
+    return overview_of(counts, oldest, controls, [worker(row) for row in workers], now)
+
+
+async def control(transaction: Transaction, command: Command, now: int) -> int:
+    """See `TaskStore.control`."""
+    match command:
+        case Cancel(tasks=tasks):
+            return await _cancel(transaction, tasks, now)
+        case Redrive(tasks=tasks):
+            ended = [each for each in await _ended(transaction, tasks) if each.state != "done"]
+            return sum([await _redriven(transaction, each, now) for each in ended])
+        case Hasten(tasks=tasks):
+            delayed = [task for task in await _opened(transaction, tasks) if task.state == "delayed"]
+            for task in delayed:
+                await wait(transaction, task, 0, now)
+            return len(delayed)
+        case Purge(queue=queue, states=states):
+            purged = await transaction.ask(sql.PURGE_WAITING, [queue, list(states)])
+            return len(purged) + len(await transaction.ask(sql.PURGE_ENDED, [queue, list(states)]))
+        case Pause(queue=queue, is_paused=is_paused):
+            await transaction.ask(sql.PAUSE, [queue, int(is_paused)])
+        case SetLimit(queue=queue, open_claims=open_claims, rate=rate, per_ms=per_ms):
+            await transaction.ask(sql.LIMIT, [queue, open_claims, rate, per_ms, float(rate or 0), now])
+    return 1
+
+
+async def _cancel(transaction: Transaction, tasks: Sequence[str], now: int) -> int:
+    found = await _opened(transaction, tasks)
+    for task in found:
+        if task.session is None:
+            await end(transaction, replace(task, reason="cancelled"), "cancelled", now)
+        else:
+            await transaction.ask(sql.CANCEL_CLAIMED, [task.id])
+    return len(found)
+
+
+async def _redriven(transaction: Transaction, ended: EndedTask, now: int) -> bool:
+    """Make a task ready again with fresh budgets; False if its unique name is taken."""
+    task = replace(ended.task, failures=0, crashes=0, deaths_of=(), is_cancelling=False, is_replaced=False)
+    if not await is_name_free(transaction, task):
+        return False
+    await reopen(transaction, task, now)
+    return True
+
+
+async def _opened(transaction: Transaction, tasks: Sequence[str]) -> list[OpenTask]:
+    """Return these tasks, locked, in the order in which they are named."""
+    places = {task: place for place, task in enumerate(reversed(tasks))}
+    found = map(open_task, await transaction.ask(sql.BY_ID, [list(tasks)]))
+    return sorted(found, key=lambda task: -places[task.id])
+
+
+async def _ended(transaction: Transaction, tasks: Sequence[str]) -> list[EndedTask]:
+    places = {task: place for place, task in enumerate(reversed(tasks))}
+    found = map(ended_task, await transaction.ask(sql.ENDED_BY_ID, [list(tasks)]))
+    return sorted(found, key=lambda each: -places[each.task.id])
+
+
+def _open_row(task: OpenTask) -> TaskRow:
+    return task_row(task, task.state)
+
+
+def _ended_row(ended: EndedTask) -> TaskRow:
+    return task_row(ended.task, ended.state, ended)

@@ -1,0 +1,84 @@
+"""Floors: the positions in the lanes of a task queue after which a handle looks for ready tasks.
+
+A claim that begins at the front of a lane walks over the dead entries of its index, as long as some snapshot keeps
+them. So a claim begins after the last position that this handle has seen. A task can still become visible below it: its
+transaction took an earlier position and commits later. So now and then a claim begins from a *low* position, below
+which no ready task can be or come.
+
+Low moves to a former floor when no transaction with a number below the *mark* runs any more, where the mark was drawn
+after the floor was seen, and no ready task is left below the floor. A position is drawn after the number of its
+transaction, so all smaller positions are visible then.
+Promises: each ready task is looked at within a rescan, which comes after a second, or 50 times as long as it takes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from apportion.stores.task_values import LANES
+
+Places: TypeAlias = tuple[list[str], list[int], list[int]]  # queues, lanes, and positions to begin from
+_LEAST_SECONDS = 1.0
+_REST_RATIO = 50
+
+
+@dataclass(slots=True)
+class _Place:
+    floor: int = 0
+    low: int = 0
+    marked: int = 0  # a floor that was seen before `mark` was drawn
+    mark: int | None = None
+
+
+class Floors:
+    """The floors of the queues of one handle. Times are seconds of one clock, passed in."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, int], _Place] = {}
+        self._rescan_at = 0.0
+
+    def is_rescan(self, queues: Sequence[str], now: float) -> bool:
+        """Whether the next claim begins from the low positions."""
+        return now >= self._rescan_at and any(place.floor > place.low for _, place in self._of(queues))
+
+    def places(self, queues: Sequence[str], *, is_rescan: bool) -> Places:
+        """Return the queues, lanes and positions to begin from, by place."""
+        found = self._of(queues)
+        floors = [place.low if is_rescan else place.floor for _, place in found]
+        return [queue for (queue, _), _ in found], [lane for (_, lane), _ in found], floors
+
+    def claimed(self, queues: Sequence[str], heads: Sequence[int | None], last: dict[tuple[str, int], int]) -> None:
+        """Note the first ready tasks that a claim has seen, by place, and the last positions that it has claimed."""
+        for (at, place), head in zip(self._of(queues), heads, strict=True):
+            if at in last:
+                place.floor = max(place.low, last[at])
+            elif head is not None:
+                place.floor = max(place.low, head - 1)
+
+    def rescanned(
+        self,
+        queues: Sequence[str],
+        left_at: Sequence[int | None],
+        *,
+        oldest_open: int,
+        mark: int,
+        now: float,
+        took: float,
+    ) -> None:
+        """Move the low positions after a rescan, before its claims are noted.
+
+        `left_at` are the first tasks by place that are ready after it. The mark is drawn for the floors of former
+        claims: those of this one may have been seen after the number of its own transaction was drawn.
+        """
+        for (_, place), left in zip(self._of(queues), left_at, strict=True):
+            if place.mark is not None and oldest_open >= place.mark:
+                seen = place.marked if left is None else min(place.marked, left - 1)
+                place.low, place.mark = max(place.low, seen), None
+            if place.mark is None:
+                place.marked, place.mark = place.floor, mark
+        self._rescan_at = now + max(_LEAST_SECONDS, _REST_RATIO * took)
+
+    def _of(self, queues: Sequence[str]) -> list[tuple[tuple[str, int], _Place]]:
+        return [
+            (at, self._places.setdefault(at, _Place())) for queue in queues for lane in LANES for at in [(queue, lane)]
+        ]

@@ -1,0 +1,270 @@
+"""The rare rules of tasks in PostgreSQL: those of a turn beside the functions of the schema (`task_functions`).
+
+Each call is part of one transaction. A rule reads rows and locks them, changes them by the rules of `task_records`,
+and writes them back. No lock of another transaction is waited for in a claim: its rows are skipped.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from apportion.stores.postgres import task_statements as sql
+from apportion.stores.postgres.door import Transaction
+from apportion.stores.postgres.driver import Parameter
+from apportion.stores.postgres.task_floors import Places
+from apportion.stores.task_records import (
+    EndState,
+    Freed,
+    OpenTask,
+    QueueControl,
+    claim_of,
+    orphaned,
+    settled,
+    tokens,
+    without,
+)
+from apportion.stores.task_rows import ended_task, open_task, queue_control, shared_values, worker_values
+from apportion.stores.task_values import KEPT_MS, LANES, MOST_DUE, BeatAnswer, Claim, Note, Receipt, Settlement, Worker
+
+_SHARE_OF_THE_OLDEST = 8
+_MANY_DEATHS = 2
+_ANY_DEATHS = 1 << 40
+
+
+class Settling:
+    """The settlements of a turn: each receipt counts once, and those of a plain `done` are settled together."""
+
+    def __init__(self, settlements: Sequence[Settlement]) -> None:
+        self._all = settlements
+        self.first: dict[Receipt, Settlement] = {}
+        for each in settlements:
+            self.first.setdefault(each.receipt, each)
+        self.done = [each.receipt for each in self.first.values() if _is_plain(each)]
+        self.rare = [each for each in self.first.values() if not _is_plain(each)]
+        self.counted: set[Receipt] = set()
+
+    def done_values(self) -> list[Parameter]:
+        """Return the receipts of plain completions as columns."""
+        done = self.done
+        return [[each.task for each in done], [each.attempt for each in done], [each.session for each in done]]
+
+    def plain(self, places: Iterable[int]) -> set[Receipt]:
+        """Return the receipts of plain completions at these places, counted from 1."""
+        return {self.done[place - 1] for place in places}
+
+    def refused(self) -> tuple[Receipt, ...]:
+        """Return the receipts that did not count, in order."""
+        return tuple(
+            each.receipt
+            for each in self._all
+            if each.receipt not in self.counted or self.first[each.receipt] is not each
+        )
+
+
+def _is_plain(settlement: Settlement) -> bool:
+    return settlement.fate == "done" and settlement.result is None
+
+
+async def settle(transaction: Transaction, settlements: Iterable[Settlement], now: int) -> set[Receipt]:
+    """End claims in ways other than a plain `done`; return the receipts that counted."""
+    counted = set()
+    for each in settlements:
+        rows = await transaction.ask(sql.HELD, receipt_values(each.receipt))
+        for row in rows:
+            await _free(transaction, settled(open_task(row), each), now, each.result)
+            counted.add(each.receipt)
+    return counted
+
+
+async def outlive(transaction: Transaction, session: int, now: int) -> None:
+    """Strike a session that killed nobody; bring back the tasks that it condemned, unless another has the name."""
+    for task in map(open_task, await transaction.ask(sql.OF_DEATHS)):
+        if session in task.deaths_of:
+            await transaction.ask(sql.STRIKE, _deaths(without(task.deaths_of, session), task.id))
+    for ended in map(ended_task, await transaction.ask(sql.CONDEMNED)):
+        if session in ended.task.deaths_of:
+            task = replace(ended.task, deaths_of=without(ended.task.deaths_of, session), reason="")
+            if await is_name_free(transaction, task):
+                await reopen(transaction, task, now)
+            else:
+                await transaction.ask(sql.KEEP_STRUCK, _deaths(task.deaths_of, task.id))
+
+
+async def claim(transaction: Transaction, worker: Worker, places: Places, want: int, now: int) -> tuple[Claim, ...]:
+    """Take over work of ended sessions, then claim new work. `places` are queues, lanes, and floors of positions."""
+    await transaction.ask(sql.ADD_WORKER, worker_values(worker))
+    await transaction.ask(sql.BECOME_DUE, [now, list(worker.queues), MOST_DUE])
+    paused = {str(queue) for (queue,) in await transaction.ask(sql.PAUSED, [list(worker.queues)])}
+    served = [queue for queue in worker.queues if queue not in paused]
+    claiming = _Claiming(transaction, worker, served, now)
+    taken = await _retake(transaction, worker, served, (want + 1) // 2, now)
+    await transaction.ask(sql.FORGET_OLD, [now])
+    await transaction.ask(sql.FORGET_WORKERS)
+    await claiming.claim(want, places, taken)
+    return tuple(map(claim_of, taken))
+
+
+async def beat(transaction: Transaction, session: int, notes: Iterable[Note]) -> BeatAnswer:
+    """See `TaskStore.beat`."""
+    refused = [
+        note.receipt
+        for note in notes
+        if not await transaction.ask(sql.NOTE, [note.progress, clean(note.text), *receipt_values(note.receipt)])
+    ]
+    rows: list[Any] = await transaction.ask(sql.CANCELS, [session])
+    cancels = tuple(Receipt(task=task, attempt=attempt, session=held_by) for task, attempt, held_by in rows)
+    return BeatAnswer(refused=tuple(refused), cancels=cancels)
+
+
+async def wait(transaction: Transaction, task: OpenTask, delay_ms: int, now: int) -> None:
+    """Put an open task that nobody holds at the end of its lane, or among the delayed ones."""
+    due = now + delay_ms
+    deaths_of, deaths, task_id = _deaths(task.deaths_of, task.id)
+    flags: list[Parameter] = [int(task.is_cancelling), int(task.is_replaced), clean(task.reason)]
+    counts: list[Parameter] = [task.failures, deaths, task.crashes, deaths_of]
+    await transaction.ask(sql.WAIT, [due if delay_ms > 0 else None, *counts, *flags, due, task_id])
+
+
+async def reopen(transaction: Transaction, task: OpenTask, now: int) -> None:
+    """Make an ended task ready again."""
+    await transaction.ask(sql.FORGET_OUTCOME, [task.id])
+    await transaction.ask(sql.REOPEN, shared_values(replace(task, due=None, ready_at=now)))
+
+
+async def end(transaction: Transaction, task: OpenTask, state: EndState, now: int, result: bytes | None = None) -> None:
+    """Close an open task; keep its outcome, unless it is done without a result."""
+    if state == "done" and result is None:
+        await transaction.ask(sql.REMOVE, [task.id])
+    else:
+        keep_until = None if state == "dead" else now + KEPT_MS
+        kept = shared_values(replace(task, reason=clean(task.reason)))
+        await transaction.ask(sql.END, [task.id, state, now, keep_until, result, *kept])
+
+
+async def is_name_free(transaction: Transaction, task: OpenTask) -> bool:
+    """Whether no open task has the unique name of a task that is to be opened again."""
+    return task.new.unique is None or not await transaction.ask(sql.NAME_TAKEN, [task.queue, task.new.unique])
+
+
+def receipt_values(receipt: Receipt) -> list[Parameter]:
+    """Return the values of a receipt, in the order of the statements."""
+    return [receipt.task, receipt.attempt, receipt.session]
+
+
+def clean(text: str) -> str:
+    """Return a text that PostgreSQL can keep: no NUL, no half of a character."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+
+
+async def _free(transaction: Transaction, freed: Freed, now: int, result: bytes | None = None) -> None:
+    if freed.state is not None:
+        await end(transaction, freed.task, freed.state, now, result if freed.state == "done" else None)
+    else:
+        await wait(transaction, freed.task, freed.delay_ms or 0, now)
+
+
+async def _retake(
+    transaction: Transaction, worker: Worker, queues: Collection[str], most: int, now: int
+) -> list[OpenTask]:
+    """Take over work of ended sessions, oldest first; a task with a second death waits first."""
+    orphans = await transaction.ask(sql.ORPHANS, [list(queues), most])
+    taken = []
+    for orphan in map(open_task, orphans):
+        freed = orphaned(orphan)
+        if freed.state is None and freed.delay_ms is None:
+            receipt = Receipt(task=orphan.id, attempt=orphan.attempt, session=orphan.session or 0)
+            deaths_of, deaths, _ = _deaths(freed.task.deaths_of, orphan.id)
+            await transaction.ask(sql.RETAKE, [worker.session, deaths_of, deaths, *receipt_values(receipt)])
+            taken.append(_taken(freed.task, worker))
+        else:
+            await _free(transaction, freed, now)
+    return taken
+
+
+def _taken(task: OpenTask, worker: Worker) -> OpenTask:
+    return replace(task, session=worker.session, attempt=task.attempt + 1)
+
+
+def _deaths(deaths_of: tuple[int, ...], task_id: str) -> tuple[str, int, str]:
+    return ",".join(map(str, deaths_of)), len(deaths_of), task_id
+
+
+class _Claiming:
+    """The new claims of one turn, within the limits of its queues."""
+
+    def __init__(self, transaction: Transaction, worker: Worker, served: Sequence[str], now: int) -> None:
+        self._transaction, self._worker, self._now = transaction, worker, now
+        self._served = served
+        self._controls: dict[str, QueueControl] = {}
+        self._left: dict[str, float] = {}
+        self._is_clear = True
+
+    async def claim(self, want: int, places: Places, taken: list[OpenTask]) -> None:
+        """Add ready tasks to `taken`, those of the first lane first; of eight places one goes to the oldest head."""
+        await self._prepare()
+        retaken, is_more = len(taken), True
+        while is_more and len(taken) < want:
+            before = len(taken)
+            is_more = await self._claim(want, places, taken)
+            await self._transaction.ask(sql.TAKE, [self._worker.session, [task.id for task in taken[before:]]])
+        await self._spend(taken[retaken:])
+
+    async def _prepare(self) -> None:
+        """Lock the limits of the queues, so that no other turn counts before this one has claimed."""
+        rows: list[Any] = await self._transaction.ask(sql.LOCKED_CONTROLS, [list(self._served)])
+        self._controls = {row[0]: queue_control(row[1:]) for row in rows}
+        self._left = {queue: await self._allowed(queue) for queue in self._served}
+        self._is_clear = not await self._transaction.ask(sql.HAS_SUSPECT, [self._worker.session])
+
+    async def _claim(self, most: int, places: Places, taken: list[OpenTask]) -> bool:
+        """Claim ready tasks that a look finds; return True at an expired task: its place may hide another task."""
+        lanes = await self._heads(most, places)
+        while len(taken) < most and (task := self._next(lanes, len(taken))) is not None:
+            if task.new.expires_at is not None and task.new.expires_at <= self._now:
+                await end(self._transaction, replace(task, reason="expired"), "cancelled", self._now)
+                return True
+            self._left[task.queue] -= 1
+            self._is_clear = self._is_clear and not task.is_suspect
+            taken.append(_taken(task, self._worker))
+        return False
+
+    async def _heads(self, most: int, places: Places) -> list[list[OpenTask]]:
+        """Return the next ready tasks of each lane, the next one last; more than enough of them."""
+        rows: list[Any] = await self._transaction.ask(sql.READY, [*places, _ANY_DEATHS, most])
+        found = {task.id: task for task in map(open_task, rows)}
+        if any(len(task.deaths_of) >= _MANY_DEATHS for task in found.values()):
+            more: list[Any] = await self._transaction.ask(sql.READY, [*places, _MANY_DEATHS, most])
+            found |= {task.id: task for task in map(open_task, more)}
+        ready = sorted(found.values(), key=lambda task: task.position, reverse=True)
+        return [[task for task in ready if task.new.lane == lane] for lane in LANES]
+
+    def _next(self, lanes: list[list[OpenTask]], place: int) -> OpenTask | None:
+        heads = []
+        for lane in lanes:
+            head = next((task for task in reversed(lane) if self._may_take(task)), None)
+            if head is not None:
+                heads.append((lane, head))
+        if not heads:
+            return None
+        is_turn_of_the_oldest = (place + 1) % _SHARE_OF_THE_OLDEST == 0
+        lane, head = min(heads, key=lambda each: each[1].ready_at) if is_turn_of_the_oldest else heads[0]
+        lane.remove(head)
+        return head
+
+    def _may_take(self, task: OpenTask) -> bool:
+        is_allowed = self._left.get(task.queue, 0) >= 1
+        return is_allowed and (self._is_clear or len(task.deaths_of) < _MANY_DEATHS)
+
+    async def _allowed(self, queue: str) -> float:
+        control, allowed = self._controls.get(queue, QueueControl()), float("inf")
+        if control.open_claims is not None:
+            [(count,)] = await self._transaction.ask(sql.COUNT_OPEN, [queue])
+            allowed = control.open_claims - int(str(count))
+        return allowed if control.rate is None else min(allowed, tokens(control, self._now))
+
+    async def _spend(self, taken: list[OpenTask]) -> None:
+        for queue, control in self._controls.items():
+            spent = sum(task.queue == queue for task in taken)
+            if control.rate is not None and spent:
+                left = tokens(control, self._now) - spent
+                await self._transaction.ask(sql.SPEND, [left, self._now, queue])

@@ -1,0 +1,194 @@
+"""The statements on the tasks in PostgreSQL, and the values of the hot ones.
+
+The driver fills in `{schema}` and the like, quoted.
+"""
+
+# ruff: noqa: S608 - every statement is ours
+
+from collections.abc import Sequence
+from typing import Any
+
+from apportion.stores.postgres.driver import Parameter
+from apportion.stores.postgres.task_floors import Places
+from apportion.stores.task_rows import worker_values
+from apportion.stores.task_values import MOST_DUE, Claim, NewTask, Receipt, Worker
+
+# The hot paths.
+_TEXTS, _NUMBERS = "%s::text[]", "%s::bigint[]"
+ENQUEUE = (
+    f"SELECT * FROM {{schema}}.enqueue_tasks(%s, %s, {_TEXTS}, {_TEXTS}, {_NUMBERS}, {_TEXTS}, {_TEXTS}, %b::bytea[],"
+    f" {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_TEXTS}, {_NUMBERS}, {_TEXTS}, %s::boolean[])"
+)
+TURN = (
+    "SELECT * FROM {schema}.turn(%s, %s, %s, %s, %s, %s, %s, %s, %s,"
+    f" {_TEXTS}, {_NUMBERS}, {_NUMBERS}, %s, {_TEXTS}, {_TEXTS}, {_NUMBERS}, {_NUMBERS}, %s, %s)"
+)
+BEGIN = "SELECT * FROM {schema}.begin_tasks(%s, %s, %s)"
+DONE = (
+    f"DELETE FROM {{schema}}.task AS t USING unnest({_TEXTS}, {_NUMBERS}, {_NUMBERS}) WITH ORDINALITY"
+    " AS r (id, attempt, session, place)"
+    " WHERE t.id = r.id AND t.attempt = r.attempt AND t.session = r.session RETURNING r.place"
+)
+KNOWN = (
+    f"SELECT id FROM {{schema}}.task WHERE id = ANY ({_TEXTS})"
+    f" UNION SELECT id FROM {{schema}}.outcome WHERE id = ANY ({_TEXTS})"
+)
+SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+STATE = "SELECT incarnation, {schema}.now_ms() FROM {schema}.meta"
+AWAIT = (
+    "UPDATE {schema}.work_meta SET waiting_until = {schema}.now_ms() + %s WHERE waiting_until < {schema}.now_ms() + %s"
+)
+HINT = "SELECT pg_notify({channel}, 'tasks')"
+
+# The columns that a task and its outcome share, in the order of `task_rows`.
+SHARED = (
+    "id, queue, lane, name, codec, arguments, uniq, due, expires, attempt, failures, crashes, deaths_of, most_deaths,"
+    " cancelling, replaced, progress, note, reason, trace, enqueued, ready_at, deaths"
+)
+_MARKS = ", ".join(["%s"] * (SHARED.count(",") + 1))
+_OF_TASK = ", ".join(f"t.{each}" for each in SHARED.split(", "))
+OPEN = f"SELECT pos, session, {SHARED} FROM {{schema}}.task"
+ENDED = f"SELECT state, at, result, {SHARED} FROM {{schema}}.outcome"
+_BY_RECEIPT = "id = %s AND attempt = %s AND session = %s"
+WAIT = (
+    "UPDATE {schema}.task SET pos = {schema}.next_position(), session = NULL, due = %s, failures = %s, deaths = %s,"
+    " crashes = %s, deaths_of = %s, cancelling = %s, replaced = %s, reason = %s, ready_at = %s WHERE id = %s"
+)
+REOPEN = f"INSERT INTO {{schema}}.task (pos, {SHARED}) VALUES ({{schema}}.next_position(), {_MARKS})"
+END = (
+    f"WITH gone AS (DELETE FROM {{schema}}.task WHERE id = %s) INSERT INTO {{schema}}.outcome"
+    f" (state, at, keep_until, result, {SHARED}) VALUES (%s, %s, %s, %s, {_MARKS})"
+)
+REMOVE = "DELETE FROM {schema}.task WHERE id = %s"
+KEEP_STRUCK = "UPDATE {schema}.outcome SET deaths_of = %s, deaths = %s WHERE id = %s"
+STRIKE = "UPDATE {schema}.task SET deaths_of = %s, deaths = %s WHERE id = %s"
+FORGET_OUTCOME = "DELETE FROM {schema}.outcome WHERE id = %s"
+FORGET_OLD = "DELETE FROM {schema}.outcome WHERE keep_until <= %s"
+
+LEASE = "SELECT id FROM {schema}.lease WHERE id = %s FOR KEY SHARE"
+HELD = f"{OPEN} WHERE {_BY_RECEIPT} FOR UPDATE"
+BY_ID = f"{OPEN} WHERE id = ANY (%s::text[]) FOR UPDATE"
+ENDED_BY_ID = f"{ENDED} WHERE id = ANY (%s::text[])"
+NAME_TAKEN = "SELECT id FROM {schema}.task WHERE queue = %s AND uniq = %s AND replaced = 0"
+OF_DEATHS = f"{OPEN} WHERE deaths > 0 ORDER BY id FOR UPDATE"
+CONDEMNED = f"{ENDED} WHERE state = 'dead' AND deaths > 0 ORDER BY at, id FOR UPDATE"
+BECOME_DUE = "SELECT {schema}.become_due(%s, %s::text[], %s)"
+ORPHANS = (
+    "WITH ended AS MATERIALIZED (SELECT session FROM {schema}.worker AS w"
+    " WHERE NOT EXISTS (SELECT FROM {schema}.lease WHERE id = w.session))"
+    f" SELECT t.pos, t.session, {_OF_TASK} FROM ended JOIN {{schema}}.task AS t ON t.session = ended.session"
+    " WHERE t.queue = ANY (%s::text[]) ORDER BY t.pos LIMIT %s FOR UPDATE OF t SKIP LOCKED"
+)
+RETAKE = (
+    "UPDATE {schema}.task SET session = %s, attempt = attempt + 1, deaths_of = %s, deaths = %s, progress = 0, note = ''"
+    f" WHERE {_BY_RECEIPT}"
+)
+TAKE = (
+    "UPDATE {schema}.task SET session = %s, attempt = attempt + 1, progress = 0, note = ''"
+    " WHERE id = ANY (%s::text[]) AND session IS NULL"
+)
+READY = (
+    f"SELECT t.* FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS of (queue, lane, floor), LATERAL ({OPEN}"
+    " WHERE task.queue = of.queue AND task.lane = of.lane AND session IS NULL AND due IS NULL AND pos > of.floor"
+    " AND deaths < %s ORDER BY pos LIMIT %s FOR UPDATE SKIP LOCKED) AS t ORDER BY t.lane, t.pos"
+)
+HAS_SUSPECT = "SELECT FROM {schema}.task WHERE session = %s AND (deaths > 0 OR crashes > 0) LIMIT 1"
+COUNT_OPEN = "SELECT count(*) FROM {schema}.task WHERE session IS NOT NULL AND queue = %s"
+ADD_WORKER = (
+    "INSERT INTO {schema}.worker (session, name, host, pid, queues, concurrency) VALUES (%s, %s, %s, %s, %s, %s)"
+    " ON CONFLICT (session) DO UPDATE SET queues = excluded.queues"
+)
+FORGET_WORKERS = (
+    "DELETE FROM {schema}.worker AS w WHERE NOT EXISTS (SELECT FROM {schema}.lease WHERE id = w.session)"
+    " AND NOT EXISTS (SELECT FROM {schema}.task WHERE task.session = w.session)"
+)
+LIVE_WORKERS = (
+    "SELECT session, name, host, pid, queues, concurrency FROM {schema}.worker AS w"
+    " WHERE EXISTS (SELECT FROM {schema}.lease WHERE id = w.session) ORDER BY session"
+)
+
+NOTE = f"UPDATE {{schema}}.task SET progress = %s, note = %s WHERE {_BY_RECEIPT} RETURNING id"
+CANCELS = "SELECT id, attempt, session FROM {schema}.task WHERE session = %s AND cancelling <> 0 ORDER BY pos"
+CANCEL_CLAIMED = "UPDATE {schema}.task SET cancelling = 1 WHERE id = %s"
+
+_CONTROL = "paused, open_claims, rate, per_ms, tokens, tokens_at"
+CONTROLS = f"SELECT queue, {_CONTROL} FROM {{schema}}.control"
+LOCKED_CONTROLS = (
+    f"{CONTROLS} WHERE queue = ANY (%s::text[]) AND (open_claims IS NOT NULL OR rate IS NOT NULL)"
+    " ORDER BY queue FOR UPDATE"
+)
+PAUSED = "SELECT queue FROM {schema}.control WHERE queue = ANY (%s::text[]) AND paused <> 0"
+SPEND = "UPDATE {schema}.control SET tokens = %s, tokens_at = %s WHERE queue = %s"
+PAUSE = (
+    "INSERT INTO {schema}.control (queue, paused) VALUES (%s, %s)"
+    " ON CONFLICT (queue) DO UPDATE SET paused = excluded.paused"
+)
+LIMIT = (
+    "INSERT INTO {schema}.control (queue, open_claims, rate, per_ms, tokens, tokens_at) VALUES (%s, %s, %s, %s, %s, %s)"
+    " ON CONFLICT (queue) DO UPDATE SET open_claims = excluded.open_claims, rate = excluded.rate,"
+    " per_ms = excluded.per_ms, tokens = excluded.tokens, tokens_at = excluded.tokens_at"
+)
+_STATE = "CASE WHEN session IS NOT NULL THEN 'claimed' WHEN due IS NULL THEN 'ready' ELSE 'delayed' END"
+LIST_OPEN = (
+    f"{OPEN} WHERE pos > %(after)s AND (%(queue)s::text IS NULL OR queue = %(queue)s)"
+    " AND (%(name)s::text IS NULL OR name = %(name)s) AND (%(session)s::bigint IS NULL OR session = %(session)s)"
+    f" AND {_STATE} = ANY (%(states)s::text[]) ORDER BY pos LIMIT %(most)s"
+)
+LIST_ENDED = (
+    f"{ENDED} WHERE (%(queue)s::text IS NULL OR queue = %(queue)s) AND (%(name)s::text IS NULL OR name = %(name)s)"
+    " AND state = ANY (%(states)s::text[]) ORDER BY at, id LIMIT %(most)s"
+)
+FIND_OPEN = f"{OPEN} WHERE id = ANY (%s::text[]) ORDER BY pos"
+PURGE_WAITING = (
+    "DELETE FROM {schema}.task WHERE queue = %s AND session IS NULL"
+    " AND CASE WHEN due IS NULL THEN 'ready' ELSE 'delayed' END = ANY (%s::text[]) RETURNING id"
+)
+PURGE_ENDED = "DELETE FROM {schema}.outcome WHERE queue = %s AND state = ANY (%s::text[]) RETURNING id"
+COUNT_TASKS = f"SELECT queue, {_STATE}, count(*), min(ready_at) FROM {{schema}}.task GROUP BY 1, 2"
+COUNT_ENDED = "SELECT queue, state, count(*) FROM {schema}.outcome GROUP BY 1, 2"
+
+
+def claimed_task(row: Sequence[Any], session: int) -> Claim:
+    """Return the claim in a row of `TURN`."""
+    task, attempt, queue, lane, _, name, codec, arguments, failures, deaths, crashes, enqueued, trace = row[8:]
+    return Claim(
+        receipt=Receipt(task=task, attempt=attempt, session=session),
+        queue=queue,
+        lane=lane,
+        name=name,
+        codec=codec,
+        arguments=arguments,
+        failures=failures,
+        deaths=deaths,
+        crashes=crashes,
+        enqueued=enqueued,
+        trace=trace,
+    )
+
+
+def turn_values(
+    worker: Worker, done: list[Parameter], want: int, places: Places, *, is_rescan: bool
+) -> list[Parameter]:
+    """Return the values of `TURN` after the first three; `done` are receipts, by columns."""
+    session, name, host, pid, queues, concurrency = worker_values(worker)
+    own: list[Parameter] = [session, name, host, pid, queues, concurrency]
+    return [*own, *done, want, list(worker.queues), *places, is_rescan, MOST_DUE]
+
+
+def enqueue_values(tasks: Sequence[NewTask]) -> list[Parameter]:
+    """Return the values of `ENQUEUE` after the first two."""
+    return [
+        [each.id for each in tasks],
+        [each.queue for each in tasks],
+        [each.lane for each in tasks],
+        [each.name for each in tasks],
+        [each.codec for each in tasks],
+        [each.arguments for each in tasks],
+        [each.delay_ms for each in tasks],
+        [each.due_at for each in tasks],
+        [each.expires_at for each in tasks],
+        [each.unique for each in tasks],
+        [each.most_deaths for each in tasks],
+        [each.trace for each in tasks],
+        [each.on_duplicate == "replace" for each in tasks],
+    ]

@@ -1,0 +1,104 @@
+"""The tables of tasks in PostgreSQL: a part of the schema of its own, which the first handle of tasks makes.
+
+Live groups in the same schema go on: the version of their part stays. Times are milliseconds since 1970 on the clock of
+the server, moved by `work_meta.offset_ms`. No index leads with `pos`: the planner would take it for a claim, and walk
+over the tasks of all queues.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from apportion.errors import InvalidInput
+from apportion.stores.postgres import statements as sql
+from apportion.stores.postgres.driver import Row
+from apportion.stores.postgres.task_functions import FUNCTIONS
+
+TASKS_VERSION = 1
+_SHARED_COLUMNS = """
+    queue text COLLATE "C" NOT NULL,
+    lane bigint NOT NULL,
+    name text NOT NULL,
+    codec text NOT NULL,
+    arguments bytea NOT NULL,
+    uniq text COLLATE "C",
+    due bigint,
+    expires bigint,
+    attempt bigint NOT NULL DEFAULT 0,
+    failures bigint NOT NULL DEFAULT 0,
+    deaths bigint NOT NULL DEFAULT 0,
+    crashes bigint NOT NULL DEFAULT 0,
+    deaths_of text NOT NULL DEFAULT '',
+    most_deaths bigint,
+    cancelling bigint NOT NULL DEFAULT 0,
+    replaced bigint NOT NULL DEFAULT 0,
+    progress double precision NOT NULL DEFAULT 0,
+    note text NOT NULL DEFAULT '',
+    reason text NOT NULL DEFAULT '',
+    trace text NOT NULL,
+    enqueued bigint NOT NULL,
+    ready_at bigint NOT NULL
+"""
+# `waiting_until`: until then, some worker listens for a hint of new work.
+TASK_TABLES = (
+    "CREATE TABLE {schema}.work_meta (id integer PRIMARY KEY CHECK (id = 1), version integer NOT NULL,"
+    " offset_ms bigint NOT NULL, waiting_until bigint NOT NULL) WITH (fillfactor = 20)",
+    "CREATE SEQUENCE {schema}.task_pos",
+    # Open tasks alone. `deaths_of` lists sessions with commas between them; `deaths` is their number.
+    'CREATE TABLE {schema}.task (id text COLLATE "C" PRIMARY KEY, pos bigint NOT NULL, session bigint,'
+    + _SHARED_COLUMNS
+    + ")",
+    "CREATE INDEX task_ready ON {schema}.task (queue, lane, pos) WHERE session IS NULL AND due IS NULL",
+    "CREATE INDEX task_due ON {schema}.task (queue, due, pos) WHERE session IS NULL AND due IS NOT NULL",
+    "CREATE INDEX task_open ON {schema}.task (session, pos) WHERE session IS NOT NULL",
+    "CREATE INDEX task_deaths ON {schema}.task (deaths) WHERE deaths > 0",
+    "CREATE INDEX task_expires ON {schema}.task (queue, expires) WHERE session IS NULL AND expires IS NOT NULL",
+    "CREATE UNIQUE INDEX task_uniq ON {schema}.task (queue, uniq) WHERE uniq IS NOT NULL AND replaced = 0",
+    'CREATE TABLE {schema}.outcome (id text COLLATE "C" PRIMARY KEY, state text NOT NULL, at bigint NOT NULL,'
+    " keep_until bigint, result bytea," + _SHARED_COLUMNS + ")",
+    "CREATE INDEX outcome_kept ON {schema}.outcome (keep_until) WHERE keep_until IS NOT NULL",
+    "CREATE INDEX outcome_condemned ON {schema}.outcome (at) WHERE state = 'dead' AND deaths > 0",
+    "CREATE TABLE {schema}.worker (session bigint PRIMARY KEY, name text NOT NULL, host text NOT NULL,"
+    " pid bigint NOT NULL, queues text NOT NULL, concurrency bigint NOT NULL)",
+    'CREATE TABLE {schema}.control (queue text COLLATE "C" PRIMARY KEY, paused bigint NOT NULL DEFAULT 0,'
+    " open_claims bigint, rate bigint, per_ms bigint NOT NULL DEFAULT 60000,"
+    " tokens double precision NOT NULL DEFAULT 0, tokens_at bigint NOT NULL DEFAULT 0)",
+    *FUNCTIONS,
+    f"INSERT INTO {{schema}}.work_meta VALUES (1, {TASKS_VERSION}, 0, 0)",  # noqa: S608 - ours
+)
+HAS_TASKS = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = {channel} AND tablename = 'work_meta')"
+VERSION = "SELECT version FROM {schema}.work_meta"
+TASK_GRANTS = (
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.task, {schema}.outcome, {schema}.worker, {schema}.control"
+    " TO {user}",
+    "GRANT SELECT, UPDATE ON {schema}.work_meta TO {user}",
+    "GRANT USAGE ON SEQUENCE {schema}.task_pos TO {user}",
+)
+# The tables of tasks on which the user lacks a right.
+LACKING_TASKS = """
+SELECT array_to_string(array(
+    SELECT tables.name FROM (VALUES
+        ('task', 'SELECT'), ('task', 'INSERT'), ('task', 'UPDATE'), ('task', 'DELETE'),
+        ('outcome', 'SELECT'), ('outcome', 'INSERT'), ('outcome', 'UPDATE'), ('outcome', 'DELETE'),
+        ('worker', 'SELECT'), ('worker', 'INSERT'), ('worker', 'UPDATE'), ('worker', 'DELETE'),
+        ('control', 'SELECT'), ('control', 'INSERT'), ('control', 'UPDATE'),
+        ('work_meta', 'SELECT'), ('work_meta', 'UPDATE')
+    ) AS tables (name, needed)
+    WHERE NOT has_table_privilege({channel} || '.' || tables.name, tables.needed)
+    GROUP BY tables.name ORDER BY tables.name
+), ', ') || CASE WHEN has_sequence_privilege({channel} || '.task_pos', 'USAGE') THEN '' ELSE ' task_pos' END
+"""
+
+
+async def make_tables(ask: Callable[[str], Awaitable[list[Row]]]) -> None:
+    """Make the tables where they are absent, in the transaction of `ask`; `InvalidInput` for those of a later release.
+
+    Of many processes that begin at the same time, one makes them.
+    """
+    if not (await ask(HAS_TASKS))[0][0]:
+        await ask(sql.LOCK_UPGRADE)
+        if not (await ask(HAS_TASKS))[0][0]:
+            for statement in TASK_TABLES:
+                await ask(statement)
+    [(version,)] = await ask(VERSION)
+    if version != TASKS_VERSION:
+        expected = f"{TASKS_VERSION}, which this release writes"
+        raise InvalidInput("version of the tasks", version, expected, "Upgrade apportion on this host.")

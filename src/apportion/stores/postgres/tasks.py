@@ -1,0 +1,312 @@
+"""The tasks in a PostgreSQL database: tables beside those of the coordination store, one transaction per call.
+
+They travel on the link that scans and commits; hints come on the link that watches. A turn with plain completions alone
+is one round trip and one commit, its claims with it.
+Promises: an acknowledged enqueue, settlement or command is flushed. A turn that only claims is not: a lost claim is
+made again. A worker that waits is woken by a hint, and without hints it polls.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import Any, TypeVar
+
+from apportion.errors import (
+    ApportionError,
+    LeaseLost,
+    NotPromised,
+    OutcomeUnknown,
+    StoreClosed,
+    StoreDenied,
+    StoreUnavailable,
+)
+from apportion.runtime.clock import Clock
+from apportion.runtime.endings import or_undo
+from apportion.stores.postgres import task_admin
+from apportion.stores.postgres import task_rules as rules
+from apportion.stores.postgres import task_statements as sql
+from apportion.stores.postgres.door import Transaction
+from apportion.stores.postgres.driver import Parameter, Row
+from apportion.stores.postgres.errors import MAKE_SCHEMA
+from apportion.stores.postgres.links import Links
+from apportion.stores.postgres.task_floors import Floors
+from apportion.stores.postgres.task_rules import Settling
+from apportion.stores.postgres.task_statements import claimed_task, enqueue_values, turn_values
+from apportion.stores.postgres.task_tables import make_tables
+from apportion.stores.postgres.wire import PostgresNoReply
+from apportion.stores.requests import went_back
+from apportion.stores.task_api import TaskStore
+from apportion.stores.task_control import Command, Listing, Overview, TaskRow
+from apportion.stores.task_values import BeatAnswer, Claim, NewTask, Note, Settlement, TurnAnswer, Worker
+from apportion.stores.url import StoreUrl
+from apportion.stores.watchers import Watcher
+
+Result = TypeVar("Result")
+_AWAIT_SECONDS = 5.0
+_AWAIT_MS = int(_AWAIT_SECONDS * 1_000)
+_DOUBT = "It may have happened: read the open claims of the session, and settle again."
+
+
+class PostgresTasks(TaskStore):
+    """One handle of the tasks in a database. It shares its links with others of the process."""
+
+    def __init__(self, links: Links, incarnation: int, clock: Clock) -> None:
+        self._links, self._lookout, self._committing = links, links.lookout, links.committing
+        self._leases, self._name = links.leases, links.door.name
+        self._incarnation = incarnation
+        self._clock = clock
+        self._floors = Floors()
+        self._watcher: Watcher | None = None
+        self._hints = _Hints(links, clock)
+        self._closed = False
+
+    async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
+        """See `TaskStore`. One round trip, one flush."""
+        self._require_open()
+        if not tasks:
+            return ()
+        ids = [each.id for each in tasks]
+        asked: list[Parameter] = [*self._known, *enqueue_values(tasks)]
+        try:
+            [row] = await self._committing.send(sql.ENQUEUE, asked, allowed=self._require_open)
+        except PostgresNoReply as error:
+            if await self._has_all(ids):
+                return tuple((each, True) for each in ids)
+            raise OutcomeUnknown(self._name, ids, error.reason) from error
+        verdict, incarnation, is_awaited, answers, made = _values(row)
+        self._met(verdict, incarnation)
+        self._hints.changed(is_awaited=is_awaited)
+        return tuple(zip(answers, made, strict=True))
+
+    async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
+        """See `TaskStore`. One round trip in the common case; `StoreUnavailable` also when no reply came."""
+        self._require_open()
+        settling = Settling(settlements)
+        if not (settlements or want or worker.former):
+            return TurnAnswer()
+        try:
+            claims = None
+            if not settling.rare and not worker.former:
+                claims = await self._common(worker, settling, want)
+            if claims is None:
+                claims = await self._transact(lambda transaction: self._rare(transaction, worker, settling, want))
+        except StoreUnavailable:
+            self._floors = Floors()  # a server that was away may give positions anew that it had not flushed
+            raise
+        return TurnAnswer(refused=settling.refused(), claims=claims)
+
+    async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
+        async def _beat(transaction: Transaction) -> BeatAnswer:
+            await self._begun(transaction, is_durable=False)
+            return await rules.beat(transaction, session, notes)
+
+        return await self._transact(_beat)
+
+    async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
+        async def _rows(transaction: Transaction) -> tuple[int, tuple[TaskRow, ...]]:
+            await transaction.ask(sql.SNAPSHOT)
+            [(incarnation, _)] = await transaction.ask(sql.STATE)
+            return int(str(incarnation)), await task_admin.rows(transaction, listing)
+
+        incarnation, found = await self._transact(_rows)
+        if incarnation != self._incarnation:
+            self._incarnation, self._floors = incarnation, Floors()
+        return found
+
+    async def overview(self) -> Overview:
+        async def _overview(transaction: Transaction) -> Overview:
+            await transaction.ask(sql.SNAPSHOT)
+            return await task_admin.overview(transaction, self._read(await transaction.ask(sql.STATE)))
+
+        return await self._transact(_overview)
+
+    async def control(self, command: Command) -> int:
+        async def _control(transaction: Transaction) -> tuple[int, bool]:
+            now, is_awaited = await self._begun(transaction, is_durable=True)
+            return await task_admin.control(transaction, command, now), is_awaited
+
+        count, is_awaited = await self._transact(_control)
+        self._hints.changed(is_awaited=is_awaited)
+        return count
+
+    async def now_ms(self) -> int:
+        return self._read(await self._committing.ask(sql.STATE, allowed=self._require_open))
+
+    async def wait(self, seconds: float) -> None:
+        self._require_open()
+        if self._watcher is None:
+            self._watcher = self._lookout.join(b"", b"")
+        self._lookout.require_running()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hints.ask()
+                await self._lookout.change_of_tasks()
+
+    def begin(self) -> AbstractContextManager[Any]:
+        raise NotPromised(self._name, "transactions of handlers", able=("sqlite",))
+
+    async def close(self) -> None:
+        if self._closed or not self._links.ours:
+            return
+        self._closed = True
+        if self._watcher is not None:
+            self._lookout.leave(self._watcher)
+        self._hints.close()
+        await self._links.give_back()
+
+    async def _common(self, worker: Worker, settling: Settling, want: int) -> tuple[Claim, ...] | None:
+        """Make a turn of the common case; None, and nothing done, where a rare rule applies."""
+        began = self._clock.elapsed()
+        is_rescan = want > 0 and self._floors.is_rescan(worker.queues, began)
+        places = self._floors.places(worker.queues, is_rescan=is_rescan)
+        asked = turn_values(worker, settling.done_values(), want, places, is_rescan=is_rescan)
+        durable = bool(settling.done)
+        try:
+            answers = await self._committing.send(sql.TURN, [*self._known, durable, *asked], allowed=self._require_open)
+        except PostgresNoReply as error:
+            raise StoreUnavailable(self._name, error.reason, _DOUBT) from error
+        *rows, last = answers
+        verdict, incarnation, _, settled, heads, left_at, oldest_open, mark, *_ = _values(last)
+        self._met(verdict, incarnation)
+        if verdict == "slow":
+            return None
+        if verdict == "lease lost":
+            raise LeaseLost(worker.session)
+        settling.counted |= settling.plain(settled or ())
+        if is_rescan:
+            now = self._clock.elapsed()
+            bounds = {"oldest_open": oldest_open, "mark": mark}
+            self._floors.rescanned(worker.queues, left_at, **bounds, now=now, took=now - began)
+        if want:
+            self._floors.claimed(worker.queues, heads, {(row[10], row[11]): row[12] for row in map(_values, rows)})
+        return tuple(claimed_task(_values(row), worker.session) for row in rows)
+
+    async def _rare(self, transaction: Transaction, worker: Worker, settling: Settling, want: int) -> tuple[Claim, ...]:
+        """Make a turn under all rules."""
+        now, is_awaited = await self._begun(transaction, is_durable=bool(settling.first))
+        if want and not await transaction.ask(sql.LEASE, [worker.session]):
+            raise LeaseLost(worker.session)
+        for lived in worker.former:
+            await rules.outlive(transaction, lived, now)
+        settling.counted = await rules.settle(transaction, settling.rare, now)
+        if settling.done:
+            places = await transaction.ask(sql.DONE, settling.done_values())
+            settling.counted |= settling.plain([int(str(place)) for (place,) in places])
+        if settling.rare:
+            self._hints.changed(is_awaited=is_awaited)
+        if not want:
+            return ()
+        lows = self._floors.places(worker.queues, is_rescan=True)
+        asked = turn_values(worker, Settling(()).done_values(), want, lows, is_rescan=False)
+        *rows, last = await transaction.ask(sql.TURN, [*self._known, bool(settling.first), *asked])
+        if last[0] == "begun":
+            return tuple(claimed_task(_values(row), worker.session) for row in rows)
+        return await rules.claim(transaction, worker, lows, want, now)
+
+    async def _begun(self, transaction: Transaction, *, is_durable: bool) -> tuple[int, bool]:
+        """Begin a transaction that writes; return the time of the store, and whether a worker waits for a hint."""
+        [(verdict, incarnation, now, is_awaited)] = await transaction.ask(sql.BEGIN, [*self._known, is_durable])
+        self._met(verdict, incarnation)
+        return int(str(now)), bool(is_awaited)
+
+    async def _transact(self, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+        self._require_open()
+        try:
+            return await self._committing.transact(work, allowed=self._require_open)
+        except PostgresNoReply as error:
+            raise StoreUnavailable(self._name, error.reason, _DOUBT) from error
+
+    async def _has_all(self, ids: list[str]) -> bool:
+        """Whether each of these tasks is there, open or ended."""
+        try:
+            found = await self._committing.ask(sql.KNOWN, [ids, ids], allowed=self._require_open)
+        except ApportionError:
+            return False
+        return {task for (task,) in found} >= set(ids)
+
+    def _require_open(self) -> None:
+        if not self._links.ours:
+            raise StoreClosed(self._name, "it belongs to the parent of this forked process")
+        if self._closed:
+            raise StoreClosed(self._name)
+
+    @property
+    def _known(self) -> tuple[int, int]:
+        return self._incarnation, self._leases.lock_milliseconds
+
+    def _read(self, rows: list[Row]) -> int:
+        """Take the life of the store in the row of `STATE`; return its time."""
+        [(incarnation, now)] = rows
+        self._met("begun" if incarnation == self._incarnation else "went back", incarnation)
+        return int(str(now))
+
+    def _met(self, verdict: object, incarnation: object) -> None:
+        """Raise `StoreWentBack` where the store is in another life than this handle knows."""
+        if verdict in ("went back", "moved"):
+            self._links.doubt()
+            raise went_back(self._name, seen=(self._incarnation, 0), found=(int(str(incarnation)), 0))
+
+
+class _Hints:
+    """The hints of new tasks: to the waits of this process at once, to other processes if a worker waits there."""
+
+    def __init__(self, links: Links, clock: Clock) -> None:
+        self._lookout, self._committing, self._clock = links.lookout, links.committing, clock
+        self._asked_until = float("inf" if links.door.is_polled else "-inf")
+        self._telling: asyncio.Task[None] | None = None
+        self._is_untold = False
+
+    def changed(self, *, is_awaited: bool) -> None:
+        """Wake the waits for tasks, after a commit of ours."""
+        self._lookout.tasks_changed()
+        self._is_untold |= is_awaited
+        if self._is_untold and (self._telling is None or self._telling.done()):
+            self._telling = asyncio.get_running_loop().create_task(self._tell())
+
+    async def ask(self) -> None:
+        """Let other processes send hints for some seconds. Without hints, the waits poll."""
+        if self._clock.elapsed() >= self._asked_until:
+            self._asked_until = self._clock.elapsed() + _AWAIT_SECONDS
+            with suppress(StoreUnavailable, StoreDenied):
+                await self._committing.ask(sql.AWAIT, [4 * _AWAIT_MS, 2 * _AWAIT_MS])
+
+    def close(self) -> None:
+        """Send no more hints."""
+        if self._telling is not None:
+            self._telling.cancel()
+
+    async def _tell(self) -> None:
+        while self._is_untold:
+            self._is_untold = False
+            with suppress(ApportionError):
+                await self._committing.ask(sql.HINT)
+
+
+def _values(row: Row) -> Any:  # noqa: ANN401 - foreign
+    return row
+
+
+async def connected(url: StoreUrl, clock: Clock) -> PostgresTasks:
+    """Open the tasks in the database of a URL; the first to open them makes their tables."""
+    links = Links.taken(url, clock)
+    async with or_undo(links.give_back):
+        await links.committing.open()
+        return PostgresTasks(links, await _made(links), clock)
+
+
+async def _made(links: Links) -> int:
+    """Make the tables where they are absent; return the life of the store."""
+
+    async def _make(transaction: Transaction) -> int:
+        await make_tables(transaction.ask)
+        [(incarnation, _)] = await transaction.ask(sql.STATE)
+        return int(str(incarnation))
+
+    name = links.door.name
+    try:
+        return await links.committing.transact(_make)
+    except StoreDenied as error:
+        reason = "its tables of tasks do not exist, or this user may not use or create them"
+        raise StoreDenied(name, reason, MAKE_SCHEMA) from error
+    except PostgresNoReply as error:
+        raise StoreUnavailable(name, error.reason) from error
