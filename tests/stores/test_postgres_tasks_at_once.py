@@ -1,0 +1,207 @@
+"""Many transactions at once on the tasks of a real PostgreSQL server: claims, late commits, ends of leases; plans."""
+
+import asyncio
+import random
+import re
+import time
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+
+import psycopg
+import pytest
+
+from apportion.errors import LeaseLost
+from apportion.stores import connect
+from apportion.stores.catalog import connect_tasks
+from apportion.stores.postgres.schema import Schema
+from apportion.stores.postgres.task_statements import ENQUEUE, TURN, enqueue_values, turn_values
+from apportion.stores.task_control import Listing
+from apportion.stores.task_values import Settlement, Worker
+from tests.stores.rigs.postgres import DATABASE, SECRET
+from tests.stores.test_postgres_tasks import rig, schema, url
+from tests.stores.test_tasks import task
+
+__all__ = ["rig", "schema", "url"]
+pytestmark = pytest.mark.live
+PATIENCE_SECONDS = 20.0
+MANY = 100_000
+
+
+@asynccontextmanager
+async def opened(url, handles):
+    """Open a coordination store, and handles of tasks with connections of their own."""
+    async with AsyncExitStack() as stack:
+        store = await connect(url)
+        stack.push_async_callback(store.close)
+        tasks = [await connect_tasks(f"{url}&application_name=h{each}") for each in range(handles)]
+        for each in tasks:
+            stack.push_async_callback(each.close)
+        yield store, tasks
+
+
+async def worker(store):
+    return Worker(session=(await store.grant(ttl_seconds=60)).id, queues=("q",))
+
+
+def administrator(rig):
+    host, port = rig.address()
+    return psycopg.connect(host=host, port=port, user="postgres", password=SECRET, dbname=DATABASE)
+
+
+def incarnation(rig, schema):
+    [(found,)] = rig.sql(f"SELECT incarnation FROM {schema}.meta")
+    return found
+
+
+def test_each_of_many_tasks_goes_to_one_of_the_workers_that_claim_at_once(url):
+    async def _drain(tasks, own):
+        done, claims = [], ()
+        while True:
+            settled = [Settlement(receipt=claim.receipt, fate="done") for claim in claims]
+            answer = await tasks.turn(own, settled, want=7)
+            assert () == answer.refused
+            claims = answer.claims
+            done += [(claim.receipt.task, claim.receipt.attempt) for claim in claims]
+            if not claims and not await tasks.rows(Listing(states=("ready",))):
+                return done
+
+    async def _run():
+        async with opened(url, 4) as (store, handles):
+            made = [task(lane=random.choice([0, 2])) for _ in range(600)]
+            await handles[0].enqueue(made)
+            drained = await asyncio.gather(*[_drain(each, await worker(store)) for each in handles])
+            assert sorted((each.id, 1) for each in made) == sorted(each for part in drained for each in part)
+            assert 1 < sum(bool(part) for part in drained)
+
+    asyncio.run(_run())
+
+
+def test_a_task_is_found_whose_transaction_commits_long_after_later_ones(rig, schema, url):
+    async def _run():
+        async with opened(url, 1) as (store, [tasks]):
+            own, life, claimed = await worker(store), incarnation(rig, schema), []
+            enqueue, made = Schema(schema).fill(ENQUEUE), [task() for _ in range(50)]
+            with ExitStack() as stack:
+                held = [stack.enter_context(administrator(rig)) for _ in made]
+                for connection, each in zip(held, made, strict=True):
+                    connection.execute(enqueue, [life, 1_000, *enqueue_values([each])])
+                ends = sorted((time.monotonic() + random.uniform(0, 3), place) for place in range(len(held)))
+                patience = time.monotonic() + PATIENCE_SECONDS
+                while len(claimed) < len(made):
+                    assert time.monotonic() < patience, f"{len(made) - len(claimed)} tasks are left behind"
+                    while ends and ends[0][0] <= time.monotonic():
+                        held[ends.pop(0)[1]].commit()
+                    claimed += [claim.receipt.task for claim in (await tasks.turn(own, want=3)).claims]
+                    await tasks.wait(0.05)
+            assert sorted(each.id for each in made) == sorted(claimed)
+
+    asyncio.run(_run())
+
+
+def test_of_a_settlement_and_a_retake_at_once_one_counts(url):
+    async def _run():
+        async with opened(url, 2) as (store, [first, second]):
+            other, counted = await worker(store), []
+            for _ in range(20):
+                own = await worker(store)
+                await first.enqueue([task()])
+                (claim,) = (await first.turn(own, want=1)).claims
+                await store.revoke(own.session)
+                done = Settlement(receipt=claim.receipt, fate="done")
+                settled, retaken = await asyncio.gather(first.turn(own, [done]), second.turn(other, want=2))
+                counted.append((len(settled.refused), len(retaken.claims)))
+                await second.turn(other, [Settlement(receipt=each.receipt, fate="done") for each in retaken.claims])
+                while more := (await second.turn(other, want=2)).claims:  # the lock of the settlement was in the way
+                    await second.turn(other, [Settlement(receipt=each.receipt, fate="done") for each in more])
+            assert set(counted) <= {(0, 0), (1, 1)}
+            assert () == await first.rows(Listing())
+
+    asyncio.run(_run())
+
+
+def test_a_claim_behind_the_end_of_its_lease_gets_nothing(rig, schema, url):
+    async def _run():
+        async with opened(url, 1) as (store, [tasks]):
+            own = await worker(store)
+            await tasks.enqueue([task()])
+            with administrator(rig) as reaper:
+                reaper.execute(f"DELETE FROM {schema}.lease WHERE id = {own.session}")
+                turn = asyncio.create_task(tasks.turn(own, want=1))
+                waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%.turn(%'"
+                while not rig.sql(waiting):
+                    assert not turn.done()
+                    await asyncio.sleep(0.01)
+            with pytest.raises(LeaseLost):
+                await turn
+            assert ["ready"] == [row.state for row in await tasks.rows(Listing())]
+
+    asyncio.run(_run())
+
+
+def test_the_end_of_a_lease_waits_for_a_claim_that_came_first(rig, schema, url):
+    async def _run():
+        async with opened(url, 2) as (store, [first, second]):
+            own, other = await worker(store), await worker(store)
+            await first.enqueue([task()])
+            with administrator(rig) as claimant:
+                claim = [
+                    incarnation(rig, schema),
+                    1_000,
+                    True,
+                    *turn_values(own, [[], [], []], 1, LANES, is_rescan=False),
+                ]
+                claimant.execute(Schema(schema).fill(TURN), claim)
+                reaping = asyncio.create_task(store.revoke(own.session))
+                while not rig.sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
+                    assert not reaping.done()
+                    await asyncio.sleep(0.01)
+            await reaping
+            assert [2] == [each.receipt.attempt for each in (await second.turn(other, want=2)).claims]
+
+    asyncio.run(_run())
+
+
+LANES = (["q"] * 4, [0, 1, 2, 3], [0] * 4)
+
+
+def plans(connection, schema, own, life):
+    """Return the plans of all statements of a turn, and its rows."""
+    told = []
+    connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+    for setting in ("log_min_duration = 0", "log_nested_statements = on", "log_analyze = on"):
+        connection.execute(f"SET auto_explain.{setting}")
+    connection.execute("SET client_min_messages = log")
+    values = [life, 1_000, False, *turn_values(own, [["x"], [1], [1]], 100, LANES, is_rescan=False)]
+    rows = connection.execute(Schema(schema).fill(TURN), values).fetchall()
+    connection.execute("SET client_min_messages = warning")
+    return told, rows
+
+
+def fill(connection, schema, count):
+    connection.execute(
+        f"INSERT INTO {schema}.task (id, pos, queue, lane, name, codec, arguments, trace, enqueued, ready_at)"
+        f" SELECT md5(n::text), {schema}.next_position(), 'q', 2, 'f', 'json', '', '', 1, 1"
+        f" FROM generate_series(1, {count}) AS n"
+    )
+
+
+def test_the_statements_of_a_turn_find_their_rows_by_an_index(rig, schema, url):
+    async def _prepared():
+        async with opened(url, 1) as (store, _):
+            return await worker(store)
+
+    own = asyncio.run(_prepared())
+    with administrator(rig) as connection:
+        connection.execute("LOAD 'auto_explain'")
+        early, _ = plans(connection, schema, own, incarnation(rig, schema))
+        fill(connection, schema, MANY)
+        late, claims = plans(connection, schema, own, incarnation(rig, schema))
+        for told in (early, late):
+            scans = [
+                each for plan in told for each in re.findall(r"(?:Seq|Bitmap Heap) Scan on (?:task|lease)\b", plan)
+            ]
+            assert [] == scans
+        claimed = next(plan for plan in late if "FOR UPDATE SKIP LOCKED" in plan)
+        assert "task_ready" in claimed
+        assert "Tid Scan" in claimed
+        assert "Sort Key: task.pos" not in claimed
+        assert 101 == len(claims)
