@@ -14,6 +14,8 @@ from tests.stores.test_tasks import (
     test_a_note_and_a_pause_take_effect,
     test_a_task_is_claimed_once_and_done_under_its_receipt_alone,
     test_a_wait_ends_when_another_handle_enqueues,
+    test_an_idle_worker_is_known,
+    test_of_eight_places_one_goes_to_the_lane_whose_head_waited_longest,
     test_the_tasks_of_an_ended_session_go_to_another_one_first,
 )
 
@@ -22,6 +24,8 @@ __all__ = [
     "test_a_note_and_a_pause_take_effect",
     "test_a_task_is_claimed_once_and_done_under_its_receipt_alone",
     "test_a_wait_ends_when_another_handle_enqueues",
+    "test_an_idle_worker_is_known",
+    "test_of_eight_places_one_goes_to_the_lane_whose_head_waited_longest",
     "test_the_tasks_of_an_ended_session_go_to_another_one_first",
 ]
 pytestmark = pytest.mark.live

@@ -70,6 +70,31 @@ def test_the_tasks_of_an_ended_session_go_to_another_one_first(url, tmp_path):
     asyncio.run(_run())
 
 
+def test_of_eight_places_one_goes_to_the_lane_whose_head_waited_longest(url, tmp_path):
+    async def _run():
+        async with opened(url, tmp_path) as (store, tasks):
+            await tasks.enqueue([task(lane=3), task(lane=3)])
+            began = await tasks.now_ms()
+            while await tasks.now_ms() == began:
+                await asyncio.sleep(0.001)
+            await tasks.enqueue([task(lane=lane) for lane in (0, 1) for _ in range(9)])
+            worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
+            lanes = [claim.lane for claim in (await tasks.turn(worker, want=16)).claims]
+            assert [0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 1, 1, 1, 1, 1, 3] == lanes
+
+    asyncio.run(_run())
+
+
+def test_an_idle_worker_is_known(url, tmp_path):
+    async def _run():
+        async with opened(url, tmp_path) as (store, tasks):
+            worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
+            assert () == (await tasks.turn(worker, want=16)).claims
+            assert (worker,) == (await tasks.overview()).workers
+
+    asyncio.run(_run())
+
+
 def test_a_note_and_a_pause_take_effect(url, tmp_path):
     async def _run():
         async with opened(url, tmp_path) as (store, tasks):

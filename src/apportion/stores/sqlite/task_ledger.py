@@ -80,6 +80,7 @@ def has_work(connection: Connection, worker: Worker, now: int) -> bool:
         or any(value_of(connection, sql.IS_DUE, (queue, now)) is not None for queue in worker.queues)
         or value_of(connection, sql.ENDED_SESSIONS) is not None
         or value_of(connection, lease_sql.LEASE, (worker.session,)) is None
+        or value_of(connection, sql.IS_WORKER, (worker.session,)) is None
     )
 
 

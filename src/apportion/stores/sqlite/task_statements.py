@@ -88,6 +88,7 @@ ADD_WORKER = (
     "INSERT INTO worker VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session) DO UPDATE"
     " SET queues = excluded.queues WHERE queues <> excluded.queues"
 )
+IS_WORKER = "SELECT 1 FROM worker WHERE session = ?"
 FORGET_WORKERS = (
     "DELETE FROM worker WHERE session NOT IN (SELECT id FROM lease)"
     " AND NOT EXISTS (SELECT 1 FROM task WHERE task.session = worker.session)"
