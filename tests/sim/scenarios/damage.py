@@ -14,15 +14,16 @@ from contextlib import suppress
 from dataclasses import replace
 
 from apportion.errors import ApportionError, BadSnapshot
+from apportion.groups.admin.repair import mend
 from apportion.groups.view.damage import controller_of, drain_of, member_of, ownership_of, static_of
-from apportion.groups.view.keys import LIVE, GroupKeys
-from apportion.groups.view.records import OwnershipRecord, encoded
+from apportion.groups.view.keys import GroupKeys
+from apportion.groups.view.records import OwnershipRecord
 from apportion.sim.invariants.groups import TokensAreUnique
 from apportion.sim.invariants.store import ALL, Invariant
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.world import World
-from apportion.stores import Item, Put, Unchanged
-from tests.sim.scenarios.group import GroupPlay
+from apportion.stores import Item
+from tests.sim.scenarios.group import GROUP, OTHER, GroupPlay
 from tests.sim.scenarios.survival import NobodyFails
 
 HELD: tuple[type[Invariant], ...] = (*ALL, NobodyFails, TokensAreUnique)
@@ -55,23 +56,13 @@ class DamagePlay(GroupPlay):
     async def _mend(self) -> None:
         while True:
             await asyncio.sleep(1.0)
-            with suppress(ApportionError):
-                for item in self._damaged():
-                    await self._mend_one(item)
+            for group in (GROUP, OTHER):
+                with suppress(ApportionError):
+                    await mend(self.world.store(OPERATOR), group, "the store")
 
     def _damaged(self) -> list[Item]:
         """Return the records that cannot be right, of any group. A target is for the controller to mend."""
         return [item for _, item in sorted(self.world.checker.history.items.items()) if not _is_right(item)]
-
-    async def _mend_one(self, item: Item) -> None:
-        store = self.world.store(OPERATOR)
-        scan = await store.scan(LIVE)
-        when, is_own = [Unchanged(key=item.key, revision=item.revision)], GroupKeys.parsed(item.key)[1] == "own"
-        if is_own:
-            mended = Put(key=item.key, value=encoded(OwnershipRecord(epoch=scan.revision)))
-            await store.commit(when=when, puts=[mended])
-        else:
-            await store.commit(when=when, deletes=[item.key])
 
 
 def _is_right(item: Item) -> bool:

@@ -301,8 +301,8 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     ),
     "NoLiveOverlap": ("what is still worked on counts as quiet", "what is withdrawn can still be entered"),
     "TokensAreUnique": (
-        "what was let go is served again without another epoch",
-        "a member that is back adopts its old epoch",
+        "it is forgotten which epochs were served",
+        "tokens do not say which life of the store they are of",
     ),
     "UntouchedStays": ("who is asked to drain gives all away at once", "without a controller all is given away"),
     "DeathsAreTrue": ("the next owner never waits", "a session that lives is listed as ended"),

@@ -201,18 +201,26 @@ class WatchesMissNothing(Invariant):
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         super().__init__(history, report)
         self._watches: dict[int, tuple[str, list[Changed], int]] = {}
+        self._began = 0
+        self._unseen: dict[int, int] = {}  # the revision up to which a watch gives what was before the first fact
+
+    def began(self, fact: Began) -> None:
+        self._began = fact.revision
 
     def watching(self, fact: Watching) -> None:
         self._watches[fact.watch] = (fact.prefix, self.history.changes, fact.after)
+        self._unseen[fact.watch] = self._began
 
     def delivered(self, fact: Delivered) -> None:
         prefix, changes, after = self._watches[fact.watch]
+        self._watches[fact.watch] = (prefix, changes, fact.revision)
+        if after < fact.revision <= self._unseen[fact.watch]:
+            return
         expected = next((each for each in changes if each.revision > after and _events(each, prefix)), None)
         if expected is None:
             self.broken(f"watch {fact.watch} gave {fact.revision} after {after}, which its life of the store never had")
         elif (expected.revision, _events(expected, prefix)) != (fact.revision, fact.events):
             self.broken(f"watch {fact.watch} gave {fact.revision} after {after}; next was {expected.revision}")
-        self._watches[fact.watch] = (prefix, changes, fact.revision)
 
 
 def _events(change: Changed, prefix: str) -> tuple[Event, ...]:
