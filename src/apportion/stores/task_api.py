@@ -71,5 +71,11 @@ class TaskStore(Protocol):
         The block commits, or rolls back if it raises. From any thread. `NotPromised` for a store without a database.
         """
 
+    def completion(self) -> str:
+        """Return the statement that completes a claim in a transaction of the caller. It returns a row if that counts.
+
+        It has the texts `:id`, `:attempt` and `:session`. `NotPromised` for a store without a database.
+        """
+
     async def close(self) -> None:
         """Give the connections back. May be called twice."""

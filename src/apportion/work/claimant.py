@@ -47,7 +47,7 @@ class Claimant:
         self._tasks, self._worker, self._hears = tasks, worker, hears
         self._ttl_seconds, self._clock = ttl_seconds, clock_here()
         self._session = WorkerSession(sessions, ttl_seconds, missed=self._lose)
-        self.begin_transaction = tasks.begin  # from any thread
+        self.begin_transaction, self.completion = tasks.begin, tasks.completion  # from any thread
         self._loop = asyncio.get_running_loop()
         self._settlements: list[Settlement] = []
         self._open: set[Receipt] = set()

@@ -15,11 +15,6 @@ from apportion.model.epoch import FencingToken
 from apportion.runtime.blocks import Raised
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement
 
-DONE = (
-    "DELETE FROM task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT) AND session = CAST(:session AS BIGINT)"
-    " RETURNING id"
-)
-
 
 class Desk(Protocol):
     """The worker, as far as its runs need it."""
@@ -32,6 +27,9 @@ class Desk(Protocol):
 
     def begin(self) -> AbstractContextManager[Any]:
         """Open a connection to the database of the queue, in a transaction."""
+
+    def completion(self) -> str:
+        """Return the statement that completes a claim in a transaction."""
 
     def seconds_left(self, session: int) -> float:
         """Return how long a session lasts at least."""
@@ -85,7 +83,7 @@ class RunningTask:
         await self.desk.note(Note(receipt=self.claim.receipt, progress=float(part), text=text))
 
     def transaction(self) -> "CompletingTransaction":
-        """Return a block with a connection of the queue's database, sqlite3's for SQLite, in a transaction.
+        """Return a block with a connection of the queue's database, sqlite3's or psycopg's, in a transaction.
 
         The transaction completes this task and commits at the end of the block, or rolls back if the block raises.
         `ClaimLost` at the beginning if the claim is no longer ours. Use `async with` or `with`.
@@ -101,7 +99,7 @@ class RunningTask:
         require_transaction(connection)
         receipt = self.claim.receipt
         values = {"id": receipt.task, "attempt": str(receipt.attempt), "session": str(receipt.session)}
-        if not run(connection, DONE, values).fetchall():
+        if not run(connection, self.desk.completion(), values).fetchall():
             raise ClaimLost(receipt.task, receipt.attempt)
 
 

@@ -119,6 +119,10 @@ class QueueWorker(OnlyAsync):
         """See `Desk`."""
         return self._claimant.begin_transaction()
 
+    def completion(self) -> str:
+        """See `Desk`."""
+        return self._claimant.completion()
+
     def seconds_left(self, session: int) -> float:
         """See `Desk`."""
         return self._claimant.seconds_left(session)

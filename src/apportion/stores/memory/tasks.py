@@ -15,6 +15,8 @@ from apportion.stores.task_control import Command, Listing, Overview, TaskRow
 from apportion.stores.task_ledger import TaskLedger
 from apportion.stores.task_values import BeatAnswer, NewTask, Note, Settlement, TurnAnswer, Worker
 
+_WITH_TRANSACTIONS = ("postgresql", "sqlite")
+
 
 class MemoryTasks(TaskStore):
     """One handle of the tasks of a `Memory`."""
@@ -66,7 +68,10 @@ class MemoryTasks(TaskStore):
                 await self._memory.wait()
 
     def begin(self) -> AbstractContextManager[Any]:
-        raise NotPromised(self._name, "transactions of handlers", able=("sqlite",))
+        raise NotPromised(self._name, "transactions of handlers", able=_WITH_TRANSACTIONS)
+
+    def completion(self) -> str:
+        raise NotPromised(self._name, "transactions of handlers", able=_WITH_TRANSACTIONS)
 
     async def close(self) -> None:
         if not self._closed:

@@ -99,6 +99,16 @@ class Door:
         every = "\n".join(map(str, said))
         raise unreachable(self.name, every, type(said[-1]).__name__) from said[-1]
 
+    def connect_here(self) -> "psycopg.Connection[Row]":
+        """Return a new connection for this thread, which belongs to the caller. Hosts are tried in turn."""
+        said: list[psycopg.Error] = []
+        for target in tuple(self._targets):
+            try:
+                return psycopg.connect(target)
+            except psycopg.Error as error:
+                said.append(error)
+        raise unreachable(self.name, "\n".join(map(str, said)), type(said[-1]).__name__) from said[-1]
+
     async def run(
         self, connection: Connection, statement: str, parameters: Parameters = (), *, seconds: float = REQUEST_SECONDS
     ) -> list[Row]:

@@ -29,6 +29,11 @@ DONE = (
     " AS r (id, attempt, session, place)"
     " WHERE t.id = r.id AND t.attempt = r.attempt AND t.session = r.session RETURNING r.place"
 )
+COMPLETE = (
+    "DELETE FROM {schema}.task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT)"
+    " AND session = CAST(:session AS BIGINT) RETURNING id"
+)
+DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 KNOWN = (
     f"SELECT id FROM {{schema}}.task WHERE id = ANY ({_TEXTS})"
     f" UNION SELECT id FROM {{schema}}.outcome WHERE id = ANY ({_TEXTS})"

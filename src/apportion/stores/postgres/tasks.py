@@ -7,14 +7,13 @@ made again. A worker that waits is woken by a hint, and without hints it polls.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from apportion.errors import (
     ApportionError,
     LeaseLost,
-    NotPromised,
     OutcomeUnknown,
     StoreClosed,
     StoreDenied,
@@ -26,8 +25,9 @@ from apportion.stores.postgres import task_admin
 from apportion.stores.postgres import task_rules as rules
 from apportion.stores.postgres import task_statements as sql
 from apportion.stores.postgres.door import Transaction
-from apportion.stores.postgres.driver import Parameter, Row
+from apportion.stores.postgres.driver import Parameter, Row, psycopg
 from apportion.stores.postgres.errors import MAKE_SCHEMA
+from apportion.stores.postgres.link import PostgresLink
 from apportion.stores.postgres.links import Links
 from apportion.stores.postgres.task_floors import Floors
 from apportion.stores.postgres.task_rules import Settling
@@ -52,7 +52,8 @@ class PostgresTasks(TaskStore):
 
     def __init__(self, links: Links, incarnation: int, clock: Clock) -> None:
         self._links, self._lookout, self._committing = links, links.lookout, links.committing
-        self._leases, self._name = links.leases, links.door.name
+        self._leases, self._door, self._name = links.leases, links.door, links.door.name
+        self._fill = links.door.schema.fill
         self._incarnation = incarnation
         self._clock = clock
         self._floors = Floors()
@@ -70,7 +71,7 @@ class PostgresTasks(TaskStore):
         try:
             [row] = await self._committing.send(sql.ENQUEUE, asked, allowed=self._require_open)
         except PostgresNoReply as error:
-            if await self._has_all(ids):
+            if await _has_all(self._committing, ids):
                 return tuple((each, True) for each in ids)
             raise OutcomeUnknown(self._name, ids, error.reason) from error
         verdict, incarnation, is_awaited, answers, made = _values(row)
@@ -142,8 +143,17 @@ class PostgresTasks(TaskStore):
                 await self._hints.ask()
                 await self._lookout.change_of_tasks()
 
-    def begin(self) -> AbstractContextManager[Any]:
-        raise NotPromised(self._name, "transactions of handlers", able=("sqlite",))
+    @contextmanager
+    def begin(self) -> Iterator["psycopg.Connection[Row]"]:
+        """See `TaskStore`. A new connection, beside the links of this process."""
+        self._require_open()
+        with self._door.connect_here() as connection:
+            self._read(connection.execute(self._fill(sql.STATE)).fetchall())
+            connection.execute(sql.DURABLE)
+            yield connection
+
+    def completion(self) -> str:
+        return self._fill(sql.COMPLETE).decode()
 
     async def close(self) -> None:
         if self._closed or not self._links.ours:
@@ -216,14 +226,6 @@ class PostgresTasks(TaskStore):
         except PostgresNoReply as error:
             raise StoreUnavailable(self._name, error.reason, _DOUBT) from error
 
-    async def _has_all(self, ids: list[str]) -> bool:
-        """Whether each of these tasks is there, open or ended."""
-        try:
-            found = await self._committing.ask(sql.KNOWN, [ids, ids], allowed=self._require_open)
-        except ApportionError:
-            return False
-        return {task for (task,) in found} >= set(ids)
-
     def _require_open(self) -> None:
         if not self._links.ours:
             raise StoreClosed(self._name, "it belongs to the parent of this forked process")
@@ -245,6 +247,14 @@ class PostgresTasks(TaskStore):
         if verdict in ("went back", "moved"):
             self._links.doubt()
             raise went_back(self._name, seen=(self._incarnation, 0), found=(int(str(incarnation)), 0))
+
+
+async def _has_all(link: PostgresLink, ids: list[str]) -> bool:
+    """Whether each of these tasks is there, open or ended."""
+    try:
+        return {task for (task,) in await link.ask(sql.KNOWN, [ids, ids])} >= set(ids)
+    except ApportionError:
+        return False
 
 
 class _Hints:

@@ -60,6 +60,10 @@ BY_UNIQUE = f"{OPEN} WHERE queue = ? AND uniq = ? AND replaced = 0"
 GIVE_UP_NAME = "UPDATE task SET replaced = 1 WHERE pos = ?"
 REMOVE = "DELETE FROM task WHERE id = ?"
 DONE = "DELETE FROM task WHERE id = ? AND attempt = ? AND session = ? RETURNING pos"
+COMPLETE = (
+    "DELETE FROM task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT) AND session = CAST(:session AS BIGINT)"
+    " RETURNING id"
+)
 HELD = f"{OPEN} WHERE id = ? AND attempt = ? AND session = ?"
 END = (
     f"REPLACE INTO outcome (state, at, keep_until, result, {SHARED})"  # noqa: S608 - ours

@@ -95,6 +95,9 @@ class SqliteTasks(TaskStore):
             with connection:
                 yield connection
 
+    def completion(self) -> str:
+        return sql.COMPLETE
+
     async def close(self) -> None:
         if self._closed or not self._file.is_ours:
             return

@@ -1,0 +1,58 @@
+"""A queue on a real PostgreSQL server: the cases of `test_queue.py` that any store must pass."""
+
+import pytest
+
+import apportion
+from tests.stores.test_postgres_tasks import rig, schema, url
+from tests.work.test_queue import (
+    played,
+    queue,
+    test_a_block_that_ends_gives_back_the_tasks_that_it_has_not_started,
+    test_a_failed_run_comes_back_until_its_budget_is_spent,
+    test_a_handler_gives_up_at_once_or_comes_back_without_a_failure,
+    test_a_receipt_settles_from_anywhere_and_only_once,
+    test_a_running_task_is_cancelled_and_a_waiting_one_never_runs,
+    test_a_unique_task_is_kept_or_replaced,
+    test_async_and_plain_functions_are_each_run_once,
+    test_priorities_go_first_and_delayed_tasks_when_they_are_due,
+    test_the_calls_of_a_handle_name_their_mistakes,
+    test_what_this_worker_does_not_know_is_given_back,
+)
+
+__all__ = [
+    "queue",
+    "rig",
+    "schema",
+    "test_a_block_that_ends_gives_back_the_tasks_that_it_has_not_started",
+    "test_a_failed_run_comes_back_until_its_budget_is_spent",
+    "test_a_handler_gives_up_at_once_or_comes_back_without_a_failure",
+    "test_a_receipt_settles_from_anywhere_and_only_once",
+    "test_a_running_task_is_cancelled_and_a_waiting_one_never_runs",
+    "test_a_unique_task_is_kept_or_replaced",
+    "test_async_and_plain_functions_are_each_run_once",
+    "test_priorities_go_first_and_delayed_tasks_when_they_are_due",
+    "test_the_calls_of_a_handle_name_their_mistakes",
+    "test_what_this_worker_does_not_know_is_given_back",
+    "url",
+]
+pytestmark = pytest.mark.live
+
+
+def test_effect_and_completion_are_one_commit(rig, schema, queue):
+    rig.sql(f"CREATE TABLE IF NOT EXISTS public.paid_{schema} (amount integer)")
+    rig.sql(f"GRANT ALL ON public.paid_{schema} TO PUBLIC")
+
+    @queue.task(failures=1)
+    def pay(amount: int) -> None:
+        with apportion.current_task().transaction() as connection:
+            connection.execute(f"INSERT INTO public.paid_{schema} VALUES (%s)", [amount])
+            if amount < 0:
+                raise ValueError(amount)
+
+    async def _play():
+        handles = await queue.enqueue_many([pay.call(5), pay.call(-1)])
+        await queue.drain()
+        assert ["missing", "dead"] == [await each.state() for each in handles]
+
+    played(_play())
+    assert [(5,)] == rig.sql(f"SELECT amount FROM public.paid_{schema}")
