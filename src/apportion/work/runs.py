@@ -4,21 +4,22 @@ Promises: at most `concurrency` tasks run at a time. Every claim gets one settle
 over: then its run is cancelled, and its end is told to nobody.
 A task that has completed itself in a transaction is settled once more: the store refuses that if the transaction was
 committed, and follows it if the transaction was rolled back.
+A task under which a process has ended runs in a child of its own, as does a plain function with a time limit.
 Refuses: to stop a plain function in a thread. It runs to its end, and its completion is refused if it came too late.
 """
 
 import asyncio
 import logging
-import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from functools import partial
+from typing import Any
 
-from apportion.stores.task_values import Claim, Fate, Receipt, Settlement
-from apportion.work.budget import GiveUp, Snooze, milliseconds
-from apportion.work.current import CURRENT, Desk, RunningTask
+from apportion.stores.task_values import Claim, Receipt, Settlement
+from apportion.work.attempt import attempt
+from apportion.work.child import place_of, run_in_child
+from apportion.work.current import Desk, RunningTask
 from apportion.work.function import AnyTaskFunction
 
 logger = logging.getLogger("apportion.work")
@@ -30,12 +31,13 @@ class Runs:
 
     def __init__(
         self,
+        url: str,
         functions: Mapping[str, AnyTaskFunction],
         *,
         concurrency: int,
         desk: Desk,
     ) -> None:
-        self._functions, self._concurrency = functions, concurrency
+        self._url, self._functions, self._concurrency = url, functions, concurrency
         self._desk = desk
         self._waiting: deque[tuple[Claim, int]] = deque()
         self._running: dict[Receipt, asyncio.Task[None]] = {}
@@ -106,57 +108,29 @@ class Runs:
     async def _run(self, claim: Claim, incarnation: int) -> None:
         function = self._functions.get(claim.name)
         if function is None:
-            delay_ms = min(_UNKNOWN_MS * 2 ** min(claim.receipt.attempt - 1, 6), _MOST_UNKNOWN_MS)
-            self._end(claim, "released", f"this worker has no task function {claim.name!r}", delay_ms)
+            delay_ms = min(_UNKNOWN_MS * 2 ** min(claim.attempt - 1, 6), _MOST_UNKNOWN_MS)
+            reason = f"this worker has no task function {claim.name!r}"
+            self._desk.settle(Settlement(receipt=claim.receipt, fate="released", reason=reason, delay_ms=delay_ms))
             return
-        task = RunningTask(claim, incarnation, self._desk)
-        CURRENT.set(task)
         try:
-            args, kwargs = function.signature.decoded(claim.arguments)
-        except ValueError as error:
-            self._end(claim, "dead", str(error))
-            return
-        call = asyncio.ensure_future(self._called(function, args, kwargs))
-        try:
-            await asyncio.wait([call])
+            settlement = await self._attempt(function, claim, incarnation)
         except asyncio.CancelledError:
-            call.cancel()
-            await asyncio.wait([call])
             if claim.receipt not in self._cancelled:
                 raise
-        if call.cancelled():
-            self._end(claim, "cancelled", "cancelled on request")
-        elif (failure := call.exception()) is not None:
-            self._failed(claim, function, task, failure)
-        else:
-            self._desk.settle(Settlement(receipt=claim.receipt, fate="done", result=call.result()))
+            settlement = Settlement(receipt=claim.receipt, fate="cancelled", reason="cancelled on request")
+        self._desk.settle(settlement)
 
-    async def _called(
-        self, function: AnyTaskFunction, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> bytes | None:
-        """Call the function; return its result as bytes if the task keeps it."""
+    async def _attempt(self, function: AnyTaskFunction, claim: Claim, incarnation: int) -> Settlement:
+        """Run an attempt here, or in a child of its own if it could end this process or cannot be stopped here."""
+        place = place_of(function)
         limit = function.task_options.time_limit
-        async with asyncio.timeout(None if limit is None else limit.total_seconds()):
-            if function.is_async:
-                result = await function(*args, **kwargs)
-            else:
-                if self._threads is None:
-                    self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="apportion-task")
-                call = partial(copy_context().run, function, *args, **kwargs)
-                result = await asyncio.get_running_loop().run_in_executor(self._threads, call)
-        return function.signature.kept(result) if function.task_options.keep_result else None
+        has_deadline = limit is not None and not function.is_async
+        if place is None or not (claim.is_suspect or has_deadline):
+            return await attempt(function, RunningTask(claim, incarnation, self._desk), self._in_thread)
+        seconds_left = self._desk.seconds_left(claim.session)
+        return await run_in_child(self._url, place, claim, incarnation, seconds_left)
 
-    def _failed(self, claim: Claim, function: AnyTaskFunction, task: RunningTask, error: BaseException) -> None:
-        reason = f"{type(error).__name__}: {error}"[:2_000]
-        if isinstance(error, Snooze):
-            self._end(claim, "released", reason, milliseconds(error.after))
-            return
-        budget = function.task_options.budget
-        is_final = isinstance(error, (GiveUp, *budget.give_up_on))
-        delay_ms = None if is_final else budget.delay_ms(claim.failures + 1, random.random)
-        fate: Fate = "dead" if delay_ms is None else "retry"
-        logger.warning("task %s (%s): attempt %d failed: %s", task.id, claim.name, task.attempt, reason)
-        self._desk.settle(Settlement(receipt=claim.receipt, fate=fate, reason=reason, delay_ms=delay_ms or 0))
-
-    def _end(self, claim: Claim, fate: Fate, reason: str, delay_ms: int = 0) -> None:
-        self._desk.settle(Settlement(receipt=claim.receipt, fate=fate, reason=reason, delay_ms=delay_ms))
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - a call of any function
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="apportion-task")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)

@@ -46,6 +46,7 @@ class QueueWorker(OnlyAsync):
             hint = "It is the number of tasks that run at a time in this process."
             raise InvalidInput("concurrency", concurrency, f"an int in 1 .. {MOST_CONCURRENCY}", hint)
         self.settled: list[Settlement] = []
+        self._url = url
         self._functions, self._concurrency, self._leave_seconds = functions, concurrency, leave_seconds
         self._row = Worker(
             session=0,
@@ -98,6 +99,7 @@ class QueueWorker(OnlyAsync):
     def _entered(self, claimant: Claimant, _: Runner) -> "QueueWorker":
         self._claimant = claimant
         self._runs = Runs(
+            self._url,
             self._functions,
             concurrency=self._concurrency,
             desk=self,

@@ -1,0 +1,69 @@
+"""Attempt: one run of a task function, and the settlement that follows from its end."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+from apportion.stores.task_values import Claim, Settlement
+from apportion.work.budget import GiveUp, Snooze, milliseconds
+from apportion.work.current import CURRENT, RunningTask
+from apportion.work.function import AnyTaskFunction
+
+logger = logging.getLogger("apportion.work")
+_MOST_REASON = 2_000
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThread) -> Settlement:
+    """Run a claimed task, and return the settlement of its claim. One that is cancelled settles nothing.
+
+    `in_thread` calls a plain function in a thread.
+    """
+    claim = task.claim
+    try:
+        args, kwargs = function.signature.decoded(claim.arguments)
+    except ValueError as error:
+        return Settlement(receipt=claim.receipt, fate="dead", reason=str(error)[:_MOST_REASON])
+    CURRENT.set(task)
+    call = asyncio.ensure_future(_called(function, args, kwargs, in_thread))
+    try:
+        await asyncio.wait([call])
+    except asyncio.CancelledError:
+        call.cancel()
+        await asyncio.wait([call])
+        if call.cancelled() or call.exception() is not None:
+            raise
+    failure = asyncio.CancelledError("it cancelled itself") if call.cancelled() else call.exception()
+    if failure is None:
+        return Settlement(receipt=claim.receipt, fate="done", result=call.result())
+    return _failed(claim, function, failure)
+
+
+async def _called(
+    function: AnyTaskFunction, args: tuple[object, ...], kwargs: dict[str, object], in_thread: InThread
+) -> bytes | None:
+    """Call the function; return its result as bytes if the task keeps it."""
+    limit = function.task_options.time_limit
+    async with asyncio.timeout(None if limit is None else limit.total_seconds()):
+        if function.is_async:
+            result = await function(*args, **kwargs)
+        else:
+            result = await in_thread(partial(copy_context().run, function, *args, **kwargs))
+    return function.signature.kept(result) if function.task_options.keep_result else None
+
+
+def _failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Settlement:
+    reason = f"{type(error).__name__}: {error}"[:_MOST_REASON]
+    if isinstance(error, Snooze):
+        return Settlement(receipt=claim.receipt, fate="released", reason=reason, delay_ms=milliseconds(error.after))
+    budget = function.task_options.budget
+    is_final = isinstance(error, (GiveUp, *budget.give_up_on))
+    delay_ms = None if is_final else budget.delay_ms(claim.failures + 1, random.random)
+    logger.warning("task %s (%s): attempt %d failed: %s", claim.task, claim.name, claim.attempt, reason)
+    if delay_ms is None:
+        return Settlement(receipt=claim.receipt, fate="dead", reason=reason)
+    return Settlement(receipt=claim.receipt, fate="retry", reason=reason, delay_ms=delay_ms)
