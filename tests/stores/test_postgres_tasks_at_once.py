@@ -13,7 +13,19 @@ from apportion.errors import LeaseLost
 from apportion.stores import connect
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.postgres.schema import Schema
-from apportion.stores.postgres.task_statements import ENQUEUE, TURN, enqueue_values, turn_values
+from apportion.stores.postgres.task_statements import (
+    BEGIN,
+    COUNT_OPEN,
+    ENQUEUE,
+    HAS_SUSPECT,
+    HELD,
+    OF_DEATHS,
+    ORPHANS,
+    READY,
+    TURN,
+    enqueue_values,
+    turn_values,
+)
 from apportion.stores.task_control import Listing
 from apportion.stores.task_values import Settlement, Worker
 from tests.stores.rigs.postgres import DATABASE, SECRET
@@ -24,6 +36,7 @@ __all__ = ["rig", "schema", "url"]
 pytestmark = pytest.mark.live
 PATIENCE_SECONDS = 20.0
 MANY = 100_000
+LANES = (["q"] * 4, [0, 1, 2, 3], [0] * 4)
 
 
 @asynccontextmanager
@@ -160,9 +173,6 @@ def test_the_end_of_a_lease_waits_for_a_claim_that_came_first(rig, schema, url):
     asyncio.run(_run())
 
 
-LANES = (["q"] * 4, [0, 1, 2, 3], [0] * 4)
-
-
 def plans(connection, schema, own, life):
     """Return the plans of all statements of a turn, and its rows."""
     told = []
@@ -200,8 +210,76 @@ def test_the_statements_of_a_turn_find_their_rows_by_an_index(rig, schema, url):
                 each for plan in told for each in re.findall(r"(?:Seq|Bitmap Heap) Scan on (?:task|lease)\b", plan)
             ]
             assert [] == scans
+            assert not any("JIT" in plan for plan in told)
         claimed = next(plan for plan in late if "FOR UPDATE SKIP LOCKED" in plan)
         assert "task_ready" in claimed
         assert "Tid Scan" in claimed
+        assert all("task_pkey" in plan for plan in (*early, *late) if "DELETE FROM" in plan)
         assert "Sort Key: task.pos" not in claimed
         assert 101 == len(claims)
+
+
+def test_a_claim_does_not_grow_with_the_tasks_done_before_while_a_snapshot_is_held(rig, schema, url):
+    async def _run():
+        async with opened(url, 1) as (store, [tasks]):
+            own, life, claims = await worker(store), incarnation(rig, schema), ()
+            with administrator(rig) as connection, administrator(rig) as reader:
+                fill(connection, schema, MANY // 5)
+                connection.commit()
+                reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                reader.execute(f"SELECT FROM {schema}.meta")
+
+                def touched():
+                    places = tasks._floors.places(own.queues, is_rescan=False)
+                    values = [life, 1_000, False, *turn_values(own, [[], [], []], 100, places, is_rescan=False)]
+                    claim = b"EXPLAIN (ANALYZE, BUFFERS) " + Schema(schema).fill(TURN)
+                    for _ in range(2):  # the first one fills the caches of the connection
+                        told = str(connection.execute(claim, values).fetchall())
+                        connection.rollback()
+                    return int(re.search(r"shared hit=(\d+)", told).group(1))
+
+                before = touched()
+                for _ in range(MANY // 500 - 2):
+                    done = [Settlement(receipt=claim.receipt, fate="done") for claim in claims]
+                    claims = (await tasks.turn(own, done, want=100)).claims
+                assert 100 == len(claims)
+                assert before / 10 < touched() < 2 * before
+
+    asyncio.run(_run())
+
+
+@pytest.fixture
+def place(rig, schema, url):
+    return rig, schema, url
+
+
+@pytest.mark.parametrize(
+    ("statement", "values", "index"),
+    [
+        (ORPHANS, [["q"], 50], "task_open"),
+        (READY, [*LANES, 2, 50], "task_ready"),
+        (HAS_SUSPECT, [1], "task_open"),
+        (COUNT_OPEN, ["q"], "task_open"),
+        (HELD, ["t", 1, 1], "task_pkey"),
+        (OF_DEATHS, [], "task_deaths"),
+    ],
+)
+def test_the_rules_of_a_rare_turn_find_their_rows_by_an_index(place, statement, values, index):
+    rig, schema, url = place
+
+    async def _made():
+        async with opened(url, 1):
+            return Schema(schema)
+
+    fitted = asyncio.run(_made())
+    with administrator(rig) as connection:
+        fill(connection, schema, MANY)
+        connection.execute(f"INSERT INTO {schema}.worker VALUES (7, '', '', 1, 'q', 1)")
+        connection.execute(f"UPDATE {schema}.task SET session = 7, deaths = 1 WHERE pos % 10000 = 0")
+        for statistics in ("SELECT 1", f"ANALYZE {schema}.task"):
+            connection.execute(statistics)
+            connection.execute(fitted.fill(BEGIN), [incarnation(rig, schema), 1_000, False])
+            plan = connection.execute(b"EXPLAIN " + fitted.fill(statement), values).fetchall()
+            told = "\n".join(line for (line,) in plan)
+            assert f"using {index} on" in told
+            assert "Seq Scan on task" not in told

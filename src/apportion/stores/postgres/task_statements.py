@@ -23,11 +23,17 @@ TURN = (
     "SELECT * FROM {schema}.turn(%s, %s, %s, %s, %s, %s, %s, %s, %s,"
     f" {_TEXTS}, {_NUMBERS}, {_NUMBERS}, %s, {_TEXTS}, {_TEXTS}, {_NUMBERS}, {_NUMBERS}, %s, %s)"
 )
-BEGIN = "SELECT * FROM {schema}.begin_tasks(%s, %s, %s)"
+# The statements after it find their rows by the indexes alone, as the functions do.
+BEGIN = (
+    "SELECT begun.*, set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),"
+    " set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),"
+    " set_config('jit', 'off', true)"
+    " FROM {schema}.begin_tasks(%s, %s, %s) AS begun"
+)
 DONE = (
     f"DELETE FROM {{schema}}.task AS t USING unnest({_TEXTS}, {_NUMBERS}, {_NUMBERS}) WITH ORDINALITY"
     " AS r (id, attempt, session, place)"
-    " WHERE t.id = r.id AND t.attempt = r.attempt AND t.session = r.session RETURNING r.place"
+    " WHERE t.id = r.id AND t.attempt = r.attempt AND t.session + 0 = r.session RETURNING r.place"
 )
 COMPLETE = (
     "DELETE FROM {schema}.task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT)"
@@ -54,7 +60,8 @@ _MARKS = ", ".join(["%s"] * (SHARED.count(",") + 1))
 _OF_TASK = ", ".join(f"t.{each}" for each in SHARED.split(", "))
 OPEN = f"SELECT pos, session, {SHARED} FROM {{schema}}.task"
 ENDED = f"SELECT state, at, result, {SHARED} FROM {{schema}}.outcome"
-_BY_RECEIPT = "id = %s AND attempt = %s AND session = %s"
+# `+ 0`: a plan must not go through the open claims of the session.
+_BY_RECEIPT = "id = %s AND attempt = %s AND session + 0 = %s"
 WAIT = (
     "UPDATE {schema}.task SET pos = {schema}.next_position(), session = NULL, due = %s, failures = %s, deaths = %s,"
     " crashes = %s, deaths_of = %s, cancelling = %s, replaced = %s, reason = %s, ready_at = %s WHERE id = %s"

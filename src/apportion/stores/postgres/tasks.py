@@ -215,7 +215,7 @@ class PostgresTasks(TaskStore):
 
     async def _begun(self, transaction: Transaction, *, is_durable: bool) -> tuple[int, bool]:
         """Begin a transaction that writes; return the time of the store, and whether a worker waits for a hint."""
-        [(verdict, incarnation, now, is_awaited)] = await transaction.ask(sql.BEGIN, [*self._known, is_durable])
+        [(verdict, incarnation, now, is_awaited, *_)] = await transaction.ask(sql.BEGIN, [*self._known, is_durable])
         self._met(verdict, incarnation)
         return int(str(now)), bool(is_awaited)
 
