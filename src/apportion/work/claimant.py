@@ -25,7 +25,7 @@ from apportion.work.session import WorkerSession
 
 logger = logging.getLogger("apportion.work")
 _POLL_SECONDS, _AGAIN_SECONDS, _BEAT_SECONDS = 1.0, 0.25, 1.0
-_MOST_CLAIMS, _MOST_SETTLED = 200, 500
+_MOST_CLAIMS, _MOST_SETTLED = 500, 500
 _OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
 
 
@@ -66,10 +66,10 @@ class Claimant:
             sessions = await SharedSessions.taken(url)
         return cls(tasks, sessions, worker, ttl_seconds=ttl_seconds, hears=hears)
 
-    def settle(self, settlement: Settlement) -> None:
-        """Take the end of a run; from any thread."""
+    def settle(self, settlements: list[Settlement]) -> None:
+        """Take the ends of runs; from any thread."""
         with suppress(RuntimeError):  # the loop has ended with the interpreter
-            self._loop.call_soon_threadsafe(self._settled, settlement)
+            self._loop.call_soon_threadsafe(self._settled, settlements)
 
     def leave(self) -> None:
         """Claim nothing more; from any thread."""
@@ -214,8 +214,8 @@ class Claimant:
             except _OUTAGES:
                 await asyncio.sleep(_AGAIN_SECONDS)
 
-    def _settled(self, settlement: Settlement) -> None:
-        self._settlements.append(settlement)
+    def _settled(self, settlements: list[Settlement]) -> None:
+        self._settlements += settlements
         self._woken.set()
 
     def _leave(self) -> None:

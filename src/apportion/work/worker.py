@@ -46,6 +46,7 @@ class QueueWorker(OnlyAsync):
             hint = "It is the number of tasks that run at a time in this process."
             raise InvalidInput("concurrency", concurrency, f"an int in 1 .. {MOST_CONCURRENCY}", hint)
         self.settled: list[Settlement] = []
+        self._ended: list[Settlement] = []
         self._url = url
         self._functions, self._concurrency, self._leave_seconds = functions, concurrency, leave_seconds
         self._row = Worker(
@@ -86,8 +87,8 @@ class QueueWorker(OnlyAsync):
         claimant.leave()
         if runs is None:
             return
-        for receipt in runs.unstarted():
-            claimant.settle(Settlement(receipt=receipt, fate="released", reason="the worker left"))
+        released = [Settlement(receipt=each, fate="released", reason="the worker left") for each in runs.unstarted()]
+        claimant.settle(released)
         try:
             async with asyncio.timeout(self._leave_seconds):
                 await runs.until_idle()
@@ -95,6 +96,7 @@ class QueueWorker(OnlyAsync):
             pass
         finally:
             runs.close()
+            self._send()
 
     def _entered(self, claimant: Claimant, _: Runner) -> "QueueWorker":
         self._claimant = claimant
@@ -109,9 +111,16 @@ class QueueWorker(OnlyAsync):
         return self
 
     def settle(self, settlement: Settlement) -> None:
-        """See `Desk`."""
+        """See `Desk`. The ends of one turn of the loop go to the I/O thread together."""
         self.settled.append(settlement)
-        self._claimant.settle(settlement)
+        if not self._ended:
+            self._loop.call_soon(self._send)
+        self._ended.append(settlement)
+
+    def _send(self) -> None:
+        ended, self._ended = self._ended, []
+        if ended:
+            self._claimant.settle(ended)
 
     async def note(self, note: Note) -> None:
         """See `Desk`."""
