@@ -1,4 +1,4 @@
-"""Administration of tasks: what an operator reads and changes, from any process, without being a worker.
+"""Administration of tasks: the questions and acts of an operator, from any process, without being a worker.
 
 Every function opens the store of a URL, does one thing, and closes it. Queues are named as in `Queue`.
 """

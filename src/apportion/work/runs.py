@@ -76,7 +76,7 @@ class Runs:
         await self._idle.wait()
 
     def close(self) -> None:
-        """Cancel what still runs, and end the threads once their runs have ended."""
+        """Cancel the runs that go on, and end the threads once their runs have ended."""
         for task in self._running.values():
             task.cancel()
         if self._threads is not None:
