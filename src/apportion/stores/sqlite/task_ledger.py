@@ -240,7 +240,7 @@ class _Claiming:
         return taken
 
     def _claim(self, most: int, place: int, taken: list[OpenTask]) -> bool:
-        """Claim the tasks that a look finds ready; return True at an expired task, whose place may hide another task."""
+        """Claim the tasks found ready; return True at an expired task, for its place may hide another one."""
         lanes = [self._heads(lane, most) for lane in LANES]
         while len(taken) < most and (task := self._next(lanes, place + len(taken))) is not None:
             if task.new.expires_at is not None and task.new.expires_at <= self._now:
