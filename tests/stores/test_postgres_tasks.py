@@ -13,6 +13,7 @@ from tests.stores.test_tasks import (
     test_a_closed_handle_and_a_forked_one_refuse,
     test_a_note_and_a_pause_take_effect,
     test_a_task_is_claimed_once_and_done_under_its_receipt_alone,
+    test_a_turn_cancels_a_limited_number_of_expired_tasks,
     test_a_wait_ends_when_another_handle_enqueues,
     test_an_idle_worker_is_known,
     test_of_eight_places_one_goes_to_the_lane_whose_head_waited_longest,
@@ -23,6 +24,7 @@ __all__ = [
     "test_a_closed_handle_and_a_forked_one_refuse",
     "test_a_note_and_a_pause_take_effect",
     "test_a_task_is_claimed_once_and_done_under_its_receipt_alone",
+    "test_a_turn_cancels_a_limited_number_of_expired_tasks",
     "test_a_wait_ends_when_another_handle_enqueues",
     "test_an_idle_worker_is_known",
     "test_of_eight_places_one_goes_to_the_lane_whose_head_waited_longest",
@@ -103,7 +105,7 @@ class PostgresTwin:
         self.runner.close()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(9), 113, 114, 139])
 def test_tasks_in_postgresql_answer_as_the_ledger_does(rig, schema, seed):
     other = PostgresTwin(rig, schema)
     try:

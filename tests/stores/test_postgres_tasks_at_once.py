@@ -15,10 +15,10 @@ from apportion.stores.catalog import connect_tasks
 from apportion.stores.postgres.schema import Schema
 from apportion.stores.postgres.task_statements import (
     BEGIN,
+    BY_ID,
     COUNT_OPEN,
     ENQUEUE,
     HAS_SUSPECT,
-    HELD,
     OF_DEATHS,
     ORPHANS,
     READY,
@@ -260,7 +260,7 @@ def place(rig, schema, url):
         (READY, [*LANES, 2, 50], "task_ready"),
         (HAS_SUSPECT, [1], "task_open"),
         (COUNT_OPEN, ["q"], "task_open"),
-        (HELD, ["t", 1, 1], "task_pkey"),
+        (BY_ID, [["t"]], "task_pkey"),
         (OF_DEATHS, [], "task_deaths"),
     ],
 )

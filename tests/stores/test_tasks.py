@@ -85,6 +85,19 @@ def test_of_eight_places_one_goes_to_the_lane_whose_head_waited_longest(url, tmp
     asyncio.run(_run())
 
 
+def test_a_turn_cancels_a_limited_number_of_expired_tasks(url, tmp_path):
+    async def _run():
+        async with opened(url, tmp_path) as (store, tasks):
+            (good,) = [task()]
+            await tasks.enqueue([*[task(expires_at=1) for _ in range(150)], good])
+            worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
+            assert () == (await tasks.turn(worker, want=2)).claims
+            assert 100 == len(await tasks.rows(Listing(states=("cancelled",), most=1_000)))
+            assert [good.id] == [claim.receipt.task for claim in (await tasks.turn(worker, want=2)).claims]
+
+    asyncio.run(_run())
+
+
 def test_an_idle_worker_is_known(url, tmp_path):
     async def _run():
         async with opened(url, tmp_path) as (store, tasks):

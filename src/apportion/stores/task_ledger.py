@@ -26,6 +26,7 @@ from apportion.stores.task_values import (
     KEPT_MS,
     LANES,
     MOST_DUE,
+    MOST_EXPIRED,
     BeatAnswer,
     NewTask,
     Note,
@@ -238,8 +239,12 @@ class _Claiming:
 
     def claim(self, most: int, taken: list[str]) -> None:
         """Claim ready tasks of the worker's queues, those of the first lane first, one of eight the oldest."""
+        expired = 0
         while most > 0 and (task := self._next(len(taken))) is not None:
             if task.new.expires_at is not None and task.new.expires_at <= self.now:
+                if expired == MOST_EXPIRED:
+                    return
+                expired += 1
                 self.ledger.end(replace(task, reason="expired"), "cancelled", self.now)
                 continue
             self._spend(task.queue)

@@ -11,6 +11,7 @@ Duplicate = Literal["keep", "replace"]
 
 LANES = range(4)  # the priorities, 0 first
 MOST_DUE = 100  # delayed tasks that become ready in one turn, at most
+MOST_EXPIRED = 100  # expired tasks that one turn cancels, at most; it claims nothing after more
 MOST_CRASHES = 2  # so many child processes in a row condemn a task
 KEPT_MS = 7 * 24 * 3_600 * 1_000  # how long a cancelled task, and the result of one that is done, can be read
 _LONGEST_DEATH_DELAY_SECONDS = 60

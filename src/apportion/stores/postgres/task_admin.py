@@ -70,8 +70,7 @@ async def control(transaction: Transaction, command: Command, now: int) -> int:
             return sum([await _redriven(transaction, each, now) for each in ended])
         case Hasten(tasks=tasks):
             delayed = [task for task in await _opened(transaction, tasks) if task.state == "delayed"]
-            for task in delayed:
-                await wait(transaction, task, 0, now)
+            await wait(transaction, [(task, 0) for task in delayed], now)
             return len(delayed)
         case Purge(queue=queue, states=states):
             purged = await transaction.ask(sql.PURGE_WAITING, [queue, list(states)])
@@ -85,11 +84,9 @@ async def control(transaction: Transaction, command: Command, now: int) -> int:
 
 async def _cancel(transaction: Transaction, tasks: Sequence[str], now: int) -> int:
     found = await _opened(transaction, tasks)
-    for task in found:
-        if task.session is None:
-            await end(transaction, replace(task, reason="cancelled"), "cancelled", now)
-        else:
-            await transaction.ask(sql.CANCEL_CLAIMED, [task.id])
+    waiting = [replace(task, reason="cancelled") for task in found if task.session is None]
+    await end(transaction, [(task, "cancelled", None) for task in waiting], now)
+    await transaction.each(sql.CANCEL_CLAIMED, [[task.id] for task in found if task.session is not None])
     return len(found)
 
 

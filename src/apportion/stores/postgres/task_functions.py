@@ -129,8 +129,11 @@ BEGIN
         RETURN;
     END IF;
     positions := ARRAY(SELECT {schema}.next_position() FROM generate_series(1, cardinality(ids)));
-    added := {schema}.add_tasks(at_ms, positions, ids, queues, lanes, names, codecs, calls, delays, dues, expiries,
-        uniques, mosts, traces);
+    added := ARRAY[]::text[];
+    IF cardinality(ids) = (SELECT count(DISTINCT id) FROM unnest(ids) AS id) THEN
+        added := {schema}.add_tasks(at_ms, positions, ids, queues, lanes, names, codecs, calls, delays, dues, expiries,
+            uniques, mosts, traces);
+    END IF;
     answers := ids;
     made := array_fill(true, ARRAY[cardinality(ids)]);
     IF cardinality(added) = cardinality(ids) THEN

@@ -19,12 +19,24 @@ from apportion.stores.task_records import (
     QueueControl,
     claim_of,
     orphaned,
+    receipt_of,
     settled,
     tokens,
     without,
 )
 from apportion.stores.task_rows import ended_task, open_task, queue_control, shared_values, worker_values
-from apportion.stores.task_values import KEPT_MS, LANES, MOST_DUE, BeatAnswer, Claim, Note, Receipt, Settlement, Worker
+from apportion.stores.task_values import (
+    KEPT_MS,
+    LANES,
+    MOST_DUE,
+    MOST_EXPIRED,
+    BeatAnswer,
+    Claim,
+    Note,
+    Receipt,
+    Settlement,
+    Worker,
+)
 
 _SHARE_OF_THE_OLDEST = 8
 _MANY_DEATHS = 2
@@ -65,15 +77,15 @@ def _is_plain(settlement: Settlement) -> bool:
     return settlement.fate == "done" and settlement.result is None
 
 
-async def settle(transaction: Transaction, settlements: Iterable[Settlement], now: int) -> set[Receipt]:
+async def settle(transaction: Transaction, settlements: Sequence[Settlement], now: int) -> set[Receipt]:
     """End claims in ways other than a plain `done`; return the receipts that counted."""
-    counted = set()
-    for each in settlements:
-        rows = await transaction.ask(sql.HELD, receipt_values(each.receipt))
-        for row in rows:
-            await _free(transaction, settled(open_task(row), each), now, each.result)
-            counted.add(each.receipt)
-    return counted
+    by_receipt = {each.receipt: each for each in settlements}
+    rows = await transaction.ask(sql.BY_ID, [[receipt.task for receipt in by_receipt]])
+    held = {receipt_of(task): task for task in map(open_task, rows) if task.session is not None}
+    counted = [receipt for receipt in by_receipt if receipt in held]
+    freed = [settled(held[receipt], by_receipt[receipt]) for receipt in counted]
+    await _free(transaction, freed, now, results=[by_receipt[receipt].result for receipt in counted])
+    return set(counted)
 
 
 async def outlive(transaction: Transaction, session: int, now: int) -> None:
@@ -116,13 +128,17 @@ async def beat(transaction: Transaction, session: int, notes: Iterable[Note]) ->
     return BeatAnswer(refused=tuple(refused), cancels=cancels)
 
 
-async def wait(transaction: Transaction, task: OpenTask, delay_ms: int, now: int) -> None:
-    """Put an open task that nobody holds at the end of its lane, or among the delayed ones."""
+async def wait(transaction: Transaction, tasks: Iterable[tuple[OpenTask, int]], now: int) -> None:
+    """Put open tasks that nobody holds at the ends of their lanes, or among the delayed ones, after so many ms."""
+    await transaction.each(sql.WAIT, [_wait_values(task, delay_ms, now) for task, delay_ms in tasks])
+
+
+def _wait_values(task: OpenTask, delay_ms: int, now: int) -> list[Parameter]:
     due = now + delay_ms
     deaths_of, deaths, task_id = _deaths(task.deaths_of, task.id)
     flags: list[Parameter] = [int(task.is_cancelling), int(task.is_replaced), clean(task.reason)]
     counts: list[Parameter] = [task.failures, deaths, task.crashes, deaths_of]
-    await transaction.ask(sql.WAIT, [due if delay_ms > 0 else None, *counts, *flags, due, task_id])
+    return [due if delay_ms > 0 else None, *counts, *flags, due, task_id]
 
 
 async def reopen(transaction: Transaction, task: OpenTask, now: int) -> None:
@@ -131,14 +147,15 @@ async def reopen(transaction: Transaction, task: OpenTask, now: int) -> None:
     await transaction.ask(sql.REOPEN, shared_values(replace(task, due=None, ready_at=now)))
 
 
-async def end(transaction: Transaction, task: OpenTask, state: EndState, now: int, result: bytes | None = None) -> None:
-    """Close an open task; keep its outcome, unless it is done without a result."""
-    if state == "done" and result is None:
-        await transaction.ask(sql.REMOVE, [task.id])
-    else:
-        keep_until = None if state == "dead" else now + KEPT_MS
-        kept = shared_values(replace(task, reason=clean(task.reason)))
-        await transaction.ask(sql.END, [task.id, state, now, keep_until, result, *kept])
+async def end(transaction: Transaction, ends: Iterable[tuple[OpenTask, EndState, bytes | None]], now: int) -> None:
+    """Close open tasks, with a state and a result each; keep their outcomes."""
+    await transaction.each(sql.END, [_end_values(*each, now) for each in ends])
+
+
+def _end_values(task: OpenTask, state: EndState, result: bytes | None, now: int) -> list[Parameter]:
+    keep_until = None if state == "dead" else now + KEPT_MS
+    kept = shared_values(replace(task, reason=clean(task.reason)))
+    return [task.id, state, now, keep_until, result, *kept]
 
 
 async def is_name_free(transaction: Transaction, task: OpenTask) -> bool:
@@ -156,29 +173,35 @@ def clean(text: str) -> str:
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
-async def _free(transaction: Transaction, freed: Freed, now: int, result: bytes | None = None) -> None:
-    if freed.state is not None:
-        await end(transaction, freed.task, freed.state, now, result if freed.state == "done" else None)
-    else:
-        await wait(transaction, freed.task, freed.delay_ms or 0, now)
+async def _free(
+    transaction: Transaction, freed: Sequence[Freed], now: int, *, results: Sequence[bytes | None] = ()
+) -> None:
+    """Write tasks back after the end of their claims; `results` are those of tasks that are done, by place."""
+    kept = results or [None] * len(freed)
+    ends = [
+        (each.task, each.state, result if each.state == "done" else None)
+        for each, result in zip(freed, kept, strict=True)
+        if each.state is not None
+    ]
+    await end(transaction, ends, now)
+    await wait(transaction, [(each.task, each.delay_ms or 0) for each in freed if each.state is None], now)
 
 
 async def _retake(
     transaction: Transaction, worker: Worker, queues: Collection[str], most: int, now: int
 ) -> list[OpenTask]:
     """Take over work of ended sessions, oldest first; a task with a second death waits first."""
-    orphans = await transaction.ask(sql.ORPHANS, [list(queues), most])
-    taken = []
-    for orphan in map(open_task, orphans):
-        freed = orphaned(orphan)
-        if freed.state is None and freed.delay_ms is None:
-            receipt = Receipt(task=orphan.id, attempt=orphan.attempt, session=orphan.session or 0)
-            deaths_of, deaths, _ = _deaths(freed.task.deaths_of, orphan.id)
-            await transaction.ask(sql.RETAKE, [worker.session, deaths_of, deaths, *receipt_values(receipt)])
-            taken.append(_taken(freed.task, worker))
-        else:
-            await _free(transaction, freed, now)
-    return taken
+    orphans = list(map(open_task, await transaction.ask(sql.ORPHANS, [list(queues), most])))
+    freed = list(map(orphaned, orphans))
+    is_next = [each.state is None and each.delay_ms is None for each in freed]
+    retaken = [
+        [worker.session, *_deaths(each.task.deaths_of, orphan.id)[:2], *receipt_values(receipt_of(orphan))]
+        for orphan, each, is_ours in zip(orphans, freed, is_next, strict=True)
+        if is_ours
+    ]
+    await transaction.each(sql.RETAKE, retaken)
+    await _free(transaction, [each for each, is_ours in zip(freed, is_next, strict=True) if not is_ours], now)
+    return [_taken(each.task, worker) for each, is_ours in zip(freed, is_next, strict=True) if is_ours]
 
 
 def _taken(task: OpenTask, worker: Worker) -> OpenTask:
@@ -202,12 +225,20 @@ class _Claiming:
     async def claim(self, want: int, places: Places, taken: list[OpenTask]) -> None:
         """Add ready tasks to `taken`, those of the first lane first; of eight places one goes to the oldest head."""
         await self._prepare()
-        retaken, is_more = len(taken), True
-        while is_more and len(taken) < want:
-            before = len(taken)
-            is_more = await self._claim(want, places, taken)
-            await self._transaction.ask(sql.TAKE, [self._worker.session, [task.id for task in taken[before:]]])
-        await self._spend(taken[retaken:])
+        before, expired = len(taken), list[OpenTask]()
+        lanes = await self._heads(want + MOST_EXPIRED, places)
+        while len(taken) < want and (task := self._next(lanes, len(taken))) is not None:
+            if task.new.expires_at is not None and task.new.expires_at <= self._now:
+                if len(expired) == MOST_EXPIRED:
+                    break
+                expired.append(replace(task, reason="expired"))
+                continue
+            self._left[task.queue] -= 1
+            self._is_clear = self._is_clear and not task.is_suspect
+            taken.append(_taken(task, self._worker))
+        await self._transaction.ask(sql.TAKE, [self._worker.session, [task.id for task in taken[before:]]])
+        await end(self._transaction, [(task, "cancelled", None) for task in expired], self._now)
+        await self._spend(taken[before:])
 
     async def _prepare(self) -> None:
         """Lock the limits of the queues, so that no other turn counts before this one has claimed."""
@@ -215,18 +246,6 @@ class _Claiming:
         self._controls = {row[0]: queue_control(row[1:]) for row in rows}
         self._left = {queue: await self._allowed(queue) for queue in self._served}
         self._is_clear = not await self._transaction.ask(sql.HAS_SUSPECT, [self._worker.session])
-
-    async def _claim(self, most: int, places: Places, taken: list[OpenTask]) -> bool:
-        """Claim ready tasks that a look finds; return True at an expired task: its place may hide another task."""
-        lanes = await self._heads(most, places)
-        while len(taken) < most and (task := self._next(lanes, len(taken))) is not None:
-            if task.new.expires_at is not None and task.new.expires_at <= self._now:
-                await end(self._transaction, replace(task, reason="expired"), "cancelled", self._now)
-                return True
-            self._left[task.queue] -= 1
-            self._is_clear = self._is_clear and not task.is_suspect
-            taken.append(_taken(task, self._worker))
-        return False
 
     async def _heads(self, most: int, places: Places) -> list[list[OpenTask]]:
         """Return the next ready tasks of each lane, the next one last; more than enough of them."""

@@ -71,15 +71,13 @@ END = (
     f"WITH gone AS (DELETE FROM {{schema}}.task WHERE id = %s) INSERT INTO {{schema}}.outcome"
     f" (state, at, keep_until, result, {SHARED}) VALUES (%s, %s, %s, %s, {_MARKS})"
 )
-REMOVE = "DELETE FROM {schema}.task WHERE id = %s"
-KEEP_STRUCK = "UPDATE {schema}.outcome SET deaths_of = %s, deaths = %s WHERE id = %s"
+KEEP_STRUCK = "UPDATE {schema}.outcome SET deaths_of = %s, deaths = %s, reason = '' WHERE id = %s"
 STRIKE = "UPDATE {schema}.task SET deaths_of = %s, deaths = %s WHERE id = %s"
 FORGET_OUTCOME = "DELETE FROM {schema}.outcome WHERE id = %s"
 FORGET_OLD = "DELETE FROM {schema}.outcome WHERE keep_until <= %s"
 
 LEASE = "SELECT id FROM {schema}.lease WHERE id = %s FOR KEY SHARE"
-HELD = f"{OPEN} WHERE {_BY_RECEIPT} FOR UPDATE"
-BY_ID = f"{OPEN} WHERE id = ANY (%s::text[]) FOR UPDATE"
+BY_ID = f"{OPEN} WHERE id = ANY (%s::text[]) ORDER BY id FOR UPDATE"
 ENDED_BY_ID = f"{ENDED} WHERE id = ANY (%s::text[])"
 NAME_TAKEN = "SELECT id FROM {schema}.task WHERE queue = %s AND uniq = %s AND replaced = 0"
 OF_DEATHS = f"{OPEN} WHERE deaths > 0 ORDER BY id FOR UPDATE"

@@ -27,6 +27,7 @@ from apportion.stores.task_values import (
     KEPT_MS,
     LANES,
     MOST_DUE,
+    MOST_EXPIRED,
     BeatAnswer,
     NewTask,
     Note,
@@ -226,7 +227,7 @@ class _Claiming:
 
     def __init__(self, connection: Connection, worker: Worker, controls: dict[str, QueueControl], now: int) -> None:
         self._connection, self._worker, self._now = connection, worker, now
-        self._controls = controls
+        self._controls, self._expired = controls, 0
         self._is_clear = value_of(connection, sql.HAS_SUSPECT, (worker.session,)) is None
         self._left = {queue: self._allowed(queue) for queue in controls}
 
@@ -244,6 +245,9 @@ class _Claiming:
         lanes = [self._heads(lane, most) for lane in LANES]
         while len(taken) < most and (task := self._next(lanes, place + len(taken))) is not None:
             if task.new.expires_at is not None and task.new.expires_at <= self._now:
+                if self._expired == MOST_EXPIRED:
+                    return False
+                self._expired += 1
                 end(self._connection, replace(task, reason="expired"), "cancelled", self._now)
                 return True
             self._left[task.queue] -= 1
