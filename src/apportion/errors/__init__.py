@@ -17,6 +17,7 @@ from apportion.errors.shown import shown as shown
 class ApportionError(Exception):
     """The base of every error that this library raises on purpose."""
 
+    problem: str
     retryable: ClassVar[bool] = False
 
     # `Exception.__new__` has stored the constructor's own arguments, among them the values as they were passed. These
@@ -46,6 +47,9 @@ def _revived(kind: type[ApportionError], args: tuple[str, str], state: dict[str,
 
 class InvalidInput(ApportionError, ValueError):
     """The caller's value cannot be used; nothing was done."""
+
+    field: str
+    expected: str
 
     def __init__(self, field: str, value: object, expected: str, hint: str) -> None:
         super().__init__(f"{field} is {shown(value)}, expected {expected}.", hint)
@@ -117,6 +121,10 @@ _WAY_OUT = {
 class NotEnoughNodes(CannotPlace):
     """The caller wants more replicas than the rule allows."""
 
+    wanted: int
+    eligible: tuple[str, ...]
+    rule: str
+
     def __init__(self, wanted: int, eligible: Sequence[str], rule: str) -> None:
         hint = "Ask for fewer: Ring and Rendezvous rank all nodes, an assignment ranks its owners."
         problem = f"{wanted} replicas wanted {rule}, {len(eligible)} eligible ({listed(eligible)})."
@@ -142,6 +150,9 @@ class Outdated(ApportionError):
 class StaleEpoch(Outdated):
     """This epoch (number and digest) is not the current one."""
 
+    seen: object
+    current: object
+
     def __init__(self, seen: object, current: object) -> None:
         hint = "Nothing was changed. Read the current state, plan again and apply the new plan."
         super().__init__(f"made from epoch {seen}, but the current epoch is {current}.", hint)
@@ -160,6 +171,9 @@ class LeaseLost(Outdated):
 class Compacted(Outdated):
     """The store no longer keeps the history from which the watch would continue."""
 
+    after: int
+    oldest: int
+
     def __init__(self, after: int, oldest: int) -> None:
         problem = f"the changes after revision {after} are gone; the store keeps those after {oldest}."
         super().__init__(problem, "Scan the prefix again and watch from the revision of that scan.")
@@ -168,6 +182,10 @@ class Compacted(Outdated):
 
 class StaleRoute(Outdated):
     """A key was sent to a node that no longer handles it."""
+
+    item: object
+    node_id: str
+    version: object
 
     def __init__(self, item: object, node_id: str, version: object) -> None:
         problem = f"{shown(item)} is not handled by {shown(node_id)} any more (routed by version {version})."
@@ -178,6 +196,10 @@ class StaleRoute(Outdated):
 class Fenced(Outdated):
     """A write under a token that is older than an accepted one, or equal to the token of another holder."""
 
+    resource: str
+    token: object
+    newer: object
+
     def __init__(self, resource: str, token: object, newer: object) -> None:
         problem = f"{resource} belongs to another holder: token {token} came after {newer} had been accepted."
         super().__init__(problem, "Nothing was written. Stop this work: the holder of the newer token does it.")
@@ -186,6 +208,9 @@ class Fenced(Outdated):
 
 class ClaimLost(Outdated):
     """A task is no longer claimed under this receipt: it was settled, given to another worker, or cancelled."""
+
+    task: str
+    attempt: int
 
     def __init__(self, task: str, attempt: int) -> None:
         hint = "Nothing was written. Stop this run: the store has given the task to another attempt, or has ended it."
@@ -211,6 +236,9 @@ class Conflict(ApportionError):
 class DuplicateMember(Conflict):
     """A member id that a session in another process already uses."""
 
+    member_id: str
+    session: int
+
     def __init__(self, member_id: str, session: int) -> None:
         hint = "Give each process an id of its own, stop the other one, or take over from it with replace=True."
         super().__init__(f"member {shown(member_id)} is there already (session {session}).", hint)
@@ -235,6 +263,10 @@ class TimedOut(Unavailable):
 class OutcomeUnknown(Unavailable):
     """No reply came to an enqueue: the tasks may be there."""
 
+    store: str
+    ids: tuple[str, ...]
+    reason: str
+
     def __init__(self, store: str, ids: Sequence[str], reason: str) -> None:
         hint = "Look for the tasks by id before you enqueue them again; a task that is done leaves no trace."
         super().__init__(f"{store} did not answer whether it has tasks {listed(ids)}: {reason}.", hint)
@@ -243,6 +275,9 @@ class OutcomeUnknown(Unavailable):
 
 class StoreUnavailable(Unavailable):
     """The store cannot be reached, or cannot do this now; nothing was changed."""
+
+    store: str
+    reason: str
 
     def __init__(
         self,
@@ -257,6 +292,9 @@ class StoreUnavailable(Unavailable):
 class StoreClosed(ApportionError):
     """A handle that was closed, or that belongs to the parent process of a fork."""
 
+    store: str
+    reason: str
+
     def __init__(self, store: str, reason: str = "it was closed", hint: str = "") -> None:
         hint = hint or "Connect again with stores.connect(url)."
         super().__init__(f"this handle of {store} is dead: {reason}.", hint)
@@ -265,6 +303,9 @@ class StoreClosed(ApportionError):
 
 class StoreDenied(ApportionError):
     """The store refuses an identity, a permission or a certificate. A retry does not help; nothing was changed."""
+
+    store: str
+    reason: str
 
     def __init__(self, store: str, reason: str, hint: str) -> None:
         super().__init__(f"{store} denies the request: {reason}.", hint)
@@ -278,6 +319,9 @@ class Unsafe(ApportionError):
 class StoreWentBack(Unsafe):
     """The store shows less than it showed before, or another incarnation: it was restored or it lost data."""
 
+    seen: str
+    found: str
+
     def __init__(self, store: str, seen: str, found: str) -> None:
         after = "After a restore run: apportion store restored URL"
         hint = f"All earlier leases have ended: scan, and join again. {after}"
@@ -288,6 +332,9 @@ class StoreWentBack(Unsafe):
 class NotPromised(Unsafe):
     """A store was asked for a guarantee that it cannot give."""
 
+    store: str
+    need: str
+
     def __init__(self, store: str, need: str, able: Iterable[str]) -> None:
         hint = f"Use a store that does ({listed(sorted(able))}), or drop the need."
         super().__init__(f"{store} does not promise {need!r}.", hint)
@@ -296,6 +343,9 @@ class NotPromised(Unsafe):
 
 class PlanRefused(Unsafe):
     """A plan that must not be applied."""
+
+    reason: str
+    move: object | None
 
     def __init__(self, reason: str, move: object = None) -> None:
         at = "" if move is None else f" at {move}"

@@ -19,7 +19,7 @@ from apportion.groups.view.view import View
 from apportion.groups.view.witnesses import partitions_of
 from apportion.stores.api import Absent, Committed, CoordinationStore, Item, Put, Unchanged
 
-logger = logging.getLogger("apportion.group")
+logger: logging.Logger = logging.getLogger("apportion.group")
 _PAUSE_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 2.0
 _NO_CHANGE = "a group keeps the settings it was made with, and a group of another name may have others."

@@ -6,14 +6,19 @@ Refuses: threads. The driver runs on the I/O thread's loop, or on the loop of th
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine
 
 from apportion.errors import BadSnapshot, DuplicateMember, InvalidInput, NotPromised, StoreClosed, StoreDenied
 from apportion.groups.agreement import Agreement
+from apportion.groups.controller.controller import Controller
+from apportion.groups.holdings import Holdings
 from apportion.groups.life.life import Life
 from apportion.groups.life.parts import MemberParts
+from apportion.groups.member import MemberMachine
 from apportion.groups.opening import Options
 from apportion.groups.session import Sessions
-from apportion.groups.statistics import GroupSummary, sight
+from apportion.groups.statistics import GroupSummary, Statistics, sight
+from apportion.groups.view.view import View
 from apportion.runtime.clock import Clock
 from apportion.runtime.events import Departed, SessionBegan, SessionEnded
 from apportion.stores.api import CoordinationStore
@@ -26,10 +31,20 @@ _LONGEST_PAUSE_SECONDS = 2.0
 class Driver:
     """One member of one group. `run` starts life after life until the member is asked to leave."""
 
+    options: Options
+    view: View
+    member: MemberMachine
+    controller: Controller
+    holdings: Holdings
+    statistics: Statistics
+    turn: Callable[[], Coroutine[object, object, None]]
+    note_turn: Callable[[], None]
+
     def __init__(self, store: CoordinationStore, sessions: Sessions, clock: Clock, options: Options) -> None:
         self.options, self._sessions, self._clock = options, sessions, clock
         self._agreement = Agreement(store, options.group, options.record)
-        self.parts = parts = MemberParts(store, clock, options)
+        self.parts: MemberParts = MemberParts(store, clock, options)
+        parts = self.parts
         self.view, self.member, self.controller = parts.view, parts.member, parts.controller
         self.holdings, self.statistics = parts.holdings, parts.statistics
         self._inbox, self._feed, self._departure = parts.inbox, parts.feed, parts.departure

@@ -20,7 +20,7 @@ from apportion.groups.open_holds import Hold
 from apportion.model.epoch import FencingToken
 from apportion.runtime.handler_calls import Call, NoHandler
 
-logger = logging.getLogger("apportion.group")
+logger: logging.Logger = logging.getLogger("apportion.group")
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 30.0
 

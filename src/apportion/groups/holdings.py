@@ -25,7 +25,7 @@ from apportion.runtime.clock import Clock
 from apportion.runtime.handle import Handle
 from apportion.runtime.simulated import WorkObserver
 
-logger = logging.getLogger("apportion.group")
+logger: logging.Logger = logging.getLogger("apportion.group")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +98,8 @@ class Holdings(Handle, _Owned):
 
     `unguarded` are the partitions on which work has ended although no guard had seen their token.
     """
+
+    deadline: float
 
     def __init__(self, clock: Clock, *, quiet: Callable[[frozenset[int]], None], told: Callable[[], None]) -> None:
         self.deadline = float("-inf")

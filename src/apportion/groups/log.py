@@ -5,7 +5,7 @@ import logging
 from apportion.errors import ApportionError
 from apportion.runtime.events import AskedAgain, Damaged, Delayed, Gained, GaveUp, GroupEvent, Lost, SessionEnded
 
-logger = logging.getLogger("apportion.group")
+logger: logging.Logger = logging.getLogger("apportion.group")
 
 
 def log(event: GroupEvent) -> None:

@@ -99,6 +99,8 @@ class MemberMachine:
     `width` is the number of moves that fit in a commit, `ways` the number of commits that may be under way at once.
     """
 
+    me: OwnSession
+
     def __init__(self, view: View, member_id: str, *, width: int, ways: int = 4) -> None:
         self.me = OwnSession(id=member_id, session=0)
         self._view = view

@@ -114,7 +114,7 @@ class Opening:
         node = _node(member_id, zone, weight)
         check_url(url)
         self.url = url
-        self.options = Options(
+        self.options: Options = Options(
             group=checked_group(name),
             record=_record(partitions, mode, balancer, quarantine_after),
             member_id=node.id,

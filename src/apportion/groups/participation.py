@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.driver import Driver
-from apportion.groups.holdings import GroupChange
+from apportion.groups.holdings import GroupChange, Holdings
 from apportion.groups.opening import Options
 from apportion.groups.reasons import joins_after, leaves_after, not_owned
 from apportion.groups.session import SharedSessions
@@ -20,7 +20,7 @@ from apportion.runtime.waits import AGAIN_SECONDS, Saying, said
 from apportion.stores.api import CoordinationStore, Need
 from apportion.stores.catalog import connect, parsed_url
 
-logger = logging.getLogger("apportion.group")
+logger: logging.Logger = logging.getLogger("apportion.group")
 FORKED = "it belongs to the parent of this forked process"
 OVER = "the block that opened it has ended"
 OPEN = "Use it within its block: async with apportion.open_group(…) as group:"
@@ -31,10 +31,14 @@ _NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
 class Participation:
     """The part of a group's handle that must be awaited, for the loop of the I/O thread."""
 
+    has_ended: bool
+    holdings: Holdings
+    options: Options
+
     def __init__(self, store: CoordinationStore, shared: SharedSessions, options: Options) -> None:
         self.has_ended, self._process = False, os.getpid()
         self._is_told = False
-        self.driver = Driver(store, shared.sessions, clock_here(), options)
+        self.driver: Driver = Driver(store, shared.sessions, clock_here(), options)
         self.holdings, self.options = self.driver.holdings, options
         self.holdings.observer = simulated()
         self._store, self._shared = store, shared

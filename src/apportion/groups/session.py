@@ -61,6 +61,11 @@ class Sessions:
 class Session:
     """A lease in one life of the store, and the parts that groups have in this session."""
 
+    lease: int
+    incarnation: int
+    deadline: float
+    is_over: bool
+
     def __init__(self, store: CoordinationStore, clock: Clock, *, ttl_seconds: float) -> None:
         self.ttl_seconds = ttl_seconds
         self.lease = self.incarnation = 0
@@ -148,8 +153,12 @@ class GroupLease:
     `lease` is the id of the session's lease, `ttl_seconds` its time to live, `incarnation` the life of the store.
     """
 
+    is_forfeit: bool
+    lease: int
+    ttl_seconds: float
+
     def __init__(self, session: Session, confirmed: Callable[[float], None]) -> None:
-        self.ended = asyncio.Event()
+        self.ended: asyncio.Event = asyncio.Event()
         self.is_forfeit = False
         self.trouble: BaseException | None = None
         self._session, self._confirmed = session, confirmed

@@ -16,7 +16,7 @@ from apportion.errors.brief import brief
 from apportion.runtime.clock import Clock
 from apportion.runtime.handler_calls import is_async, require_parameters
 
-logger = logging.getLogger("apportion.group")
+logger: logging.Logger = logging.getLogger("apportion.group")
 
 
 @brief

@@ -4,9 +4,14 @@ import sys
 
 from apportion.sim.source_tree import scenarios
 
-if __name__ == "__main__":
+
+def _play() -> None:
     try:
         play = scenarios("__main__").to_the_end
     except ImportError as error:
         sys.exit(f"error: {error}")
     sys.exit(play())
+
+
+if __name__ == "__main__":
+    _play()

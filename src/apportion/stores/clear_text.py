@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from apportion.stores.spec import StoreSpec
 from apportion.stores.url import StoreUrl
 
-logger = logging.getLogger("apportion.store")
+logger: logging.Logger = logging.getLogger("apportion.store")
 _said: set[str] = set()
 
 

@@ -23,6 +23,10 @@ class TableCopy:
     at which the store was asked and named the version in use. `swapped` is set at the next new version.
     """
 
+    confirmed_at: float
+    seen: tuple[int, int]
+    swapped: asyncio.Event
+
     def __init__(self, keys: TableKeys, hasher: str | Hasher | None, *, now: float) -> None:
         self.routes: Routes | None = None
         self.heard: Version | None = None

@@ -19,7 +19,7 @@ class KeyComparison:
 
     def __init__(self, trial: KeyTrial, rows: Sequence[PlacementRow]) -> None:
         self.trial = trial
-        self.rows = ranked(rows)
+        self.rows: list[PlacementRow] = ranked(rows)
 
     @property
     def measured(self) -> list[PlacementRow]:

@@ -60,14 +60,18 @@ class Augmenting(ABC):
     Vertices are the nodes, then the pools. `held` lists the items of each node.
     """
 
+    least: tuple[int, ...]
+    most: tuple[int, ...]
+    pools: tuple[int, ...]
+
     def __init__(self, bounds: LoadBounds, zones: Sequence[int], held: list[list[int]]) -> None:
         self.least, self.most, self.pools = bounds.least, bounds.most, bounds.pools
         self.zones = zones
         self.held = held
-        self.load = [len(items) for items in held]
-        self.nodes = len(held)
-        self.price = [0] * (self.nodes + len(bounds.totals))
-        self.need = list(bounds.totals)
+        self.load: list[int] = [len(items) for items in held]
+        self.nodes: int = len(held)
+        self.price: list[int] = [0] * (self.nodes + len(bounds.totals))
+        self.need: list[int] = list(bounds.totals)
         self.members: list[list[int]] = [[] for _ in bounds.totals]
         for node, pool in enumerate(self.pools):
             self.need[pool] -= min(max(self.load[node], self.least[node]), self.most[node])

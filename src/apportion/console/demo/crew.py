@@ -29,11 +29,11 @@ class Crew:
     """Five workers and more, on one file."""
 
     def __init__(self, folder: Path, batch: int, look: "Callable[[View], None]") -> None:
-        self.url = f"sqlite:///{folder / 'group.db'}"
-        self.file = folder / "work.db"
-        self.ledger = WorkLedger(self.file)
+        self.url: str = f"sqlite:///{folder / 'group.db'}"
+        self.file: Path = folder / "work.db"
+        self.ledger: WorkLedger = WorkLedger(self.file)
         self.ledger.make()
-        self.view = View(GroupKeys(group=GROUP), GroupRecord(partitions=PARTITIONS))
+        self.view: View = View(GroupKeys(group=GROUP), GroupRecord(partitions=PARTITIONS))
         self._batch, self._look = batch, look
         self._workers: dict[str, subprocess.Popen[str]] = {}
         self._clock = SystemClock()

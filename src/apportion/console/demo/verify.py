@@ -114,5 +114,7 @@ def _float(value: object) -> float:
 
 
 if __name__ == "__main__":
-    found = checks(WorkLedger(Path(sys.argv[1])).lines(), [len(part) for part in partitioned()])
+    found: dict[str, dict[str, object]] = checks(
+        WorkLedger(Path(sys.argv[1])).lines(), [len(part) for part in partitioned()]
+    )
     print(json.dumps(found))

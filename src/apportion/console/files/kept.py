@@ -42,9 +42,11 @@ class KeptFile:
 class KeptFiles:
     """The kept files of one file, the oldest first."""
 
+    folder: Path
+
     def __init__(self, file: Path) -> None:
         self._file, self.folder = Path(os.path.realpath(file)), kept_folder(file)
-        self.files = sorted(self._found())
+        self.files: list[KeptFile] = sorted(self._found())
 
     def at(self, number: int) -> KeptFile | None:
         """Return the kept file of a number."""

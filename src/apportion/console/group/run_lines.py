@@ -22,6 +22,8 @@ _STANDARD_ERROR = 2
 class Reports(logging.Handler):
     """The reports of one group, as text or as JSON. It is also a handler of logging, which reports log messages."""
 
+    dropped: int
+
     def __init__(self, group: str, *, json: bool, descriptor: int = _STANDARD_ERROR) -> None:
         super().__init__()
         self.dropped = 0

@@ -25,6 +25,8 @@ class Arrivals:
     23.0
     """
 
+    levels_at: float
+
     def __init__(self, settle_seconds: float) -> None:
         self.levels_at = float("-inf")
         self._settle_seconds = settle_seconds

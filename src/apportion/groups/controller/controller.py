@@ -25,7 +25,7 @@ from apportion.model.rows import NOBODY, Rows
 from apportion.model.topology import Node, Topology
 from apportion.stores.api import Compare, Put, Unchanged
 
-logger = logging.getLogger("apportion.group")
+logger: logging.Logger = logging.getLogger("apportion.group")
 TURN_SECONDS = 0.1
 GHOST_SECONDS = 2.0
 AGAIN_SECONDS = 0.25

@@ -28,7 +28,7 @@ from apportion.model.topology import Topology
 from apportion.stores.api import CoordinationStore, Unchanged
 from apportion.tables.publisher import Publisher
 
-logger = logging.getLogger("apportion.group")
+logger: logging.Logger = logging.getLogger("apportion.group")
 PAUSE_SECONDS = 0.2
 AGAIN_SECONDS = 5.0
 CHECK_SECONDS = 30.0

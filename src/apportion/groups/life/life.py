@@ -38,7 +38,7 @@ class Life:
         self._effects, self._deadlines, self._departure = parts.effects, parts.deadlines, parts.departure
         self._feed, self._former, self._width = parts.feed, parts.former, parts.width
         self._membership: Membership | None = None
-        self.commits = Commits(parts, self._step)
+        self.commits: Commits = Commits(parts, self._step)
 
     async def run(self, scan: Scan) -> None:
         """Live, from the last scan on, until the first part of this life ends; raise the error of that part, if any."""

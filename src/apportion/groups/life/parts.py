@@ -27,19 +27,26 @@ class MemberParts:
     `width` is the number of moves that fit in a commit, `former` are the sessions of this process that are over.
     """
 
+    store: CoordinationStore
+    clock: Clock
+    options: Options
+    inbox: Inbox
+    statistics: Statistics
+    events: EventStream
+
     def __init__(self, store: CoordinationStore, clock: Clock, options: Options) -> None:
         self.store, self.clock, self.options = store, clock, options
-        self.view = View(GroupKeys(group=options.group), options.record)
+        self.view: View = View(GroupKeys(group=options.group), options.record)
         # A move compares three keys at most, and all moves of a commit compare our own record.
-        self.width = max(1, (store.capabilities().max_operations - 1) // 3)
-        self.member = MemberMachine(self.view, options.member_id, width=self.width)
-        self.controller = Controller(self.view, options)
+        self.width: int = max(1, (store.capabilities().max_operations - 1) // 3)
+        self.member: MemberMachine = MemberMachine(self.view, options.member_id, width=self.width)
+        self.controller: Controller = Controller(self.view, options)
         self.inbox, self.statistics = Inbox(), Statistics()
-        self.holdings = Holdings(clock, quiet=self.inbox.quiet, told=self.inbox.turn_soon)
-        self.deadlines = Deadlines(options)
+        self.holdings: Holdings = Holdings(clock, quiet=self.inbox.quiet, told=self.inbox.turn_soon)
+        self.deadlines: Deadlines = Deadlines(options)
         observers = (log, self.statistics.observe, *filter(None, (options.observer,)))
         self.events = EventStream(*observers, group=options.group, member_id=options.member_id, clock=clock)
-        self.effects = Effects(self.view, self.holdings, self.deadlines, self.events)
-        self.feed = GroupFeed(store, self.view, heard=self.inbox.hear, troubled=self.effects.asks_again)
-        self.departure = Departure(options)
+        self.effects: Effects = Effects(self.view, self.holdings, self.deadlines, self.events)
+        self.feed: GroupFeed = GroupFeed(store, self.view, heard=self.inbox.hear, troubled=self.effects.asks_again)
+        self.departure: Departure = Departure(options)
         self.former: deque[int] = deque(maxlen=KEPT_SESSIONS)

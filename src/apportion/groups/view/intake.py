@@ -96,10 +96,15 @@ class Intake:
     deaths: the member left, or its process lives on. `damaged` has records by key.
     """
 
+    revision: int
+    incarnation: int
+    target_revision: int
+    moves: int
+
     def __init__(self, keys: GroupKeys, settings: GroupRecord | None = None) -> None:
         self.keys = keys
-        self.settings = GroupRecord(partitions=MAX_PARTITIONS) if settings is None else settings
-        self.partitions = self.settings.partitions
+        self.settings: GroupRecord = GroupRecord(partitions=MAX_PARTITIONS) if settings is None else settings
+        self.partitions: int = self.settings.partitions
         self._agreed = settings
         self.revision = 0
         self.incarnation = 0

@@ -35,7 +35,7 @@ class Stage:
         self.rig = rig
         self.namespace = namespace
         self.patience_seconds = patience_seconds
-        self.clock = SystemClock()
+        self.clock: SystemClock = SystemClock()
         self.store: CoordinationStore
         self._exits = AsyncExitStack()
 

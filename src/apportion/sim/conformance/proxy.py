@@ -36,6 +36,8 @@ class _Link:
 class Proxy:
     """A listener on this machine that passes data on to `target`; `lost` counts the lost requests and replies."""
 
+    lost: int
+
     def __init__(self, target: tuple[str, int]) -> None:
         self.target = target
         self.lost = 0

@@ -43,6 +43,9 @@ class History:
     any is a defect. If both are set, the attempt counts, unless its answer says later that it did not happen.
     """
 
+    incarnation: int
+    revision: int
+
     def __init__(self) -> None:
         self.incarnation = 0
         self.revision = 0

@@ -30,6 +30,8 @@ class BoundedOrphan(GroupInvariant):
     asked to leave: none of them may own anything.
     """
 
+    figure: float
+
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         super().__init__(history, report)
         self._since: dict[str, float] = {}

@@ -36,7 +36,7 @@ class Invariant:
     `figure` is the worst value that it has measured, if it measures anything.
     """
 
-    figure = 0.0
+    figure: float = 0.0
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         self.history = history
@@ -262,7 +262,7 @@ class Checker:
     _FACTS: ClassVar[tuple[type[Fact], ...]] = tuple(Fact.__subclasses__())
 
     def __init__(self, invariants: Iterable[type[Invariant]] | None = None) -> None:
-        self.history = History()
+        self.history: History = History()
         self.violations: list[Violation] = []
         self._at = 0.0
         self._checks: list[Invariant] = []

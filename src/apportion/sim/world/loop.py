@@ -61,6 +61,8 @@ class VirtualLoop(base_events.BaseEventLoop):
     refuses.
     """
 
+    steps: int
+
     def __init__(
         self, order: Random, *, gate: Gate = lambda _: True, after_step: Callable[[], None] = lambda: None
     ) -> None:

@@ -74,7 +74,7 @@ class Nemesis:
         self.world = world
         self.mix = mix
         self.start = start
-        self.draw = world.draws("nemesis")
+        self.draw: Random = world.draws("nemesis")
         self.copies: list[object] = []
         self.down: list[str] = []
 

@@ -42,7 +42,7 @@ class Network:
         self, draw: Random, *, now: Callable[[], float], inject: Inject, processes: Callable[[], Collection[str]]
     ) -> None:
         self.weather = FAIR
-        self.places = {STORE}
+        self.places: set[str] = {STORE}
         self._processes = processes
         self._draw = draw
         self._now = now

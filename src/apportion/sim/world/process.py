@@ -39,9 +39,9 @@ class Process:
 
     def __init__(self, name: str, *, draw: Random) -> None:
         self.name = name
-        self.wall_offset = draw.uniform(-300, 300)
-        self.rate = draw.uniform(_SLOWEST, _FASTEST)
-        self.boot_seconds = draw.uniform(0, 1e6)
+        self.wall_offset: float = draw.uniform(-300, 300)
+        self.rate: float = draw.uniform(_SLOWEST, _FASTEST)
+        self.boot_seconds: float = draw.uniform(0, 1e6)
         self.state = ProcessState.RUNNING
         self.pauses = 0
         self.held: list[asyncio.Handle] = []

@@ -44,10 +44,21 @@ class Silence:
 class Troubles:
     """The present faults of one store, for all of its handles."""
 
+    draw: Random
+    network: Network
+    trace: Trace
+    record: Callable[[Fact], None]
+    odds: Odds
+    life: int
+    wave: int
+    away_until: float
+    full_until: float
+    calls: int
+
     def __init__(self, draw: Random, network: Network, trace: Trace, *, record: Callable[[Fact], None]) -> None:
         self.draw, self.network, self.trace, self.record = draw, network, trace, record
         self.odds = Odds()
-        self.losses = Losses(trace.inject)
+        self.losses: Losses = Losses(trace.inject)
         self.life = 1
         self.wave = 1  # the present connections: a message ends with its wave, even if the store's life goes on
         self.away_until = 0.0

@@ -27,6 +27,9 @@ class WorldLock:
     Its holder is another task of the same thread. Outside a world it is a lock like any other.
     """
 
+    release: Callable[[], None]
+    locked: Callable[[], bool]
+
     def __init__(self) -> None:
         self._lock = _new_lock()
         self.release, self.locked = self._lock.release, self._lock.locked

@@ -54,6 +54,8 @@ class World(AbstractContextManager["World", None]):
     more than `step_limit` callbacks also ends `run` in this way.
     """
 
+    machines: Machines
+
     def __init__(
         self,
         seed: int,
@@ -67,19 +69,19 @@ class World(AbstractContextManager["World", None]):
     ) -> None:
         self.seed = seed
         self._step_limit = step_limit
-        self.loop = VirtualLoop(self.draws("order"), gate=gate, after_step=self._after_step)
+        self.loop: VirtualLoop = VirtualLoop(self.draws("order"), gate=gate, after_step=self._after_step)
         self._failures = Failures(self.loop.time, self.record)
         self.loop.refused = self._failures.refused
         self.loop.set_exception_handler(self._failures.unawaited)
-        self.trace = Trace(self.loop.time, keep=story, fault_limit=fault_limit)
-        self.processes = Processes(self.loop, self.draws("processes"))
-        self.network = Network(
+        self.trace: Trace = Trace(self.loop.time, keep=story, fault_limit=fault_limit)
+        self.processes: Processes = Processes(self.loop, self.draws("processes"))
+        self.network: Network = Network(
             self.draws("network"), now=self.loop.time, inject=self.trace.inject, processes=self.processes.ever
         )
-        self.troubles = Troubles(self.draws("troubles"), self.network, self.trace, record=self.record)
-        self.checker = Checker(invariants)
-        self.holders = Holders(self.checker.history)
-        self.backing = store(TrueClock(self.loop), self.loop.time)
+        self.troubles: Troubles = Troubles(self.draws("troubles"), self.network, self.trace, record=self.record)
+        self.checker: Checker = Checker(invariants)
+        self.holders: Holders = Holders(self.checker.history)
+        self.backing: Backing = store(TrueClock(self.loop), self.loop.time)
         self.machines = Machines(self, number=self.troubles.number, held=INVARIANTS if invariants is None else ())
         self._fences = fences_of(Senses(self.loop, self.draws("bytes")))
         self._collect = collect

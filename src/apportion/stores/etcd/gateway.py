@@ -37,9 +37,11 @@ _TOKEN_IS_OLD = ("invalid auth token", "revision in header is old", "user name i
 class Gateway:
     """One handle's use of the wire to a cluster."""
 
+    closed: bool
+
     def __init__(self, url: StoreUrl) -> None:
-        self.name = str(url)
-        self.wire = Wire.taken(url)
+        self.name: str = str(url)
+        self.wire: Wire = Wire.taken(url)
         self.closed = False
         self.streams: set[Stream] = set()
 

@@ -36,6 +36,10 @@ _MEASUREMENTS = 3
 class Origin:
     """A handle's knowledge of the store that it began with."""
 
+    life: StoreLife
+    seen: int
+    looked_at: int
+
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self.life = StoreLife.of(0, "", None)

@@ -65,15 +65,23 @@ class Rejected(Exception):
 class Wire:
     """The servers of one cluster; one of them is asked until it fails. See `taken`."""
 
+    current: int
+    user: str
+    password: str
+    token: str
+    patience_seconds: float
+    commits: "Lane"
+    renewals: "Lane"
+
     def __init__(self, url: StoreUrl) -> None:
-        self.name = str(url)
-        self.endpoints = tuple(_endpoint(url, host, port) for host, port in url.hosts)
+        self.name: str = str(url)
+        self.endpoints: tuple[httpx.URL, ...] = tuple(_endpoint(url, host, port) for host, port in url.hosts)
         self.current = random.randrange(len(self.endpoints))  # noqa: S311 - so that not all ask the same server
         self.user, self.password, self.token = url.user, url.password, ""
         self.patience_seconds = USUAL_PATIENCE_SECONDS
         self.streams: set[Callable[[], None]] = set()  # one call per open stream puts it in doubt
         # When the last look at the store began, and its answer: one look serves the watches of all handles.
-        self.looking = asyncio.Lock()
+        self.looking: asyncio.Lock = asyncio.Lock()
         self.looked: tuple[float, Reply] = (float("-inf"), {})
         trust = tls(url)
         self.commits, self.renewals = (
@@ -160,7 +168,7 @@ class Lane:
         self, wire: Wire, trust: ssl.SSLContext | bool, *, rest_seconds: float | None, patiences: float
     ) -> None:
         self.connects = 0
-        self.turn = asyncio.Lock()
+        self.turn: asyncio.Lock = asyncio.Lock()
         self._wire, self._patiences = wire, patiences
         self._connection = partial(_client, trust, httpx.Limits(max_connections=1, keepalive_expiry=rest_seconds))
         self._client = self._connection()

@@ -38,8 +38,8 @@ class Memory:
     """
 
     def __init__(self, clock: Clock, *, incarnation: int = 1, began_ms: int = 0) -> None:
-        self.ledger = Ledger(incarnation=incarnation)
-        self.tasks = TaskLedger()
+        self.ledger: Ledger = Ledger(incarnation=incarnation)
+        self.tasks: TaskLedger = TaskLedger()
         self.clock = clock
         self._began_ms = began_ms
         self._changed: asyncio.Event | None = None

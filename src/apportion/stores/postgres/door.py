@@ -82,9 +82,9 @@ class Door:
             raise InvalidInput("path of the store URL", "", "the name of a database", example)
         if (watch := url.option(WATCH, "hints")) not in ("hints", "poll"):
             raise InvalidInput("watch", watch, "hints or poll", "Write ?watch=poll if many processes share a pooler.")
-        self.name = str(url)
-        self.is_polled = watch == "poll"
-        self.schema = Schema(url.option("schema", SCHEMA))
+        self.name: str = str(url)
+        self.is_polled: bool = watch == "poll"
+        self.schema: Schema = Schema(url.option("schema", SCHEMA))
         self._targets = _targets(url)
 
     async def connect(self, *, seconds: float = REQUEST_SECONDS) -> Connection:

@@ -7,8 +7,8 @@ from apportion.errors import MissingExtra
 
 try:
     import psycopg
-except ImportError as error:
-    raise MissingExtra("the client of PostgreSQL (psycopg)", "postgres") from error
+except ImportError as _error:
+    raise MissingExtra("the client of PostgreSQL (psycopg)", "postgres") from _error
 
 __all__ = ["Connection", "Parameter", "Parameters", "Row", "Value", "psycopg"]
 Value: TypeAlias = bytes | str | int | float | bool | list[int] | None

@@ -19,6 +19,8 @@ TASKS = "tasks"  # the content of a hint of new tasks
 class Ear:
     """Reports each hint, and the end of the connection while no statement runs."""
 
+    is_trusted: bool
+
     def __init__(self, door: Door) -> None:
         self.is_trusted = False
         self._door = door

@@ -30,6 +30,8 @@ class PostgresLink:
     this much rest. `ear` receives hints while no statement is running.
     """
 
+    round_trip_seconds: float
+
     def __init__(
         self,
         door: Door,

@@ -24,14 +24,16 @@ REST_SECONDS = 60.0
 class Links:
     """Both links, and the lookout over them. Made by `taken`, closed by the last `give_back`."""
 
+    committing: PostgresLink
+
     def __init__(self, url: StoreUrl, clock: Clock, key: Hashable) -> None:
-        self.door = Door(url)
-        self.leases = Leases()
+        self.door: Door = Door(url)
+        self.leases: Leases = Leases()
         self._key = key
         ear = Ear(self.door)
-        self.watching = PostgresLink(self.door, patience=self.leases.patience, ear=ear)
+        self.watching: PostgresLink = PostgresLink(self.door, patience=self.leases.patience, ear=ear)
         self.committing = PostgresLink(self.door, patience=self.leases.commit_patience, rest_seconds=REST_SECONDS)
-        self.lookout = PostgresLookout(
+        self.lookout: PostgresLookout = PostgresLookout(
             self.watching, self.committing, ear, self.leases, clock, is_polled=self.door.is_polled
         )
 

@@ -20,6 +20,8 @@ Fields = tuple[bytes, bytes, int, int | None]
 class PostgresScan:
     """The items found so far in [start, end)."""
 
+    is_complete: bool
+
     def __init__(self, start: bytes, end: bytes, item_of: Callable[[Fields], Item | None]) -> None:
         self._start, self._end = start, end
         self._item_of = item_of

@@ -5,6 +5,7 @@ all. Of many upgrades that begin at the same time, one does the work.
 """
 
 import re
+from collections.abc import Callable
 from functools import cache
 
 from apportion.errors import InvalidInput
@@ -26,7 +27,7 @@ class Schema:
             expected = "1 to 63 lower-case letters, digits or '_', the first a letter, and not pg_…"
             raise InvalidInput("schema", name, expected, "Write for example ?schema=apportion")
         self.name = name
-        self.fill = cache(self._filled)
+        self.fill: Callable[[str], bytes] = cache(self._filled)
 
     def _filled(self, statement: str) -> bytes:
         """Put the name into a statement. Each statement is made once."""

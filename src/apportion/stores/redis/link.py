@@ -42,8 +42,8 @@ try:
         ResponseError,
     )
     from redis.exceptions import TimeoutError as ClientTimeout
-except ModuleNotFoundError as missing:
-    raise MissingExtra("the client of Redis stores", "redis") from missing
+except ModuleNotFoundError as _missing:
+    raise MissingExtra("the client of Redis stores", "redis") from _missing
 
 if TYPE_CHECKING:
     from redis.exceptions import RedisError as ClientError
@@ -75,8 +75,10 @@ class Unanswered(StoreUnavailable):
 class RedisLink:
     """Connections of one handle to one server. Without `greets` the link only looks at the server."""
 
+    closed: bool
+
     def __init__(self, url: StoreUrl, *, greets: bool = True) -> None:
-        self.name = str(url)
+        self.name: str = str(url)
         self.closed = False
         self._greets = greets
         self._fingerprint = ""

@@ -47,6 +47,9 @@ class InDoubt(StoreUnavailable):
 class SqliteFile:
     """The transactions of one process in one file. A test can replace `opener`."""
 
+    require_open: Callable[[], None]
+    close: Callable[[], None]
+
     def __init__(
         self, path: Path, name: str, clock: Clock, *, opener: Callable[[Path], Connection] = open_sqlite
     ) -> None:

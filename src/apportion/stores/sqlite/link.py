@@ -29,6 +29,8 @@ class SqliteLink:
     All methods that use the connection are called under the lock `forking`. A test can replace `opener`.
     """
 
+    openings: int
+
     def __init__(self, path: Path, name: str, opener: Callable[[Path], Connection] = open_sqlite) -> None:
         self.path = path
         self.name = name
@@ -159,7 +161,7 @@ class SqliteLink:
 
 
 links: WeakSet[SqliteLink] = WeakSet()
-forking = threading.Lock()  # held by a transaction, and from before a fork until after it
+forking: threading.Lock = threading.Lock()  # held by a transaction, and from before a fork until after it
 _inherited: list[Connection | None] = []
 _collects: list[bool] = []  # whether the collector was on before the fork
 

@@ -19,6 +19,8 @@ PORTION_ITEMS = 2_000
 class SqliteScan:
     """The items found so far in [start, end)."""
 
+    is_complete: bool
+
     def __init__(self, start: bytes, end: bytes, item_of: Callable[[Row], Item | None]) -> None:
         self._start, self._end = start, end
         self._item_of = item_of

@@ -20,7 +20,7 @@ class SharedFile:
 
     def __init__(self, file: SqliteFile, clock: Clock, key: Hashable = None) -> None:
         self.file = file
-        self.lookout = SqliteLookout(file, clock)
+        self.lookout: SqliteLookout = SqliteLookout(file, clock)
         self._key = key
 
     @classmethod
