@@ -48,12 +48,10 @@ def _revived(kind: type[ApportionError], args: tuple[str, str], state: dict[str,
 class InvalidInput(ApportionError, ValueError):
     """The caller's value cannot be used; nothing was done."""
 
-    field: str
-    expected: str
-
     def __init__(self, field: str, value: object, expected: str, hint: str) -> None:
         super().__init__(f"{field} is {shown(value)}, expected {expected}.", hint)
-        self.field, self.expected = field, expected
+        self.field: str = field
+        self.expected: str = expected
 
 
 class UnknownOption(InvalidInput):
@@ -121,15 +119,13 @@ _WAY_OUT = {
 class NotEnoughNodes(CannotPlace):
     """The caller wants more replicas than the rule allows."""
 
-    wanted: int
-    eligible: tuple[str, ...]
-    rule: str
-
     def __init__(self, wanted: int, eligible: Sequence[str], rule: str) -> None:
         hint = "Ask for fewer: Ring and Rendezvous rank all nodes, an assignment ranks its owners."
         problem = f"{wanted} replicas wanted {rule}, {len(eligible)} eligible ({listed(eligible)})."
         super().__init__(problem, _WAY_OUT.get(rule, hint))
-        self.wanted, self.eligible, self.rule = wanted, tuple(eligible), rule
+        self.wanted: int = wanted
+        self.eligible: tuple[str, ...] = tuple(eligible)
+        self.rule: str = rule
 
 
 class MissingExtra(ApportionError):
@@ -150,13 +146,11 @@ class Outdated(ApportionError):
 class StaleEpoch(Outdated):
     """This epoch (number and digest) is not the current one."""
 
-    seen: object
-    current: object
-
     def __init__(self, seen: object, current: object) -> None:
         hint = "Nothing was changed. Read the current state, plan again and apply the new plan."
         super().__init__(f"made from epoch {seen}, but the current epoch is {current}.", hint)
-        self.seen, self.current = seen, current
+        self.seen: object = seen
+        self.current: object = current
 
 
 class LeaseLost(Outdated):
@@ -171,51 +165,43 @@ class LeaseLost(Outdated):
 class Compacted(Outdated):
     """The store no longer keeps the history from which the watch would continue."""
 
-    after: int
-    oldest: int
-
     def __init__(self, after: int, oldest: int) -> None:
         problem = f"the changes after revision {after} are gone; the store keeps those after {oldest}."
         super().__init__(problem, "Scan the prefix again and watch from the revision of that scan.")
-        self.after, self.oldest = after, oldest
+        self.after: int = after
+        self.oldest: int = oldest
 
 
 class StaleRoute(Outdated):
     """A key was sent to a node that no longer handles it."""
 
-    item: object
-    node_id: str
-    version: object
-
     def __init__(self, item: object, node_id: str, version: object) -> None:
         problem = f"{shown(item)} is not handled by {shown(node_id)} any more (routed by version {version})."
         super().__init__(problem, "Nothing was done. Refresh the followed table and route again.")
-        self.item, self.node_id, self.version = item, node_id, version
+        self.item: object = item
+        self.node_id: str = node_id
+        self.version: object = version
 
 
 class Fenced(Outdated):
     """A write under a token that is older than an accepted one, or equal to the token of another holder."""
 
-    resource: str
-    token: object
-    newer: object
-
     def __init__(self, resource: str, token: object, newer: object) -> None:
         problem = f"{resource} belongs to another holder: token {token} came after {newer} had been accepted."
         super().__init__(problem, "Nothing was written. Stop this work: the holder of the newer token does it.")
-        self.resource, self.token, self.newer = resource, token, newer
+        self.resource: str = resource
+        self.token: object = token
+        self.newer: object = newer
 
 
 class ClaimLost(Outdated):
     """A task is no longer claimed under this receipt: it was settled, given to another worker, or cancelled."""
 
-    task: str
-    attempt: int
-
     def __init__(self, task: str, attempt: int) -> None:
         hint = "Nothing was written. Stop this run: the store has given the task to another attempt, or has ended it."
         super().__init__(f"attempt {attempt} of task {task} is no longer the open one.", hint)
-        self.task, self.attempt = task, attempt
+        self.task: str = task
+        self.attempt: int = attempt
 
 
 class NotOwner(Outdated):
@@ -236,13 +222,11 @@ class Conflict(ApportionError):
 class DuplicateMember(Conflict):
     """A member id that a session in another process already uses."""
 
-    member_id: str
-    session: int
-
     def __init__(self, member_id: str, session: int) -> None:
         hint = "Give each process an id of its own, stop the other one, or take over from it with replace=True."
         super().__init__(f"member {shown(member_id)} is there already (session {session}).", hint)
-        self.member_id, self.session = member_id, session
+        self.member_id: str = member_id
+        self.session: int = session
 
 
 class Unavailable(ApportionError):
@@ -263,21 +247,16 @@ class TimedOut(Unavailable):
 class OutcomeUnknown(Unavailable):
     """No reply came to an enqueue: the tasks may be there."""
 
-    store: str
-    ids: tuple[str, ...]
-    reason: str
-
     def __init__(self, store: str, ids: Sequence[str], reason: str) -> None:
         hint = "Look for the tasks by id before you enqueue them again; a task that is done leaves no trace."
         super().__init__(f"{store} did not answer whether it has tasks {listed(ids)}: {reason}.", hint)
-        self.store, self.ids, self.reason = store, tuple(ids), reason
+        self.store: str = store
+        self.ids: tuple[str, ...] = tuple(ids)
+        self.reason: str = reason
 
 
 class StoreUnavailable(Unavailable):
     """The store cannot be reached, or cannot do this now; nothing was changed."""
-
-    store: str
-    reason: str
 
     def __init__(
         self,
@@ -286,30 +265,27 @@ class StoreUnavailable(Unavailable):
         hint: str = "Nothing was changed. Try again, or run: apportion doctor --store URL",
     ) -> None:
         super().__init__(f"{store} is unavailable: {reason}.", hint)
-        self.store, self.reason = store, reason
+        self.store: str = store
+        self.reason: str = reason
 
 
 class StoreClosed(ApportionError):
     """A handle that was closed, or that belongs to the parent process of a fork."""
 
-    store: str
-    reason: str
-
     def __init__(self, store: str, reason: str = "it was closed", hint: str = "") -> None:
         hint = hint or "Connect again with stores.connect(url)."
         super().__init__(f"this handle of {store} is dead: {reason}.", hint)
-        self.store, self.reason = store, reason
+        self.store: str = store
+        self.reason: str = reason
 
 
 class StoreDenied(ApportionError):
     """The store refuses an identity, a permission or a certificate. A retry does not help; nothing was changed."""
 
-    store: str
-    reason: str
-
     def __init__(self, store: str, reason: str, hint: str) -> None:
         super().__init__(f"{store} denies the request: {reason}.", hint)
-        self.store, self.reason = store, reason
+        self.store: str = store
+        self.reason: str = reason
 
 
 class Unsafe(ApportionError):
@@ -319,38 +295,32 @@ class Unsafe(ApportionError):
 class StoreWentBack(Unsafe):
     """The store shows less than it showed before, or another incarnation: it was restored or it lost data."""
 
-    seen: str
-    found: str
-
     def __init__(self, store: str, seen: str, found: str) -> None:
         after = "After a restore run: apportion store restored URL"
         hint = f"All earlier leases have ended: scan, and join again. {after}"
         super().__init__(f"{store} went back: {found}, but {seen} was seen before.", hint)
-        self.seen, self.found = seen, found
+        self.seen: str = seen
+        self.found: str = found
 
 
 class NotPromised(Unsafe):
     """A store was asked for a guarantee that it cannot give."""
 
-    store: str
-    need: str
-
     def __init__(self, store: str, need: str, able: Iterable[str]) -> None:
         hint = f"Use a store that does ({listed(sorted(able))}), or drop the need."
         super().__init__(f"{store} does not promise {need!r}.", hint)
-        self.store, self.need = store, need
+        self.store: str = store
+        self.need: str = need
 
 
 class PlanRefused(Unsafe):
     """A plan that must not be applied."""
 
-    reason: str
-    move: object | None
-
     def __init__(self, reason: str, move: object = None) -> None:
         at = "" if move is None else f" at {move}"
         super().__init__(f"plan refused{at}: {reason}.", "Nothing was changed. Plan again from the current table.")
-        self.reason, self.move = reason, move
+        self.reason: str = reason
+        self.move: object | None = move
 
 
 class TaskDead(ApportionError):
