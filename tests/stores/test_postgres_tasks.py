@@ -5,11 +5,17 @@ from uuid import uuid4
 
 import pytest
 
+from apportion.errors import InvalidInput, OutcomeUnknown, StoreWentBack
 from apportion.stores.catalog import connect_tasks
+from apportion.stores.postgres.wire import PostgresNoReply
+from apportion.stores.task_control import Listing, Pause
+from apportion.stores.task_values import Receipt, Settlement, Worker
 from tests.stores.rigs import absent
 from tests.stores.rigs.postgres import PostgresRig
 from tests.stores.test_task_rules import Twins
 from tests.stores.test_tasks import (
+    opened,
+    task,
     test_a_closed_handle_and_a_forked_one_refuse,
     test_a_note_and_a_pause_take_effect,
     test_a_task_is_claimed_once_and_done_under_its_receipt_alone,
@@ -114,3 +120,90 @@ def test_tasks_in_postgresql_answer_as_the_ledger_does(rig, schema, seed):
             twins.step()
     finally:
         other.close()
+
+
+def test_a_hint_ends_the_wait_of_another_process(url):
+    async def _run():
+        async with opened(url, "") as (_, tasks):
+            other = await connect_tasks(f"{url}&application_name=other")
+            waiting = asyncio.create_task(other.wait(60))
+            while not waiting.done():  # the first of them may come before the wait has asked for hints
+                await tasks.enqueue([task()])
+                await asyncio.wait([waiting], timeout=0.5)
+            await other.close()
+
+    asyncio.run(asyncio.wait_for(_run(), 20))
+
+
+def test_leases_and_tasks_of_a_process_share_two_connections(rig, url):
+    async def _run():
+        async with opened(f"{url}&application_name=counted", "") as (store, tasks):
+            own = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
+            counted = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'counted'"
+            while rig.sql(counted) != [(2,)]:
+                await asyncio.gather(tasks.wait(0.2), tasks.enqueue([task()]), tasks.turn(own, want=1), store.scan(""))
+                assert rig.sql(counted) in ([(1,)], [(2,)])
+
+    asyncio.run(_run())
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_a_lost_reply_to_an_enqueue_is_answered_by_a_look_or_unknown(url, monkeypatch, is_sent):
+    async def _run():
+        async with opened(url, "") as (_, tasks):
+            send, new = tasks._committing.send, task()
+
+            async def _lose(statement, parameters, **rest):
+                if is_sent:
+                    await send(statement, parameters, **rest)
+                raise PostgresNoReply("cut")
+
+            with monkeypatch.context() as patched:
+                patched.setattr(tasks._committing, "send", _lose)
+                patched.setattr(tasks._committing, "ask", send)
+                if is_sent:
+                    assert ((new.id, True),) == await tasks.enqueue([new])
+                else:
+                    with pytest.raises(OutcomeUnknown) as raised:
+                        await tasks.enqueue([new])
+                    assert (new.id,) == raised.value.ids
+            assert is_sent == bool(await tasks.rows(Listing()))
+
+    asyncio.run(_run())
+
+
+def test_a_store_in_another_life_is_refused_until_its_rows_are_read(rig, schema, url):
+    async def _run():
+        async with opened(url, "") as (store, tasks):
+            own = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
+            await tasks.enqueue([task()])
+            rig.sql(f"UPDATE {schema}.meta SET incarnation = incarnation + 1")
+            done = Settlement(receipt=Receipt(task="t", attempt=1, session=1), fate="retry")
+            calls = [
+                lambda: tasks.enqueue([task()]),
+                lambda: tasks.turn(own, want=1),
+                lambda: tasks.turn(own, [done]),
+                lambda: tasks.beat(own.session),
+                lambda: tasks.control(Pause(queue="q")),
+                tasks.overview,
+                tasks.now_ms,
+            ]
+            for call in calls:
+                with pytest.raises(StoreWentBack):
+                    await call()
+            with pytest.raises(StoreWentBack), tasks.begin():
+                pass
+            assert 1 == len(await tasks.rows(Listing()))
+            assert 1 == len((await tasks.turn(own, want=1)).claims)
+
+    asyncio.run(_run())
+
+
+def test_tables_of_a_later_release_are_refused(rig, schema, url):
+    async def _run():
+        async with opened(url, ""):
+            rig.sql(f"UPDATE {schema}.work_meta SET version = 99")
+            with pytest.raises(InvalidInput, match="version of the tasks is 99"):
+                await connect_tasks(url)
+
+    asyncio.run(_run())
