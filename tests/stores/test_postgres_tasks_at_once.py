@@ -26,7 +26,7 @@ from apportion.stores.postgres.task_statements import (
     enqueue_values,
     turn_values,
 )
-from apportion.stores.task_control import Listing
+from apportion.stores.task_control import Listing, SetLimit
 from apportion.stores.task_values import Settlement, Worker
 from tests.stores.rigs.postgres import DATABASE, SECRET
 from tests.stores.test_postgres_tasks import rig, schema, url
@@ -106,6 +106,25 @@ def test_a_task_is_found_whose_transaction_commits_long_after_later_ones(rig, sc
                     claimed += [claim.receipt.task for claim in (await tasks.turn(own, want=3)).claims]
                     await tasks.wait(0.05)
             assert sorted(each.id for each in made) == sorted(claimed)
+
+    asyncio.run(_run())
+
+
+def test_a_limit_holds_while_many_workers_claim_at_once(url):
+    async def _run():
+        async with opened(url, 4) as (store, handles):
+            owns = [await worker(store) for _ in handles]
+            await handles[0].control(SetLimit(queue="q", open_claims=5))
+            await handles[0].enqueue([task() for _ in range(60)])
+            done = 0
+            while done < 60:
+                turns = [each.turn(own, want=3) for each, own in zip(handles, owns, strict=True)]
+                answers = await asyncio.gather(*turns)
+                assert 5 >= sum(len(answer.claims) for answer in answers)
+                for each, own, answer in zip(handles, owns, answers, strict=True):
+                    settled = [Settlement(receipt=claim.receipt, fate="done") for claim in answer.claims]
+                    assert () == (await each.turn(own, settled)).refused
+                    done += len(settled)
 
     asyncio.run(_run())
 
