@@ -34,6 +34,8 @@ NEXT = {
     "StoreDenied": "Correct the URL, or let the owner of the store run: apportion store grants URL --user NAME",
     "StoreUnavailable": "Try again, or run: apportion doctor --store URL",
     "StoreWentBack": "Scan, and join again. After a restore, run: apportion store restored URL",
+    "TaskDead": "Mend the cause that the message names, then redrive the task.",
+    "TimedOut": "Wait again, or look at the state of the task.",
     "UnknownNode": "Add the node first, or use an id of the topology.",
     "UnknownOption": "Write one of the known names; the message offers the nearest.",
 }
