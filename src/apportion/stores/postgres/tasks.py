@@ -43,6 +43,7 @@ from apportion.stores.watchers import Watcher
 
 Result = TypeVar("Result")
 _AWAIT_SECONDS = 5.0
+_HINT_SECONDS = 0.01  # between two hints of a process: each takes a lock of the whole server
 _AWAIT_MS = int(_AWAIT_SECONDS * 1_000)
 _DOUBT = "It may have happened: read the open claims of the session, and settle again."
 
@@ -290,6 +291,7 @@ class _Hints:
             self._is_untold = False
             with suppress(ApportionError):
                 await self._committing.ask(sql.HINT)
+            await asyncio.sleep(_HINT_SECONDS)
 
 
 def _values(row: Row) -> Any:  # noqa: ANN401 - foreign
