@@ -1,5 +1,6 @@
 """`apportion apply`: apply a saved plan to the saved table or assignment that it was made from."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -8,15 +9,15 @@ from cyclopts import Parameter
 from apportion.console.assignment_plan import apply_target
 from apportion.console.files.io import read_bounded
 from apportion.console.files.output_file import FileKind, OutputFile
-from apportion.console.files.snapshots import read, replace_table
+from apportion.console.files.snapshots import replace_table
 from apportion.console.options.arguments import Force, Json
+from apportion.console.options.table_place import StoredTable, TablePlace, file_at, load_table
 from apportion.console.print.output import print_json
 from apportion.console.print.progress import Progress
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model import codec
 from apportion.model.epoch import Epoch
 from apportion.model.plan import Plan
-from apportion.model.table import Table
 from apportion.placement.change import apply as apply_to
 
 
@@ -24,7 +25,7 @@ def apply(
     plan: Path,
     /,
     *,
-    table: Path | None = None,
+    table: TablePlace = None,
     assignment: Path | None = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     force: Force = False,
@@ -32,23 +33,32 @@ def apply(
 ) -> None:
     """Make the table that a plan leads to; refuse if the table is not the one that the plan was made from.
 
-    The table before stays in the folder FILE.kept, for `apportion undo`.
+    The table before stays in the folder FILE.kept, or in the store, for `apportion undo`.
 
     Parameters
     ----------
     plan
         Plan saved by `apportion plan -o`.
     table
-        Table to change (default: table.json).
+        Table to change, a file or URL#NAME in a store (default: table.json).
     assignment
         Assignment to change, if the plan was made from an assignment.
     output
         Write the result here, and leave the table or assignment unchanged.
     """
+    if isinstance(table, StoredTable) and assignment is None and output is None:
+        if force:
+            raise InvalidInput(
+                "--force", "given", "a file beside it", "A table in a store is replaced by a plan for it."
+            )
+        _publish(plan, table, json=json)
+        return
     if assignment is None:
         changed = table or Path("table.json")
         option = "--table" if output is None else "--output"
-        file = OutputFile(path=output or changed, kind=FileKind.TABLE, option=option, force=force, reads=(plan,))
+        file = OutputFile(
+            path=output or file_at(changed) or Path(), kind=FileKind.TABLE, option=option, force=force, reads=(plan,)
+        )
         with Progress("applying", is_shown=not json):
             before, after = _applied(plan, changed, file)
     elif table is not None:
@@ -67,10 +77,21 @@ def apply(
         print(f"applied: {target} is at epoch {after} now (was {before})")
 
 
-def _applied(plan: Path, table: Path, output: OutputFile) -> tuple[Epoch, Epoch]:
+def _publish(plan: Path, table: StoredTable, *, json: bool) -> None:
+    """Publish the table that a plan leads to, and report it."""
+    with Progress("applying", is_shown=not json):
+        done = table.changed(partial(apply_to, _plan_in(plan)))
+    before, after, version = done.before.epoch, done.after.epoch, str(done.published.version)
+    if json:
+        print_json("apply", epoch_before=str(before), epoch_after=str(after), table=str(table), version=version)
+    else:
+        print(f"applied: {table} is at epoch {after} now (was {before}), version {version}")
+
+
+def _applied(plan: Path, table: Path | StoredTable, output: OutputFile) -> tuple[Epoch, Epoch]:
     change = _plan_in(plan)
     with output.alone():
-        replace_table(apply_to(change, read(table, Table)), output, before=change.before)
+        replace_table(apply_to(change, load_table(table)), output, before=change.before)
     return change.before, change.after
 
 

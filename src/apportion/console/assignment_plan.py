@@ -43,7 +43,7 @@ def _planned(
     before = read(path, Assignment)
     if output is not None:
         output.check()
-    if edits.to is not None and is_snapshot(edits.to):
+    if isinstance(edits.to, Path) and is_snapshot(edits.to):
         if edits != Edits(to=edits.to) or outage.is_given or output is not None or spread is not None:
             hint = "The assignment is complete; leave the other options out."
             raise InvalidInput("--to", str(edits.to), "no change and no --output, with a saved assignment", hint)

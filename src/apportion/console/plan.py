@@ -10,18 +10,18 @@ from apportion.balance.succession import succeed
 from apportion.console.assignment_plan import plan_assignment
 from apportion.console.files.key_stream import Column, KeysFile, batches_of
 from apportion.console.files.output_file import FileKind, OutputFile
-from apportion.console.files.snapshots import is_snapshot, read
+from apportion.console.files.snapshots import is_snapshot
 from apportion.console.options.arguments import Force, Json
 from apportion.console.options.edits import Edits
 from apportion.console.options.outage import Outage
 from apportion.console.options.placement import PlacementOptions
+from apportion.console.options.table_place import StoredTable, file_at, load_table
 from apportion.console.print.plan_report import print_plan, print_plan_json
 from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput
 from apportion.model import codec
 from apportion.model.assignment import Spread
 from apportion.model.plan import Plan
-from apportion.model.table import Table
 from apportion.placement.change import plan as plan_of
 
 PENDING = 2
@@ -53,7 +53,7 @@ def plan(
     output
         Save the plan, for `apportion apply`.
     """
-    reads = assignment, source.table, source.topology, edits.to
+    reads = assignment, file_at(source.table), source.topology, file_at(edits.to)
     kind = FileKind.PLAN if assignment is None else FileKind.ASSIGNMENT
     file = None if output is None else OutputFile(path=output, kind=kind, force=force, reads=reads)
     if assignment is not None:
@@ -79,12 +79,12 @@ def plan(
 
 
 def _planned(source: PlacementOptions, edits: Edits, keys: str | None, column: str | None, progress: Progress) -> Plan:
-    if edits.to is not None and is_snapshot(edits.to):
+    if isinstance(edits.to, StoredTable) or (edits.to is not None and is_snapshot(edits.to)):
         if edits != Edits(to=edits.to) or keys is not None or column is not None:
             hint = "A saved table is complete, and its plan is exact; leave the other options out."
             raise InvalidInput("--to", str(edits.to), "no change of nodes and no keys, with a saved table", hint)
         table = source.load_placement() if source.table is None else source.load_table()
-        return plan_of(table, read(edits.to, Table))
+        return plan_of(table, load_table(edits.to))
     old = source.load_placement()
     target = edits.applied_to(old.topology)
     new = old if target == old.topology else succeed(old, target)

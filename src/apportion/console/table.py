@@ -14,7 +14,8 @@ from apportion.console.options.arguments import Force, Json, Url, whole
 from apportion.console.options.hasher import Hashing
 from apportion.console.options.nodes import NodesSource
 from apportion.console.options.placement import PlacementOptions
-from apportion.console.print.kept_report import print_kept
+from apportion.console.options.table_place import StoredTable, TablePlace, file_at
+from apportion.console.print.kept_report import print_kept, print_stored
 from apportion.console.print.output import print_json
 from apportion.console.print.plan_report import print_plan, print_plan_json
 from apportion.console.print.progress import Progress
@@ -48,7 +49,7 @@ def export_table(
     csv
         Write CSV instead of a table: start, end (hexadecimal, half-open) and owners.
     """
-    reads = source.table, source.topology, source.hasher_key_file
+    reads = file_at(source.table), source.topology, source.hasher_key_file
     file = OutputFile(path=output, kind=FileKind.RANGES if csv else FileKind.TABLE, force=force, reads=reads)
     with Progress("exporting", is_shown=not json):
         table = _exported(source, replicas)
@@ -100,18 +101,20 @@ def diff_table(old: Path, new: Path, /, *, json: Json = False) -> None:
     (print_plan_json if json else print_plan)(change)
 
 
-def log_table(*, table: Path | None = None, assignment: Path | None = None, json: Json = False) -> None:
+def log_table(*, table: TablePlace = None, assignment: Path | None = None, json: Json = False) -> None:
     """List the kept tables of a file, the newest first: since when, which change, how much moved.
 
     Parameters
     ----------
     table
-        Table that was changed (default: table.json).
+        Table that was changed, a file or URL#NAME in a store (default: table.json).
     assignment
         Assignment that was changed, instead of a table.
     """
-    if assignment is None:
-        print_kept(table or Path("table.json"), Table, json=json)
+    if isinstance(table, StoredTable) and assignment is None:
+        print_stored(table, json=json)
+    elif assignment is None:
+        print_kept(file_at(table) or Path("table.json"), Table, json=json)
     elif table is not None:
         raise InvalidInput("--table", str(table), "no --assignment with it", "List one of the two at a time.")
     else:

@@ -1,7 +1,7 @@
 """`apportion undo`: go back to the table (or assignment) before the last change.
 
-Promises: the file is the one before, byte for byte. A second undo goes back further. The undone table stays kept, so
-the same plan can be applied again.
+Promises: the file is the one before, byte for byte. In a store, the table before is published as the next version. A
+second undo goes back further. The undone table stays kept, so the same plan can be applied again.
 Refuses: to move data. `apportion plan --to` tells the moves before an undo.
 """
 
@@ -11,6 +11,7 @@ from apportion.console.files.kept import kept_before, kept_folder
 from apportion.console.files.output_file import FileKind, OutputFile
 from apportion.console.files.snapshots import Saved, read_with_bytes
 from apportion.console.options.arguments import Json
+from apportion.console.options.table_place import StoredTable, TablePlace
 from apportion.console.print.kept_report import moved_between
 from apportion.console.print.output import print_json
 from apportion.console.print.progress import Progress
@@ -18,14 +19,16 @@ from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.table import Table
 
+FILE = Path("table.json")
 
-def undo(*, table: Path | None = None, assignment: Path | None = None, json: Json = False) -> None:
+
+def undo(*, table: TablePlace = None, assignment: Path | None = None, json: Json = False) -> None:
     """Go back to the table before the last change; again: to the table before that one.
 
     Parameters
     ----------
     table
-        Table to change (default: table.json).
+        Table to change, a file or URL#NAME in a store (default: table.json).
     assignment
         Assignment to change, instead of a table.
     """
@@ -34,20 +37,28 @@ def undo(*, table: Path | None = None, assignment: Path | None = None, json: Jso
     if assignment is not None and table is not None:
         raise InvalidInput("--table", str(table), "no --assignment with it", "Undo one of the two at a time.")
     with Progress("undoing", is_shown=not json):
-        if assignment is None:
-            path = table or Path("table.json")
-            after, before = _undone(OutputFile(path=path, kind=FileKind.TABLE, option="--table"), Table)
+        version: dict[str, str] = {}
+        if isinstance(table, StoredTable):
+            done = table.undone()
+            after, before, version = done.before, done.after, {"version": str(done.published.version)}
+        elif assignment is None:
+            after, before = _undone(OutputFile(path=table or FILE, kind=FileKind.TABLE, option="--table"), Table)
         else:
-            path = assignment
-            after, before = _undone(OutputFile(path=path, kind=FileKind.ASSIGNMENT, option="--assignment"), Assignment)
+            after, before = _undone(
+                OutputFile(path=assignment, kind=FileKind.ASSIGNMENT, option="--assignment"), Assignment
+            )
         moved = moved_between(after, before)
+    place = str(assignment or table or FILE)
     if json:
         word = "table" if assignment is None else "assignment"
         epochs = {"epoch_before": str(after.epoch), "epoch_after": str(before.epoch)}
-        print_json("undo", **epochs, moved_ratio=moved, **{word: str(path)})
+        print_json("undo", **epochs, moved_ratio=moved, **{word: place}, **version)
     else:
-        share = "" if moved is None else f"; {moved:.2%} moves back"
-        print(f"undone: {path} is at epoch {before.epoch} now (was {after.epoch}){share}")
+        ends = (
+            "" if moved is None else f"; {moved:.2%} moves back",
+            *(f", version {each}" for each in version.values()),
+        )
+        print(f"undone: {place} is at epoch {before.epoch} now (was {after.epoch}){''.join(ends)}")
 
 
 def _undone(file: OutputFile, kind: type[Saved]) -> tuple[Saved, Saved]:

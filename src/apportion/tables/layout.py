@@ -13,7 +13,7 @@ Refuses: to read a head that a later release wrote.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise, takewhile
 
@@ -84,6 +84,7 @@ class TableKeys:
     """
 
     name: str
+    room: str = TABLES
 
     def __post_init__(self) -> None:
         check_name("table name", self.name)
@@ -94,7 +95,7 @@ class TableKeys:
     @property
     def prefix(self) -> str:
         """The prefix of all keys of this name, and of no other name."""
-        return f"{TABLES}{self.name}/"
+        return f"{self.room}{self.name}/"
 
     @property
     def head(self) -> str:
@@ -168,9 +169,12 @@ def resolved(
     if at is not None and at[0] in head.links:
         value, links = at[1], head.links[head.links.index(at[0]) + 1 :]
     else:
-        value, links = of_snapshot(_payload(head.links[0], keys, chunks), is_table=head.kind == "table"), head.links[1:]
+        value, links = (
+            of_snapshot(payload_of(head.links[0], keys, chunks), is_table=head.kind == "table"),
+            head.links[1:],
+        )
     for link in links:
-        value = applied(value, _payload(link, keys, chunks))
+        value = applied(value, payload_of(link, keys, chunks))
     if value.epoch != head.epoch:
         raise BadSnapshot(f"epoch of table {keys.name}", str(value.epoch), f"{head.epoch}, as announced", _AGAIN)
     return value
@@ -214,7 +218,7 @@ def decode_head(data: bytes) -> Head:
     if found != _FORMAT_VERSION:
         raise BadSnapshot("format_version of a table's head", found, f"{_FORMAT_VERSION}", "Upgrade this client.")
     _, incarnation, kind, number, listed = members(form, "format_version", "incarnation", "kind", "epoch", "links")
-    links = tuple(_link(items(link, 4)) for link in items(listed))
+    links = tuple(link_of(items(link, 4)) for link in items(listed))
     if text(kind) not in _KINDS or not links:
         refuse(kind, "the kind of a table, and its links")
     for before, after in pairwise(links):
@@ -240,14 +244,15 @@ def is_of_later_release(data: bytes) -> bool:
     return type(found) is int and found > _FORMAT_VERSION
 
 
-def _link(form: list[object]) -> VersionLink:
+def link_of(form: Sequence[object]) -> VersionLink:
+    """Return the link that four members of JSON hold; `BadSnapshot` for others."""
     version, parts, size_bytes = integer(form[0]), integer(form[2]), integer(form[3])
     if min(version, parts, size_bytes) < 1:
         refuse(str(form), "a link of at least one chunk")
     return VersionLink(version=version, nonce=text(form[1]), parts=parts, size_bytes=size_bytes)
 
 
-def _payload(link: VersionLink, keys: TableKeys, chunks: Mapping[str, bytes]) -> bytes:
+def payload_of(link: VersionLink, keys: TableKeys, chunks: Mapping[str, bytes]) -> bytes:
     """Return the joined chunks of a link, if all are there. No keys are built if the link names too many parts."""
     names = keys.parts(link) if link.parts <= len(chunks) else []
     found = [chunks[name] for name in names if name in chunks]

@@ -9,16 +9,16 @@ Promises: a reader finds a whole version at every moment; chunks of a publisher 
 Refuses: to overwrite a version that another publisher wrote meanwhile, and to publish the other kind of value.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import accumulate, takewhile
 from uuid import uuid4
 
 from apportion.errors import BadSnapshot, Conflict, InvalidInput, StaleEpoch, StoreUnavailable, StoreWentBack
 from apportion.errors.brief import brief
 from apportion.model.epoch import Epoch
 from apportion.stores import api
+from apportion.tables.chunk_commits import Room, absent, batches, key_bytes, put_bytes, room_of
 from apportion.tables.deltas import Routing
 from apportion.tables.layout import (
     Head,
@@ -36,7 +36,6 @@ from apportion.tables.layout import (
 )
 
 _TRIES = 3
-_SPACE_BYTES = 80  # more than a namespace and its slash can take
 _PERHAPS = "It may be published already, or soon. Publish again: a version that is there is not published twice."
 
 
@@ -119,6 +118,18 @@ class Publisher:
             refused_from = known if isinstance(outcome, api.Refused) else None
         raise StoreUnavailable("the store", f"it did not answer {_TRIES} times", _PERHAPS)
 
+    async def newest(self) -> Routing:
+        """Return the newest value. The next publish follows exactly this version, or raises `StaleEpoch`.
+
+        `BadSnapshot` when nothing was published, or nobody can read the newest version.
+        """
+        self._known = None
+        known = await self._read(unsure=False)
+        if known.value is None:
+            raise self._unreadable(known)
+        self._known = known
+        return known.value
+
     async def renew(self) -> Published:
         """Publish the newest version again, whole and under a number never seen, to mend a table that went back.
 
@@ -128,9 +139,7 @@ class Publisher:
         known = await self._read(unsure=False)
         value = known.saved if known.value is None else known.value
         if value is None:
-            found = "damaged" if known.is_damaged else "nothing"
-            hint = "Publish the table to repair it. Until then followers keep their present version."
-            raise BadSnapshot(f"table {self._keys.name}", found, "a version that can be read", hint)
+            raise self._unreadable(known)
         self._known = _anew(known)
         return await self.publish(value)
 
@@ -218,23 +227,23 @@ class Publisher:
         )
         always: list[api.Compare] = [old_head, *when]
         pointer = api.Put(key=self._keys.head, value=encode_head(head))
-        room = _room(limits, always, pointer)
+        room = room_of(limits, always, pointer)
         named = zip(self._keys.parts(head.links[-1]), chunks, strict=True)
-        *early, last = _batches([api.Put(key=key, value=chunk) for key, chunk in named], room)
+        *early, last = batches([api.Put(key=key, value=chunk) for key, chunk in named], room)
         revisions = dict(known.revisions)
         for batch in early:
-            outcome = await self._store.commit(when=[*always, *_absent(batch)], puts=batch)
+            outcome = await self._store.commit(when=[*always, *absent(batch)], puts=batch)
             if not isinstance(outcome, api.Committed):
                 return outcome
             revisions |= {put.key: outcome.revision for put in batch}
-        room = room.less(map(_put_bytes, last))
+        room = room.less(map(put_bytes, last))
         old = self._unneeded(known, head, room)
         needed = [key for link in head.links[:-1] for key in self._keys.parts(link)]
-        room = room.less(2 * _key_bytes(key) for key in old)
+        room = room.less(2 * key_bytes(key) for key in old)
         # Compare as many chunks of the earlier links as fit. If one of them is damaged, the version is published
         # whole.
-        kept = [*old, *needed[: room.takes(map(_key_bytes, needed))]]
-        when = [*always, *_absent(last), *(api.Unchanged(key=key, revision=known.revisions[key]) for key in kept)]
+        kept = [*old, *needed[: room.takes(map(key_bytes, needed))]]
+        when = [*always, *absent(last), *(api.Unchanged(key=key, revision=known.revisions[key]) for key in kept)]
         outcome = await self._store.commit(when=when, puts=[*last, pointer], deletes=old)
         if isinstance(outcome, api.Committed):
             revisions |= {put.key: outcome.revision for put in (*last, pointer)}
@@ -243,14 +252,19 @@ class Publisher:
             self._last = max(self._last, Version(incarnation=life, number=number))
         return outcome
 
-    def _unneeded(self, known: _Known, head: Head, room: "_Room") -> list[str]:
+    def _unneeded(self, known: _Known, head: Head, room: Room) -> list[str]:
         """Return the keys that no reader of the new head needs, as many as there is room to delete.
 
         Only a commit that replaces the head deletes keys. So all of these keys are there while the head is unchanged.
         """
         needed = {self._keys.head, *(key for link in head.links for key in self._keys.parts(link))}
         old = sorted(known.revisions.keys() - needed)
-        return old[: room.takes(2 * _key_bytes(key) for key in old)]
+        return old[: room.takes(2 * key_bytes(key) for key in old)]
+
+    def _unreadable(self, known: _Known) -> BadSnapshot:
+        found = "damaged" if known.is_damaged else "nothing"
+        hint = "Publish the table to repair it. Until then followers keep their present version."
+        return BadSnapshot(f"table {self._keys.name}", found, "a version that can be read", hint)
 
     def _refusal(self, before: _Known, now: _Known, *, unsure: bool) -> Exception:
         if unsure:
@@ -261,24 +275,6 @@ class Publisher:
             f"table {self._keys.name} was not published: a compare of `when` did not hold.",
             "Nothing was published. Read the compared keys again; a leader that lost its term stops publishing.",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """The room of a commit beside the new head and the compares that all commits share."""
-
-    operations: int
-    size_bytes: int
-
-    def takes(self, sizes: Iterable[int]) -> int:
-        """Return how many operations of these sizes, from the first on, fit."""
-        sums = takewhile(lambda total: total <= self.size_bytes, accumulate(sizes))
-        return min(max(0, self.operations), sum(1 for _ in sums))
-
-    def less(self, sizes: Iterable[int]) -> "_Room":
-        """Return the room that is left after operations of these sizes."""
-        taken = list(sizes)
-        return _Room(self.operations - len(taken), self.size_bytes - sum(taken))
 
 
 def _anew(known: _Known) -> _Known:
@@ -293,31 +289,6 @@ def _is_damaged_since(before: _Known, now: _Known) -> bool:
         return True
     ours = {} if before.head is None or before.head != now.head else before.revisions
     return any(now.revisions.get(key) != revision for key, revision in ours.items())
-
-
-def _room(limits: api.Capabilities, always: Sequence[api.Compare], pointer: api.Put) -> _Room:
-    compared = sum(_key_bytes(compare.key) for compare in always)
-    return _Room(limits.max_operations - len(always), limits.max_commit_bytes - compared - _put_bytes(pointer))
-
-
-def _batches(puts: list[api.Put], room: _Room) -> Iterator[list[api.Put]]:
-    """Yield the puts in groups that fit into a commit. A put that fits into none stands alone; the store refuses it."""
-    while puts:
-        count = max(1, room.takes(map(_put_bytes, puts)))
-        yield puts[:count]
-        puts = puts[count:]
-
-
-def _absent(puts: Iterable[api.Put]) -> list[api.Compare]:
-    return [api.Absent(key=put.key) for put in puts]
-
-
-def _put_bytes(put: api.Put) -> int:
-    return len(put.value) + 2 * _key_bytes(put.key)  # the key is compared and written
-
-
-def _key_bytes(key: str) -> int:
-    return len(key.encode()) + _SPACE_BYTES
 
 
 def _published(incarnation: int, links: Sequence[VersionLink], link: VersionLink, value: Routing) -> Published:

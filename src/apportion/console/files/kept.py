@@ -5,7 +5,8 @@ number, the number of the one before it, and when it came: `0002-after-0001-2026
 the same bytes as `table.json` is the current one, so one rename of `table.json` is the whole of a change or an undo.
 
 Promises: both tables of a change are kept before the file is replaced. A writer that dies at any moment leaves the old
-table or the new one, and each kept file whole. No two kept files are equal, and a removed one is one of the oldest.
+table or the new one, and each kept file whole. No two kept files are equal, and the one before the current one
+is the last to be removed.
 Refuses: to lock. The caller is `alone` with the file.
 """
 
@@ -74,12 +75,14 @@ class KeptFiles:
     def prune(self, current: bytes) -> None:
         """Remove the oldest files above the number to keep, and the remains of writers that were killed.
 
-        A file that cannot be removed stays for the next time.
+        The file before the current one goes last. A file that cannot be removed stays for the next time.
         """
         for path in self.folder.glob(".*-after-*.json.*"):
             with suppress(OSError):
                 path.unlink()
-        others = [each for each in self.files if each != self.equal_to(current)]
+        now = self.equal_to(current)
+        others = [each for each in self.files if each != now]
+        others.sort(key=lambda each: (now is not None and each.number == now.before, each.number))
         for each in others[:-MOST]:
             with suppress(OSError):
                 each.path.unlink()

@@ -13,6 +13,7 @@ from apportion.console.group.run import Joining, run
 from apportion.console.group.top import show_live
 from apportion.console.options.arguments import Force, GroupName, Json, MemberId, PartitionNumber, Url, Whole
 from apportion.console.options.edits import Edits
+from apportion.console.options.table_place import file_at
 from apportion.console.plan import PENDING
 from apportion.console.print.output import print_json
 from apportion.console.print.progress import Progress
@@ -166,7 +167,7 @@ def plan_group(
     with Progress("planning", is_shown=not json):
         change = admin.plan(url, name, edits.applied_to)
     if output is not None:
-        file = OutputFile(path=output, kind=FileKind.GROUP_PLAN, force=force, reads=(edits.to,))
+        file = OutputFile(path=output, kind=FileKind.GROUP_PLAN, force=force, reads=(file_at(edits.to),))
         file.write(encode_plan(change.plan))
     (print_change_json if json else print_change)(change)
     return PENDING if change.moves else 0

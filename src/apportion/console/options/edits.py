@@ -1,12 +1,12 @@
 """Edits of a topology on the command line: nodes added, removed, drained or given another weight."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from apportion.console.files.topology_file import read_topology
+from apportion.console.options.table_place import StoredTable, TablePlace
 from apportion.errors import InvalidInput
 from apportion.model.topology import Node, Topology
 
@@ -25,7 +25,7 @@ class Edits:
         list[str] | None, Parameter(help="Set a weight: ID=WEIGHT, for added nodes too.", negative="")
     ] = None
     zone: Annotated[list[str] | None, Parameter(help="Zone of an added node: ID=eu/rack1.", negative="")] = None
-    to: Annotated[Path | None, Parameter(help="Topology file to change to, instead of the options above.")] = None
+    to: Annotated[TablePlace, Parameter(help="Topology file to change to, instead of the options above.")] = None
 
     def applied_to(self, topology: Topology) -> Topology:
         """Return the topology after the changes."""
@@ -34,6 +34,9 @@ class Edits:
             if single or self.zone:
                 expected, hint = "no --add, --remove, --drain, --weight or --zone with it", "Use either."
                 raise InvalidInput("--to", str(self.to), expected, hint)
+            if isinstance(self.to, StoredTable):
+                hint = "A table is the target of: apportion plan --table"
+                raise InvalidInput("--to", str(self.to), "a topology file", hint)
             target = read_topology(self.to)
             return Topology(target, cluster=target.cluster, number=max(target.number, topology.number + 1))
         weights = {node_id: _number(text) for node_id, text in _pairs("--weight", self.weight)}

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.files.snapshots import read
 from apportion.console.options.arguments import whole
 from apportion.console.options.composition import compose, compose_from, recomposed
 from apportion.console.options.hasher import Hashing
 from apportion.console.options.nodes import NodesSource
+from apportion.console.options.table_place import TablePlace, load_table
 from apportion.errors import InvalidInput
 from apportion.model.table import Table
 from apportion.placement.api import Placement
@@ -22,7 +22,9 @@ from apportion.placement.frozen import Frozen
 class PlacementOptions(NodesSource, Hashing):
     """A placement: on nodes named here or in a file, or the placement that made a saved table."""
 
-    table: Annotated[Path | None, Parameter(help="Table saved by `table export`, `table import` or `apply`.")] = None
+    table: Annotated[
+        TablePlace, Parameter(help="Table saved by `table export`, `table import` or `apply`, or URL#NAME in a store.")
+    ] = None
     placement: Annotated[str | None, Parameter(help="Placement by name (default: slots).")] = None
     vnodes: Annotated[
         int | None, Parameter(converter=whole, help="Tokens per node of weight 1, in a ring (default: 150).")
@@ -72,4 +74,4 @@ class PlacementOptions(NodesSource, Hashing):
             if value is not None:
                 hint = "The table holds it; leave the option out."
                 raise InvalidInput(option, str(value), "no value, with --table", hint)
-        return read(self.table or Path(), Table)
+        return load_table(self.table or Path())

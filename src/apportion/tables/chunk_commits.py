@@ -1,0 +1,56 @@
+"""Chunk commits: chunks of a table, in commits that stay within the limits of a store."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, takewhile
+
+from apportion.stores import api
+
+_SPACE_BYTES = 80  # more than a namespace and its slash can take
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The room of a commit beside the new head and the compares that all commits share."""
+
+    operations: int
+    size_bytes: int
+
+    def takes(self, sizes: Iterable[int]) -> int:
+        """Return how many operations of these sizes, from the first on, fit."""
+        sums = takewhile(lambda total: total <= self.size_bytes, accumulate(sizes))
+        return min(max(0, self.operations), sum(1 for _ in sums))
+
+    def less(self, sizes: Iterable[int]) -> "Room":
+        """Return the room that is left after operations of these sizes."""
+        taken = list(sizes)
+        return Room(self.operations - len(taken), self.size_bytes - sum(taken))
+
+
+def room_of(limits: api.Capabilities, always: Sequence[api.Compare], pointer: api.Put) -> Room:
+    """Return the room beside the compares of all commits and the put of the head."""
+    compared = sum(key_bytes(compare.key) for compare in always)
+    return Room(limits.max_operations - len(always), limits.max_commit_bytes - compared - put_bytes(pointer))
+
+
+def batches(puts: list[api.Put], room: Room) -> Iterator[list[api.Put]]:
+    """Yield the puts in groups that fit into a commit. A put that fits into none stands alone; the store refuses it."""
+    while puts:
+        count = max(1, room.takes(map(put_bytes, puts)))
+        yield puts[:count]
+        puts = puts[count:]
+
+
+def absent(puts: Iterable[api.Put]) -> list[api.Compare]:
+    """Return the compares that let no put overwrite anything."""
+    return [api.Absent(key=put.key) for put in puts]
+
+
+def put_bytes(put: api.Put) -> int:
+    """Return the most bytes that a put of a new key takes of a commit."""
+    return len(put.value) + 2 * key_bytes(put.key)  # the key is compared and written
+
+
+def key_bytes(key: str) -> int:
+    """Return the most bytes that a key takes of a commit."""
+    return len(key.encode()) + _SPACE_BYTES
