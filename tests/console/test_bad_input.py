@@ -32,7 +32,7 @@ ROUTE = ("route", "--nodes", "a,b")
         (("route", "--nodes", "postgres://u:s3cr%t@ /:x@h/d", "k"), "credentials"),  # 48
         (("route", "k"), "--nodes or --topology"),
         (("route", "--nodes", "a", "--topology", "t", "k"), "exactly one"),
-        (("route", "--table", "postgres://u:s3cr%t@ /:x@h/d", "k"), "table file"),  # 48
+        (("route", "--table", "postgres://u:s3cr%t@ /:x@h/d", "k"), "URL#NAME"),  # 48
         (("plan", "--nodes", "a,b", "--weight", "a=nan"), "weight of node 'a'"),  # 31
         (("plan", "--nodes", "a,b", "--weight", "a=-1"), "weight of node 'a'"),
         (("plan", "--nodes", "a,b", "--weight", "a=1e308"), "weight of node 'a'"),

@@ -47,18 +47,13 @@ def apply(
         Write the result here, and leave the table or assignment unchanged.
     """
     if isinstance(table, StoredTable) and assignment is None and output is None:
-        if force:
-            raise InvalidInput(
-                "--force", "given", "a file beside it", "A table in a store is replaced by a plan for it."
-            )
-        _publish(plan, table, json=json)
+        _publish(plan, table, force=force, json=json)
         return
     if assignment is None:
         changed = table or Path("table.json")
         option = "--table" if output is None else "--output"
-        file = OutputFile(
-            path=output or file_at(changed) or Path(), kind=FileKind.TABLE, option=option, force=force, reads=(plan,)
-        )
+        path = output or file_at(changed) or Path()
+        file = OutputFile(path=path, kind=FileKind.TABLE, option=option, force=force, reads=(plan,))
         with Progress("applying", is_shown=not json):
             before, after = _applied(plan, changed, file)
     elif table is not None:
@@ -77,8 +72,11 @@ def apply(
         print(f"applied: {target} is at epoch {after} now (was {before})")
 
 
-def _publish(plan: Path, table: StoredTable, *, json: bool) -> None:
+def _publish(plan: Path, table: StoredTable, *, force: bool, json: bool) -> None:
     """Publish the table that a plan leads to, and report it."""
+    if force:
+        hint = "A table in a store is replaced by a plan that was made from it: leave --force out."
+        raise InvalidInput("--force", "given", "a table in a file", hint)
     with Progress("applying", is_shown=not json):
         done = table.changed(partial(apply_to, _plan_in(plan)))
     before, after, version = done.before.epoch, done.after.epoch, str(done.published.version)

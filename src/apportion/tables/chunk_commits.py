@@ -10,7 +10,7 @@ _SPACE_BYTES = 80  # more than a namespace and its slash can take
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class CommitRoom:
     """The room of a commit beside the new head and the compares that all commits share."""
 
     operations: int
@@ -21,19 +21,19 @@ class Room:
         sums = takewhile(lambda total: total <= self.size_bytes, accumulate(sizes))
         return min(max(0, self.operations), sum(1 for _ in sums))
 
-    def less(self, sizes: Iterable[int]) -> "Room":
+    def less(self, sizes: Iterable[int]) -> "CommitRoom":
         """Return the room that is left after operations of these sizes."""
         taken = list(sizes)
-        return Room(self.operations - len(taken), self.size_bytes - sum(taken))
+        return CommitRoom(self.operations - len(taken), self.size_bytes - sum(taken))
 
 
-def room_of(limits: api.Capabilities, always: Sequence[api.Compare], pointer: api.Put) -> Room:
+def room_of(limits: api.Capabilities, always: Sequence[api.Compare], pointer: api.Put) -> CommitRoom:
     """Return the room beside the compares of all commits and the put of the head."""
     compared = sum(key_bytes(compare.key) for compare in always)
-    return Room(limits.max_operations - len(always), limits.max_commit_bytes - compared - put_bytes(pointer))
+    return CommitRoom(limits.max_operations - len(always), limits.max_commit_bytes - compared - put_bytes(pointer))
 
 
-def batches(puts: list[api.Put], room: Room) -> Iterator[list[api.Put]]:
+def batches(puts: list[api.Put], room: CommitRoom) -> Iterator[list[api.Put]]:
     """Yield the puts in groups that fit into a commit. A put that fits into none stands alone; the store refuses it."""
     while puts:
         count = max(1, room.takes(map(put_bytes, puts)))

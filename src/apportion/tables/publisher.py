@@ -18,7 +18,7 @@ from apportion.errors import BadSnapshot, Conflict, InvalidInput, StaleEpoch, St
 from apportion.errors.brief import brief
 from apportion.model.epoch import Epoch
 from apportion.stores import api
-from apportion.tables.chunk_commits import Room, absent, batches, key_bytes, put_bytes, room_of
+from apportion.tables.chunk_commits import CommitRoom, absent, batches, key_bytes, put_bytes, room_of
 from apportion.tables.deltas import Routing
 from apportion.tables.layout import (
     Head,
@@ -252,7 +252,7 @@ class Publisher:
             self._last = max(self._last, Version(incarnation=life, number=number))
         return outcome
 
-    def _unneeded(self, known: _Known, head: Head, room: Room) -> list[str]:
+    def _unneeded(self, known: _Known, head: Head, room: CommitRoom) -> list[str]:
         """Return the keys that no reader of the new head needs, as many as there is room to delete.
 
         Only a commit that replaces the head deletes keys. So all of these keys are there while the head is unchanged.

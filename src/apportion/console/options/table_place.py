@@ -75,11 +75,11 @@ class StoredTable:
 
         url, _, _ = self._parts()
 
-        async def ask() -> Result:
+        async def _ask() -> Result:
             async with opened(url) as store:
                 return await question(store)
 
-        return asyncio.run(ask())
+        return asyncio.run(_ask())
 
     def _newest(self) -> str:
         _, name, number = self._parts()
@@ -106,7 +106,7 @@ def table_place(_: object, tokens: Sequence[Token]) -> Path | StoredTable:
     return StoredTable(tokens[0].keyword or "table", text) if "://" in text or text.startswith("#") else Path(text)
 
 
-TablePlace: TypeAlias = Annotated[Path | StoredTable | None, Parameter(converter=table_place)]
+TablePlace: TypeAlias = Annotated[Path | StoredTable | None, Parameter(converter=table_place, accepts_keys=False)]
 
 
 def load_table(place: Path | StoredTable) -> Table:
