@@ -1,10 +1,11 @@
 """Every balancer of the catalog takes part, is asked as it wants to be, and goes on from what was before."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from apportion import Node, Topology, balance
+from apportion import Assignment, Node, Topology, balance
 from apportion.balance import Resource, catalog
 from apportion.balance.evaluation import Cluster, Movement, State, entrant, make_scenario, measured, movement
 from apportion.errors import CannotPlace, UnknownOption
@@ -82,3 +83,14 @@ def test_an_unknown_balancer_names_the_nearest():
     with pytest.raises(UnknownOption) as caught:
         entrant("helix.crusht")
     assert caught.value.nearest in ("helix.crush", "helix.crushed")
+
+
+def test_a_balancer_that_names_no_rule_is_judged_by_the_replicas_that_the_cluster_asks_for(monkeypatch):
+    def one_node(partitions, replicas, topology, *, previous=None, live=None):
+        return Assignment(topology=topology, rows=((0,),) * len(partitions), names=tuple(partitions))
+
+    spec = replace(catalog.get("optimal"), name="one", assign=one_node)
+    monkeypatch.setattr(catalog, "get", lambda _: spec)
+    cluster = cluster_of(2)
+    state = State(topology=cluster.topology)
+    assert 40 + 17 == measured(entrant("one").place(cluster, state, None), state).lacking

@@ -137,3 +137,16 @@ def test_a_list_lacks_where_it_is_shorter_than_nodes_allow_or_leaves_a_zone_free
     placed = Placed(resources={"r": assignment})
     assert 3 == measured(placed, State(topology=topology)).lacking
     assert 2 == measured(placed, State(topology=topology, down=frozenset("b"))).lacking
+
+
+def test_a_replica_on_a_node_that_is_down_is_lacking():
+    topology = Topology([Node(name, zone=(name,)) for name in "abc"])
+    assignment = Assignment(topology=topology, rows=((0, 1), (0, 2)), rule=Rule(replicas=2))
+    placed = Placed(resources={"r": assignment})
+    assert [0, 1] == [measured(placed, State(topology=topology, down=frozenset(each))).lacking for each in ("", "b")]
+
+
+def test_without_a_rule_the_longest_list_tells_how_many_replicas_were_asked_for():
+    topology = Topology([Node(name, zone=(name,)) for name in "abc"])
+    placed = Placed(resources={"r": Assignment(topology=topology, rows=((0, 1), (2,)))})
+    assert 1 == measured(placed, State(topology=topology)).lacking
