@@ -15,7 +15,7 @@ from distributions.interpreters import NEWEST, OLDEST, found
 from distributions.source import ROOT
 from distributions.trial import Trial
 
-EXTRAS = ["core", "cli", "demo", "hotkeys", "postgres", "etcd", "redis", "sqlalchemy", "metrics"]
+EXTRAS = ["core", "cli", "demo", "hotkeys", "postgres", "etcd", "redis", "sqlalchemy", "metrics", "tasks"]
 KEPT = ROOT / ".venv" / "pythons"
 
 

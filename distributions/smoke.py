@@ -78,6 +78,21 @@ def metrics() -> None:
     assert timed(apportion.Ring(["a"]).route)("tenant-1") == "a"
 
 
+def tasks() -> None:
+    """Run a task."""
+    queue = apportion.Queue("memory://smoke", "smoke")
+
+    @queue.task()
+    def double(number: int) -> int:
+        return 2 * number
+
+    async def drained() -> int:
+        await queue.enqueue(double.call(7))
+        return (await queue.drain()).done
+
+    assert asyncio.run(asyncio.wait_for(drained(), 60)) == 1
+
+
 def refused(url: str) -> None:
     """Open a store that nobody serves; its client package is imported, and the error is ours."""
 
