@@ -10,6 +10,7 @@ MUTANTS_SEED ?=
 NATIVE := native/Cargo.toml native/Cargo.lock $(wildcard native/src/*.rs native/src/*/*.rs)
 PURPOSE_demo := demo
 PURPOSE_peers := bench
+PURPOSE_types := complete
 REFERENCE ?=
 TWIN = APPORTION_NATIVE=$(if $(wildcard src/apportion/_native*.so),1,0)
 KEYS ?=
@@ -21,7 +22,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/.venv/cargo
 # Bytecode is kept: the tests start hundreds of processes, and an import without it takes three times as long.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo tour test check rust types form live bench soak mutants dist pythons lock clean
+.PHONY: help demo tour test check rust types form complete live bench soak mutants dist pythons lock clean
 
 help: ## List these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 8
@@ -50,6 +51,10 @@ form:
 	$(BIN)/python -m generate --check
 	$(BIN)/lint-imports --no-cache --verbose | tail -n 12
 
+complete: .venv/dev.stamp .venv/types.packages ## Ask pyright whether every public type is known; prints the score, and fails below 100 %
+	@PATH="$(CURDIR)/$(BIN):$$PATH" basedpyright --verifytypes apportion --ignoreexternal >.venv/complete.txt; code=$$?; \
+	  grep -E ' error: |^Type completeness' .venv/complete.txt; exit $$code
+
 live: .venv/dev.stamp .venv/engines.stamp ## Tests that kill processes or ask real programs, and those of the reference alone
 	$(BIN)/pytest -q -n 3 --dist worksteal -m '(live or slow) and not soak' tests
 	APPORTION_NATIVE=0 HYPOTHESIS_PROFILE=few $(BIN)/pytest -q -n auto -m 'not live and not slow and not soak' tests/placement tests/contracts tests/balance --ignore=tests/balance/kafka --ignore=tests/balance/helix
@@ -76,7 +81,7 @@ pythons: dist ## Try the built wheels, each extra and the fast tests, on every i
 lock: .venv/dev.stamp ## Resolve the pinned versions again
 	$(PIP) install uv
 	for lock in 'demo --extra demo' 'dev --extra all --group dev' 'peers --group peers --constraint requirements/dev.lock' \
-	    'fastring --group fastring --constraint requirements/dev.lock'; do \
+	    'fastring --group fastring --constraint requirements/dev.lock' 'types --group types'; do \
 	  $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes --upgrade --no-annotate --no-emit-index-url \
 	    --no-emit-find-links --python-version 3.11 --group build $${lock#* } --custom-compile-command 'make lock' \
 	    -o requirements/$${lock%% *}.lock; done

@@ -3,6 +3,7 @@
 It runs headless, without a network and with a new profile. Needs the Debian package `chromium`.
 """
 
+import json
 import os
 import re
 import shutil
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import zlib
 from collections import Counter
-from html import escape
+from html import escape, unescape
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,11 @@ ASKED = """<script>addEventListener("load", () => {
     window: innerWidth, page: document.documentElement.scrollWidth,
     left: Math.floor(Math.min(...letters.map(([text, chart]) => text.left - chart.left))),
     right: Math.ceil(Math.max(...letters.map(([text, chart]) => text.right - chart.right)))});
+})</script></body>"""
+
+JUDGED = """<script>axe.run().then(found => {
+  const broken = found.violations.map(each => [each.id, each.nodes[0].html]);
+  document.body.dataset.axe = JSON.stringify({kept: found.passes.length, broken: Object.fromEntries(broken)});
 })</script></body>"""
 
 
@@ -150,6 +157,35 @@ def test_a_picture_of_it_shows_the_charts_in_light_and_in_dark(chromium, page, w
         grounds.append(sum(ground))
     light, dark = grounds
     assert (True, True) == (light > 3 * 200, dark < 3 * 60)
+
+
+def barriers(chromium, page, scheme):
+    """Return how many rules of axe a page keeps, and those that it breaks; `scheme` is 1 for light, 0 for dark."""
+    axe = (files("axe_core_python") / "axe.min.js").read_text()
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
+    asked = page.with_name("asked.html")
+    asked.write_text(text.replace("</body>", f"<script>{axe}</script>{JUDGED}"))
+    settings = f"--blink-settings=preferredColorScheme={scheme}"
+    done = browse(chromium, asked, settings, "--virtual-time-budget=60000", "--dump-dom")
+    (told,) = re.findall(r'data-axe="([^"]*)"', done.stdout)
+    answer = json.loads(unescape(told))
+    return answer["kept"], answer["broken"]
+
+
+@pytest.mark.parametrize("scheme", [pytest.param(1, id="light"), pytest.param(0, id="dark")])
+def test_axe_finds_no_barrier_in_a_page(chromium, page, scheme):
+    pytest.importorskip("axe_core_python")
+    kept, broken = barriers(chromium, page, scheme)
+    assert {} == broken
+    assert kept > 10, "axe looked at the page"
+
+
+def test_axe_finds_a_planted_barrier(chromium, tmp_path):
+    pytest.importorskip("axe_core_python")
+    planted = tmp_path / "planted.html"
+    planted.write_text("<!DOCTYPE html><title>t</title><body><main><h1>t</h1></main></body>")
+    _, broken = barriers(chromium, planted, 1)
+    assert ["html-has-lang"] == list(broken)
 
 
 def picture(path: Path):

@@ -241,7 +241,8 @@ class TimedOut(Unavailable):
     def __init__(self, awaited: str, timeout: object) -> None:
         hint = "Wait longer, or look at its state: apportion doctor --store URL shows whether the store answers."
         super().__init__(f"{awaited} did not come within {timeout}.", hint)
-        self.awaited, self.timeout = awaited, timeout
+        self.awaited = awaited
+        self.timeout = timeout
 
 
 class OutcomeUnknown(Unavailable):
@@ -329,7 +330,9 @@ class TaskDead(ApportionError):
     def __init__(self, task: str, state: str, reason: str) -> None:
         because = f": {shown(reason)}" if reason else ""
         super().__init__(f"task {task} is {state}{because}.", "Mend the cause, then redrive the task.")
-        self.task, self.state, self.reason = task, state, reason
+        self.task = task
+        self.state = state
+        self.reason = reason
 
 
 class Bug(ApportionError, AssertionError):

@@ -163,7 +163,7 @@ class GroupLease:
         self.trouble: BaseException | None = None
         self._session, self._confirmed = session, confirmed
         self.lease, self.ttl_seconds = session.lease, session.ttl_seconds
-        self.incarnation = session.incarnation
+        self.incarnation: int = session.incarnation
         session.parts.append(self)
         self.confirm(session.deadline)
 

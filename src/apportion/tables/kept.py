@@ -61,7 +61,7 @@ class KeptTables:
         self._store, self._keys = store, TableKeys(name, KEPT)
         self._chunks = {item.key: item.value for item in scan.items}
         self._revisions = {item.key: item.revision for item in scan.items}
-        self.tables = decode_kept(self._chunks.get(self._keys.head))
+        self.tables: tuple[KeptTable, ...] = decode_kept(self._chunks.get(self._keys.head))
 
     @classmethod
     async def read(cls, store: api.CoordinationStore, name: str) -> Self:

@@ -13,7 +13,7 @@ from apportion.work.budget import GiveUp, Snooze, milliseconds
 from apportion.work.current import CURRENT, RunningTask
 from apportion.work.function import AnyTaskFunction
 
-logger = logging.getLogger("apportion.work")
+logger: logging.Logger = logging.getLogger("apportion.work")
 _MOST_REASON = 2_000
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 

@@ -20,7 +20,7 @@ class Snooze(Exception):
 
     def __init__(self, *, after: timedelta) -> None:
         super().__init__(f"again in {after}")
-        self.after = length("after", after)
+        self.after: timedelta = length("after", after)
 
 
 class GiveUp(Exception):

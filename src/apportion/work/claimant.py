@@ -9,8 +9,9 @@ Refuses: to touch a handler. It hands claims over, and is told their ends.
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from apportion.errors import ClaimLost, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.groups.session import SharedSessions
@@ -23,7 +24,7 @@ from apportion.stores.task_values import Claim, Note, Receipt, Settlement, Worke
 from apportion.work.pace import Pace
 from apportion.work.session import WorkerSession
 
-logger = logging.getLogger("apportion.work")
+logger: logging.Logger = logging.getLogger("apportion.work")
 _POLL_SECONDS, _AGAIN_SECONDS, _BEAT_SECONDS = 1.0, 0.25, 1.0
 _MOST_CLAIMS, _MOST_SETTLED = 500, 500
 _OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
@@ -47,7 +48,8 @@ class Claimant:
         self._tasks, self._worker, self._hears = tasks, worker, hears
         self._ttl_seconds, self._clock = ttl_seconds, clock_here()
         self._session = WorkerSession(sessions, ttl_seconds, missed=self._lose)
-        self.begin_transaction, self.completion = tasks.begin, tasks.completion  # from any thread
+        self.begin_transaction: Callable[[], AbstractContextManager[Any]] = tasks.begin  # from any thread
+        self.completion: Callable[[], str] = tasks.completion  # from any thread
         self._loop = asyncio.get_running_loop()
         self._settlements: list[Settlement] = []
         self._open: set[Receipt] = set()

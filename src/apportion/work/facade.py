@@ -64,7 +64,8 @@ class Queue(Handle):
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             expected = "1 to 100 letters, digits, '.', '_' or '-', the first a letter or digit"
             raise InvalidInput("name of the queue", name, expected, 'Write Queue(url, "mail")')
-        self.url, self.name = url, name
+        self.url = url
+        self.name = name
         self._full_name = f"{parsed_url(url).namespace}/{name}"
         self._ttl_seconds = length("lease_ttl", lease_ttl).total_seconds()
         self._functions: dict[str, AnyTaskFunction] = {}
@@ -201,7 +202,9 @@ class TaskHandle(Handle):
     """A task that was enqueued. `created` is False when a task of its unique name was there already: it is that one."""
 
     def __init__(self, queue: Queue, task: str, created: bool) -> None:
-        self.id, self.created, self._queue = task, created, queue
+        self.id = task
+        self.created = created
+        self._queue = queue
 
     def __repr__(self) -> str:
         return f"TaskHandle({self.id!r}, created={self.created})"

@@ -36,8 +36,10 @@ class TaskFunction(Generic[Params, Result]):
         if getattr(function, "__name__", "<lambda>") == "<lambda>" or not hasattr(function, "__qualname__"):
             raise InvalidInput("task", function, "a function with a name", "Write def or async def, not a lambda.")
         functools.update_wrapper(self, function)
-        self.function, self.task_options = function, options
-        self.is_async, self.signature = is_async(function), Signature(function)
+        self.function: Callable[Params, Result] = function
+        self.task_options: TaskOptions = options
+        self.is_async: bool = is_async(function)
+        self.signature: Signature = Signature(function)
 
     def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
         return self.function(*args, **kwargs)

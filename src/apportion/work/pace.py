@@ -14,7 +14,7 @@ class Pace:
     """
 
     def __init__(self, now: float) -> None:
-        self.per_second = 0.0
+        self.per_second: float = 0.0
         self._counted, self._since = 0, now
 
     def count(self, ended: int, now: float) -> None:

@@ -22,7 +22,7 @@ from apportion.work.child import place_of, run_in_child
 from apportion.work.current import Desk, RunningTask
 from apportion.work.function import AnyTaskFunction
 
-logger = logging.getLogger("apportion.work")
+logger: logging.Logger = logging.getLogger("apportion.work")
 _UNKNOWN_MS, _MOST_UNKNOWN_MS = 5_000, 300_000
 
 

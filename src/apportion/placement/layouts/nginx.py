@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from apportion.errors.brief import brief
+from apportion.model.plan import Key
 from apportion.model.token import Token
 from apportion.placement.api import Nodes, PlacementSpec, topology_of
+from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import FixedHasher
 from apportion.placement.layouts.circle import Foreign, check_distinct, check_tokens, owning_nodes
 from apportion.placement.shapes.circle import Circle, position_of_token
@@ -45,8 +47,9 @@ class Nginx(Rebuilt, Foreign):
         check_tokens(sum(POINTS_PER_WEIGHT * server.millionths // 1_000_000 for server in servers), "nginx")
         self._fill_foreign(topology, HASHER)
 
-    # When a server leaves, the points of the others stay: the next server on the circle takes over.
-    explain = Circle.explain
+    def explain(self, key: Key) -> Explanation:
+        """Return the point that owns a key, and the next server: the points of the others stay when one leaves."""
+        return Circle.explain(self, key)
 
     def _tokens_of(self, index: int) -> Iterator[Token]:
         node = self.topology.nodes[index]

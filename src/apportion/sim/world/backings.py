@@ -44,6 +44,8 @@ class Backing(Protocol):
 class MemoryBacking(Backing):
     """A memory store: its ledger is looked at directly."""
 
+    incarnation: int
+
     def __init__(self, clock: Clock, now: Callable[[], float]) -> None:
         self.incarnation = 1
         self._clock = clock

@@ -145,7 +145,11 @@ class _Nowhere:
         work.close()
         _refuse()
 
-    hop = wait = finish = wait_finished = send = _refused
+    hop: Any = _refused
+    wait: Any = _refused
+    finish: Any = _refused
+    wait_finished: Any = _refused
+    send: Any = _refused
 
     async def connect(self, url: str) -> CoordinationStore:  # noqa: ARG002
         """Refuse."""

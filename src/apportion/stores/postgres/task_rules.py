@@ -51,8 +51,8 @@ class Settling:
         self.first: dict[Receipt, Settlement] = {}
         for each in settlements:
             self.first.setdefault(each.receipt, each)
-        self.done = [each.receipt for each in self.first.values() if _is_plain(each)]
-        self.rare = [each for each in self.first.values() if not _is_plain(each)]
+        self.done: list[Receipt] = [each.receipt for each in self.first.values() if _is_plain(each)]
+        self.rare: list[Settlement] = [each for each in self.first.values() if not _is_plain(each)]
         self.counted: set[Receipt] = set()
 
     def done_values(self) -> list[Parameter]:
