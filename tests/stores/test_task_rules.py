@@ -73,7 +73,14 @@ class Twins:
         call = self.draw.choice([self.enqueue, self.turn, self.turn, self.turn, self.beat, self.control, self.end])
         call()
         assert self.state(task_admin.rows(self.ledger, EVERYTHING)) == self.state(self.other.rows(EVERYTHING))
+        page = self.page()
+        assert self.state(task_admin.rows(self.ledger, page)) == self.state(self.other.rows(page))
         assert task_admin.overview(self.ledger, alive=self.alive, now=self.now) == self.other.overview(self.now)
+
+    def page(self):
+        """Return the listing of a page after some ended task, or of the first page."""
+        ends = [(each.at, each.task.id) for each in self.ledger.ended.values()]
+        return replace(EVERYTHING, after_ended=self.draw.choice([None, *sorted(ends)]), most=self.draw.randint(1, 5))
 
     @staticmethod
     def state(rows):

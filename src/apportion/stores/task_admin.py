@@ -21,17 +21,19 @@ from apportion.stores.task_control import (
     TaskRow,
 )
 from apportion.stores.task_ledger import TaskLedger
-from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
+from apportion.stores.task_records import EndedTask, OpenTask, QueueControl, tokens
 from apportion.stores.task_values import TaskState, Worker
 
 
 def rows(ledger: TaskLedger, listing: Listing) -> tuple[TaskRow, ...]:
-    """See `TaskStore.rows`. EndedTask tasks come after the open ones."""
+    """See `TaskStore.rows`. Ended tasks come after the open ones."""
     opened = sorted(ledger.open.values(), key=lambda task: task.position)
-    found = [task_row(task, task.state) for task in opened if task.position > listing.after]
+    after = listing.after_ended
+    found = [task_row(task, task.state) for task in opened if after is None and task.position > listing.after]
     ended = sorted(ledger.ended.values(), key=lambda each: (each.at, each.task.id))
-    if not listing.after:
-        found += [task_row(each.task, each.state, each) for each in ended]
+    found += [
+        task_row(each.task, each.state, each) for each in ended if after is None or after < (each.at, each.task.id)
+    ]
     return tuple(row for row in found if _is_asked_for(row, listing))[: listing.most]
 
 
@@ -70,6 +72,7 @@ def overview_of(
             open_claims=control.open_claims,
             rate=control.rate,
             per_ms=control.per_ms,
+            starts_left=tokens(control, now),
         )
         for name in sorted(names)
         for control in [controls.get(name, QueueControl())]

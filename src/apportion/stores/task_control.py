@@ -41,8 +41,8 @@ class TaskRow:
 class Listing:
     """The tasks to list: those with these ids, or of a queue, in some states, with a name, under a session.
 
-    None stands for all. A page has at most `most` tasks after a position. Ended tasks have no position: they come
-    in the order of their end, without pages.
+    None stands for all. A page has at most `most` tasks: open ones after a position, then ended ones in the order of
+    their end. With `after_ended`, a page has the ended tasks after that end (its time, and the id) alone.
     """
 
     tasks: tuple[str, ...] | None = None
@@ -51,13 +51,17 @@ class Listing:
     name: str | None = None
     session: int | None = None
     after: int = 0
+    after_ended: tuple[int, str] | None = None
     most: int = 100
 
 
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStats:
-    """The numbers of one queue. `oldest_ready_ms` is how long the oldest ready task has been ready."""
+    """The numbers of one queue. `oldest_ready_ms` is how long the oldest ready task has been ready.
+
+    `starts_left` is how many claims the rate allows now; it means nothing without a rate.
+    """
 
     queue: str
     ready: int = 0
@@ -71,6 +75,7 @@ class QueueStats:
     open_claims: int | None = None
     rate: int | None = None
     per_ms: int = 60_000
+    starts_left: float = 0.0
 
 
 @brief

@@ -39,10 +39,12 @@ async def rows(transaction: Transaction, listing: Listing) -> tuple[TaskRow, ...
         "states": list(listing.states),
         "most": listing.most,
     }
-    opened = list(map(open_task, await transaction.ask(sql.LIST_OPEN, asked)))
+    is_ended = listing.after_ended is not None
+    opened = [] if is_ended else list(map(open_task, await transaction.ask(sql.LIST_OPEN, asked)))
     ended: list[EndedTask] = []
-    if not listing.after and listing.session is None:
-        rest = asked | {"most": listing.most - len(opened)}
+    if listing.session is None:
+        at, id_ = listing.after_ended or (0, "")
+        rest = asked | {"most": listing.most - len(opened), "at": at, "id": id_}
         ended = list(map(ended_task, await transaction.ask(sql.LIST_ENDED, rest)))
     return (*map(_open_row, opened), *map(_ended_row, ended))
 

@@ -146,7 +146,7 @@ LIST_OPEN = (
 )
 LIST_ENDED = (
     f"{ENDED} WHERE (%(queue)s::text IS NULL OR queue = %(queue)s) AND (%(name)s::text IS NULL OR name = %(name)s)"
-    " AND state = ANY (%(states)s::text[]) ORDER BY at, id LIMIT %(most)s"
+    " AND state = ANY (%(states)s::text[]) AND (at, id) > (%(at)s::bigint, %(id)s::text) ORDER BY at, id LIMIT %(most)s"
 )
 FIND_OPEN = f"{OPEN} WHERE id = ANY (%s::text[]) ORDER BY pos"
 PURGE_WAITING = (

@@ -31,10 +31,11 @@ def rows(connection: Connection, listing: Listing) -> tuple[TaskRow, ...]:
         return (*map(_open_row, opened), *map(_ended_row, ended))
     states = " ".join(listing.states)
     values = (listing.after, listing.queue, listing.name, listing.session, states, listing.most)
-    opened = [open_task(row) for row in connection.execute(sql.LIST_OPEN, values).fetchall()]
+    is_ended = listing.after_ended is not None
+    opened = [] if is_ended else [open_task(row) for row in connection.execute(sql.LIST_OPEN, values).fetchall()]
     ended = []
-    if not listing.after and listing.session is None:
-        rest = (listing.queue, listing.name, states, listing.most - len(opened))
+    if listing.session is None:
+        rest = (listing.queue, listing.name, states, *(listing.after_ended or (0, "")), listing.most - len(opened))
         ended = [ended_task(row) for row in connection.execute(sql.LIST_ENDED, rest).fetchall()]
     return (*map(_open_row, opened), *map(_ended_row, ended))
 

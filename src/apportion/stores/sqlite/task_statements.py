@@ -122,7 +122,7 @@ LIST_OPEN = (
 )
 LIST_ENDED = (
     f"{ENDED} WHERE (?1 IS NULL OR queue = ?1) AND (?2 IS NULL OR name = ?2) AND instr(?3, state)"
-    " ORDER BY at, id LIMIT ?4"
+    " AND (at, id) > (?4, ?5) ORDER BY at, id LIMIT ?6"
 )
 ENDED_BY_ID = f"{ENDED} WHERE id = ?"
 PURGE_READY = "DELETE FROM task WHERE queue = ? AND session IS NULL AND due IS NULL RETURNING pos"
