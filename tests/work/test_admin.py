@@ -1,13 +1,18 @@
 """An operator reads and changes queues, and hears why a task is not done."""
 
 import asyncio
+import os
 from datetime import timedelta
 
 import pytest
 
 from apportion.errors import InvalidInput
-from apportion.stores.task_control import Overview, QueueStats, TaskRow
+from apportion.stores import connect
+from apportion.stores.catalog import connect_tasks
+from apportion.stores.task_control import Hasten, QueueStats, TaskRow
+from apportion.stores.task_values import NewTask, Worker
 from apportion.work import admin
+from apportion.work.admin.cause import cause_of
 from apportion.work.facade import Queue
 
 
@@ -67,7 +72,7 @@ def test_dead_tasks_are_listed_redriven_and_purged(queue):
     async def _play():
         handles = await queue.enqueue_many([fail.call(), fail.call()])
         assert 2 == (await queue.drain()).dead
-        (first, second) = await admin.tasks(queue.url, "mail", states=("dead",))
+        first, second = (await admin.tasks(queue.url, "mail", states=("dead",))).tasks
         assert {first.id, second.id} == {each.id for each in handles}
         assert ("dead", "ValueError: no") == ((found := await admin.why(queue.url, first.id)).cause, found.task.reason)
         assert (1, 0) == (await admin.redrive(queue.url, first.id), await admin.redrive(queue.url, first.id))
@@ -78,14 +83,14 @@ def test_dead_tasks_are_listed_redriven_and_purged(queue):
     played(_play())
 
 
-def test_waiting_tasks_are_hastened_and_cancelled(queue):
+def test_waiting_tasks_are_retried_and_cancelled(queue):
     @queue.task()
     def run() -> None: ...
 
     async def _play():
         one, other = await queue.enqueue_many([run.call().options(delay=timedelta(hours=1)) for _ in range(2)])
         assert "due" == (await admin.why(queue.url, one.id)).cause
-        assert (1, 1) == (await admin.hasten(queue.url, one.id), await admin.cancel(queue.url, other.id))
+        assert (1, 1) == (await admin.retry(queue.url, one.id), await admin.cancel(queue.url, other.id))
         assert ("no_worker", "cancelled") == tuple(
             [(await admin.why(queue.url, each.id)).cause for each in (one, other)]
         )
@@ -93,28 +98,189 @@ def test_waiting_tasks_are_hastened_and_cancelled(queue):
     played(_play())
 
 
+def test_the_tasks_of_a_queue_are_paged_and_each_comes_once(queue):
+    @queue.task(failures=1)
+    def fail() -> None:
+        raise ValueError("no")
+
+    @queue.task()
+    def run() -> None: ...
+
+    async def _play():
+        dead = await queue.enqueue_many([fail.call() for _ in range(5)])
+        await queue.drain()
+        waiting = await queue.enqueue_many([run.call() for _ in range(4)])
+        await Queue(f"{queue.url}?namespace=other", "mail").enqueue(run.call())
+        states, after, seen = ("ready", "dead"), None, []
+        while not seen or after is not None:
+            page = await admin.tasks(queue.url, "mail", states=states, after=after, most=2)
+            assert 2 >= len(page.tasks) > 0
+            seen, after = [*seen, *page.tasks], page.after
+        assert [each.id for each in waiting] == [row.id for row in seen[:4]]
+        assert sorted(each.id for each in dead) == sorted(row.id for row in seen[4:])
+        assert {"mail"} == {row.queue for row in seen}
+
+    played(_play())
+
+
+def test_all_dead_tasks_of_a_name_are_redriven_but_those_that_died_since(queue, monkeypatch):
+    monkeypatch.setattr("apportion.work.admin.acts._PAGE", 2)
+
+    @queue.task(failures=1)
+    def fail() -> None:
+        raise ValueError("no")
+
+    @queue.task(failures=1)
+    def other() -> None:
+        raise ValueError("no")
+
+    async def _play():
+        await queue.enqueue_many([*(fail.call() for _ in range(5)), other.call(), fail.call().options(unique="one")])
+        await queue.drain()
+        await queue.enqueue(fail.call().options(unique="one"))
+        assert 5 == await admin.redrive_all(queue.url, "mail", name="fail")
+        (stats,) = await admin.stats(queue.url)
+        assert (6, 2) == (stats.ready, stats.dead)
+
+    played(_play())
+
+
+def test_all_delayed_tasks_are_retried_or_cancelled_page_by_page(queue, monkeypatch):
+    monkeypatch.setattr("apportion.work.admin.acts._PAGE", 2)
+
+    @queue.task()
+    def run() -> None: ...
+
+    async def _play():
+        await queue.enqueue_many([run.call().options(delay=timedelta(hours=1)) for _ in range(5)])
+        assert 5 == await admin.retry_all(queue.url, "mail")
+        assert 0 == await admin.retry_all(queue.url, "mail")
+        assert 0 == await admin.cancel_all(queue.url, "mail", name="other")
+        assert 5 == await admin.cancel_all(queue.url, "mail")
+        (stats,) = await admin.stats(queue.url)
+        assert (0, 5) == (stats.ready, stats.cancelled)
+
+    played(_play())
+
+
+def test_workers_are_named_with_their_queues(queue):
+    async def _play():
+        async with queue.worker(concurrency=3):
+            while not (found := await admin.workers(queue.url)):
+                await asyncio.sleep(0.01)
+        assert [(("mail",), 3, os.getpid())] == [(each.queues, each.concurrency, each.pid) for each in found]
+        assert () == await admin.workers(f"{queue.url}?namespace=other")
+
+    played(_play())
+
+
+def test_tasks_are_shown_in_the_order_of_their_ids_and_only_within_the_namespace(queue):
+    @queue.task()
+    def run(number: int) -> None: ...
+
+    async def _play():
+        ids = [each.id for each in await queue.enqueue_many([run.call(number) for number in range(3)])]
+        shown = await admin.show(queue.url, ids[2], "nothing", ids[0])
+        assert [(ids[2], "ready"), ("nothing", "missing"), (ids[0], "ready")] == [(row.id, row.state) for row in shown]
+        assert ["missing"] == [row.state for row in await admin.show(f"{queue.url}?namespace=other", ids[0])]
+
+    played(_play())
+
+
+def test_the_cause_of_a_spent_rate_is_the_limit_until_it_allows_another_start(queue):
+    @queue.task()
+    def run() -> None: ...
+
+    async def _play():
+        one, other = await queue.enqueue_many([run.call(), run.call()])
+        await admin.limit(queue.url, "mail", rate=1, per=timedelta(seconds=2))
+        async with queue.worker():
+            while "missing" != await one.state():
+                await asyncio.sleep(0.01)
+            assert "limited" == (await admin.why(queue.url, other.id)).cause
+            while "missing" != await other.state():
+                await asyncio.sleep(0.01)
+
+    played(_play())
+
+
+WORKS = {"workers": 1}
+
+
 @pytest.mark.parametrize(
     ("row", "stats", "cause"),
     [
-        ({"state": "claimed"}, {}, "claimed"),
-        ({"state": "delayed", "reason": "this worker has no task function 'f'"}, {}, "unknown_name"),
-        ({"state": "ready"}, {"workers": 1}, "ready"),
-        ({"state": "ready"}, {"workers": 1, "open_claims": 2, "claimed": 2}, "limited"),
-        ({"state": "ready"}, {"workers": 1, "open_claims": 3, "claimed": 2}, "ready"),
-        ({"state": "ready"}, {"workers": 1, "rate": 2}, "limited"),
-        ({"state": "ready"}, {"workers": 1, "is_paused": True}, "paused"),
+        ({"state": "claimed"}, WORKS, "claimed"),
+        ({"state": "claimed"}, {}, "no_worker"),
+        ({"state": "missing"}, {}, "missing"),
+        ({"state": "done"}, {}, "done"),
+        ({"state": "dead", "reason": "expired"}, {}, "dead"),
+        ({"state": "cancelled", "reason": "cancelled"}, {}, "cancelled"),
+        ({"state": "cancelled", "reason": "expired"}, {}, "expired"),
+        ({"state": "ready", "expires_at": 1_000}, {"is_paused": True}, "expired"),
+        ({"state": "ready", "expires_at": 1_001}, WORKS, "ready"),
+        ({"state": "delayed", "due": 2_000}, {"is_paused": True}, "paused"),
+        ({"state": "delayed", "due": 2_000}, {}, "due"),
+        ({"state": "delayed", "due": 1_000}, {}, "no_worker"),
+        ({"state": "delayed", "due": 1_000}, WORKS, "ready"),
+        ({"state": "delayed", "due": 2_000, "deaths": 1}, WORKS, "due"),
+        ({"state": "delayed", "due": 2_000, "deaths": 2}, WORKS, "suspect"),
+        ({"state": "delayed", "due": 2_000, "reason": "this worker has no task function 'f'"}, {}, "unknown_name"),
+        ({"state": "ready", "reason": "this worker has no task function 'f'"}, {}, "no_worker"),
+        ({"state": "ready", "reason": "this worker has no task function 'f'"}, WORKS, "unknown_name"),
+        ({"state": "ready"}, WORKS, "ready"),
+        ({"state": "ready"}, {**WORKS, "open_claims": 2, "claimed": 2}, "limited"),
+        ({"state": "ready"}, {**WORKS, "open_claims": 3, "claimed": 2}, "ready"),
+        ({"state": "ready"}, {**WORKS, "rate": 2, "starts_left": 0.9}, "limited"),
+        ({"state": "ready"}, {**WORKS, "rate": 2, "starts_left": 1.0}, "ready"),
+        ({"state": "ready"}, {**WORKS, "is_paused": True}, "paused"),
         ({"state": "ready"}, {}, "no_worker"),
     ],
 )
 def test_the_cause_follows_from_the_row_and_the_numbers(row, stats, cause):
-    overview = Overview(queues=(QueueStats(queue="q", **stats),), workers=())
-    assert cause == admin.cause_of(TaskRow(**{"id": "t", "queue": "q", "name": "f", **row}), overview)
+    row = TaskRow(**{"id": "t", "queue": "q", "name": "f", **row})
+    assert cause == cause_of(row, QueueStats(queue="q", **stats), now=1_000)
+
+
+@pytest.mark.parametrize(
+    ("deaths", "is_barred", "cause"), [(1, True, "ready"), (2, True, "suspect"), (2, False, "ready")]
+)
+def test_a_task_with_two_deaths_waits_while_each_worker_runs_another_suspect(deaths, is_barred, cause):
+    row = TaskRow(id="t", queue="q", name="f", state="ready", deaths=deaths)
+    assert cause == cause_of(row, QueueStats(queue="q", workers=1), now=0, is_barred=is_barred)
+
+
+def test_a_worker_that_holds_a_suspect_bars_a_task_with_two_deaths(queue):
+    async def _play():
+        store = await connect_tasks(queue.url)
+        coordination = await connect(queue.url)
+        workers = [
+            Worker(session=(await coordination.grant(ttl_seconds=20)).id, queues=("apportion/mail",)) for _ in range(3)
+        ]
+        await store.enqueue([NewTask(id=each, queue="apportion/mail", name="f", arguments=b"{}") for each in "ab"])
+        for worker in workers[:2]:  # two sessions end under both tasks, one after another
+            assert 2 == len((await store.turn(worker, want=4)).claims)
+            await coordination.revoke(worker.session)
+        assert () == (await store.turn(workers[2], want=4)).claims
+        assert 2 == await store.control(Hasten(tasks=("a", "b")))
+        (held,) = (await store.turn(workers[2], want=4)).claims
+        (waits,) = {"a", "b"} - {held.task}
+        barred = (await admin.why(queue.url, waits)).cause
+        await store.close()
+        await coordination.close()
+        assert "suspect" == barred
+
+    played(_play())
 
 
 @pytest.mark.parametrize(
     ("call", "told"),
     [
         (lambda url: admin.pause(url, "no blanks"), "queue"),
+        (lambda url: admin.tasks(url, "no blanks"), "queue"),
+        (lambda url: admin.tasks(url, "q", most=0), "most"),
+        (lambda url: admin.tasks(url, "q", after="here"), "after"),
+        (lambda url: admin.redrive_all(url, "q", states=("ready",)), "states"),
         (lambda url: admin.limit(url, "q", running=0), "running"),
         (lambda url: admin.limit(url, "q", rate=1.5), "rate"),
         (lambda url: admin.limit(url, "q", rate=1, per=timedelta(0)), "per"),

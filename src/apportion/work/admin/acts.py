@@ -1,0 +1,130 @@
+"""Acts of an operator on tasks and queues. Each is one commit; those on all tasks of a queue make a commit per page.
+
+Promises: an act returns how many tasks it changed; all others stay as they were. An act on all tasks of a queue takes
+each task once, and leaves out those that came, or ended, after the act had begun.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+from apportion.errors import InvalidInput
+from apportion.stores.task_control import Cancel, Command, Hasten, Listing, Pause, Purge, Redrive, SetLimit
+from apportion.stores.task_values import TaskState
+from apportion.work.admin.inquiry import Inquiry, asked, checked_queue
+from apportion.work.budget import length, milliseconds
+
+_PAGE = 500
+
+
+async def cancel(url: str, *ids: str) -> int:
+    """Cancel tasks: waiting ones at once; workers stop running ones. Return how many were open."""
+    return await _done(url, Cancel(tasks=ids))
+
+
+async def retry(url: str, *ids: str) -> int:
+    """Make delayed tasks ready now; return how many."""
+    return await _done(url, Hasten(tasks=ids))
+
+
+async def redrive(url: str, *ids: str) -> int:
+    """Make dead and cancelled tasks ready again, with fresh budgets; return how many.
+
+    A task stays as it is while another task has its unique name.
+    """
+    return await _done(url, Redrive(tasks=ids))
+
+
+async def cancel_all(
+    url: str, queue: str, *, states: tuple[TaskState, ...] = ("ready", "delayed"), name: str | None = None
+) -> int:
+    """Cancel the tasks of a queue in some open states; return how many. `name`: only those of this task function."""
+    _require("states", states, ("ready", "delayed", "claimed"))
+    return await _done_to_all(url, queue, states, name, Cancel)
+
+
+async def retry_all(url: str, queue: str, *, name: str | None = None) -> int:
+    """Make the delayed tasks of a queue ready now; return how many. `name`: only those of this task function."""
+    return await _done_to_all(url, queue, ("delayed",), name, Hasten)
+
+
+async def redrive_all(
+    url: str, queue: str, *, states: tuple[TaskState, ...] = ("dead",), name: str | None = None
+) -> int:
+    """Make the dead (or cancelled) tasks of a queue ready again, with fresh budgets; return how many.
+
+    - `name`: only those of this task function.
+    """
+    _require("states", states, ("dead", "cancelled"))
+    return await _done_to_all(url, queue, states, name, Redrive)
+
+
+async def purge(url: str, queue: str, *states: TaskState) -> int:
+    """Forget the tasks of a queue in some states; a claimed task stays. Return how many."""
+    checked_queue(queue)
+    return await asked(url, lambda inquiry: inquiry.control(Purge(queue=inquiry.full(queue), states=states)))
+
+
+async def pause(url: str, queue: str) -> None:
+    """Stop new claims of a queue, over all workers. Running tasks go on."""
+    checked_queue(queue)
+    await asked(url, lambda inquiry: inquiry.control(Pause(queue=inquiry.full(queue))))
+
+
+async def resume(url: str, queue: str) -> None:
+    """Allow the claims of a queue again."""
+    checked_queue(queue)
+    await asked(url, lambda inquiry: inquiry.control(Pause(queue=inquiry.full(queue), is_paused=False)))
+
+
+async def limit(
+    url: str, queue: str, *, running: int | None = None, rate: int | None = None, per: timedelta = timedelta(minutes=1)
+) -> None:
+    """Limit a queue over all workers: the most tasks that run, and the most starts per time; None: no limit."""
+    checked_queue(queue)
+    for field, value in (("running", running), ("rate", rate)):
+        if value is not None and (type(value) is not int or value < 1):
+            raise InvalidInput(field, value, "an int of at least 1, or None", "To stop a queue, pause it.")
+    per_ms = milliseconds(length("per", per))
+    if per_ms < 1:
+        raise InvalidInput("per", per, "a timedelta above 0", "Write per=timedelta(minutes=1)")
+
+    def _limit(inquiry: Inquiry) -> SetLimit:
+        return SetLimit(queue=inquiry.full(queue), open_claims=running, rate=rate, per_ms=per_ms)
+
+    await asked(url, lambda inquiry: inquiry.control(_limit(inquiry)))
+
+
+async def _done(url: str, command: Command) -> int:
+    return await asked(url, lambda inquiry: inquiry.control(command))
+
+
+async def _done_to_all(
+    url: str,
+    queue: str,
+    states: tuple[TaskState, ...],
+    name: str | None,
+    command: Callable[..., Cancel | Hasten | Redrive],
+) -> int:
+    checked_queue(queue)
+
+    async def _do(inquiry: Inquiry) -> int:
+        count, seen, until = 0, set[str](), await inquiry.now_ms()
+        first = page = Listing(queue=inquiry.full(queue), states=states, name=name, most=_PAGE)
+        while rows := await inquiry.rows(page):
+            ids = tuple(row.id for row in rows if row.id not in seen and (row.ended_at or row.enqueued) <= until)
+            if not ids:
+                break
+            seen.update(ids)
+            count += await inquiry.control(command(tasks=ids))
+            end = rows[-1].ended_at
+            page = replace(first, after=rows[-1].position, after_ended=None if end is None else (end, rows[-1].id))
+        return count
+
+    return await asked(url, _do)
+
+
+def _require(field: str, given: tuple[TaskState, ...], known: tuple[TaskState, ...]) -> None:
+    wrong = [each for each in given if each not in known]
+    if wrong or not given:
+        raise InvalidInput(field, given, f"states of {', '.join(known)}", f"Write {field}={known[:1]!r}")

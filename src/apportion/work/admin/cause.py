@@ -1,0 +1,105 @@
+"""Cause: the reason why a task is not done, and the next step of an operator; without I/O.
+
+Promises: the cause is the first obstacle that a worker would meet. `limited` is exact: a claim now would break the
+limit of the open claims, or the rate. `suspect`: a process has ended under the task twice, so that a worker takes it
+beside no other such task.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from apportion.errors.brief import brief
+from apportion.stores.task_control import QueueStats, TaskRow
+
+Cause = Literal[
+    "cancelled",
+    "claimed",
+    "dead",
+    "done",
+    "due",
+    "expired",
+    "limited",
+    "missing",
+    "no_worker",
+    "paused",
+    "ready",
+    "suspect",
+    "unknown_name",
+]
+_NEXT_STEPS: dict[Cause, str] = {
+    "cancelled": "Redrive it, if it is to run after all.",
+    "claimed": "A worker runs it now. Cancel it, if it is not to go on.",
+    "dead": "Mend the cause, then redrive it.",
+    "done": "It is done, and its result is kept.",
+    "due": "Wait {seconds} s until it is due, or retry it now.",
+    "expired": "It is cancelled in place of being started. Enqueue it again, if it is still wanted.",
+    "limited": "Wait for a free place, or raise the limit of the queue.",
+    "missing": "It is done and kept no result, or it was purged, or it was never enqueued here.",
+    "no_worker": "Start a worker of this queue.",
+    "paused": "Resume the queue.",
+    "ready": "A worker takes it with one of its next turns.",
+    "suspect": "Wait, or find out why it ends its process; a worker runs it alone, in a process of its own.",
+    "unknown_name": "Start a worker with a program that has this task function, or cancel the task.",
+}
+MANY_DEATHS = 2
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """The reason why a task is not done: the cause, and the next step of an operator."""
+
+    task: TaskRow
+    cause: Cause
+    next_step: str
+
+
+def why_of(row: TaskRow, queue: QueueStats, *, now: int, is_barred: bool = False) -> Why:
+    """Return the reason why a task is in its state; `is_barred`: each worker of the queue runs another suspect. Pure.
+
+    >>> row = TaskRow(id="t", queue="q", name="f", state="delayed", due=5_000)
+    >>> why_of(row, QueueStats(queue="q", workers=1), now=2_000).next_step
+    'Wait 3 s until it is due, or retry it now.'
+    """
+    cause = cause_of(row, queue, now=now, is_barred=is_barred)
+    seconds = -(-max(0, (row.due or 0) - now) // 1_000)
+    return Why(task=row, cause=cause, next_step=_NEXT_STEPS[cause].format(seconds=seconds))
+
+
+def cause_of(row: TaskRow, queue: QueueStats, *, now: int, is_barred: bool = False) -> Cause:
+    """Return the first obstacle of a task.
+
+    >>> cause_of(TaskRow(id="t", queue="q", name="f", state="ready"), QueueStats(queue="q"), now=0)
+    'no_worker'
+    """
+    match row.state:
+        case "ready" | "delayed":
+            return _obstacle(row, queue, now, is_barred=is_barred)
+        case "cancelled" if row.reason == "expired":
+            return "expired"
+        case "claimed" if not queue.workers:  # its worker has gone, and nobody is there to take it over
+            return "no_worker"
+        case state:
+            return state
+
+
+def _obstacle(row: TaskRow, queue: QueueStats, now: int, *, is_barred: bool) -> Cause:
+    is_suspect, is_waiting = row.deaths >= MANY_DEATHS, row.due is not None and row.due > now
+    is_unknown = "has no task function" in row.reason
+    obstacles: tuple[tuple[bool, Cause], ...] = (
+        (row.expires_at is not None and row.expires_at <= now, "expired"),
+        (queue.is_paused, "paused"),
+        (is_waiting and is_unknown, "unknown_name"),
+        (is_waiting and is_suspect, "suspect"),
+        (is_waiting, "due"),
+        (not queue.workers, "no_worker"),
+        (_is_limited(queue), "limited"),
+        (is_barred and is_suspect, "suspect"),
+        (is_unknown, "unknown_name"),
+    )
+    return next((cause for is_so, cause in obstacles if is_so), "ready")
+
+
+def _is_limited(queue: QueueStats) -> bool:
+    is_full = queue.open_claims is not None and queue.claimed >= queue.open_claims
+    return is_full or (queue.rate is not None and queue.starts_left < 1)

@@ -1,0 +1,88 @@
+"""Inquiry: the questions and commands of an operator to the tasks in the store of a URL, within its namespace.
+
+Promises: each question opens the store, and closes it. No answer shows a task or a queue of another namespace. Queues
+are named as in `Queue(url, name)`.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
+from apportion.runtime.io_thread import io_thread
+from apportion.stores.catalog import connect_tasks, parsed_url
+from apportion.stores.task_api import TaskStore
+from apportion.stores.task_control import Command, Listing, Overview, QueueStats, TaskRow
+from apportion.stores.task_values import Worker
+
+Answer = TypeVar("Answer")
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inquiry:
+    """The tasks of a namespace in an open store."""
+
+    store: TaskStore
+    prefix: str
+
+    async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
+        """Return the tasks of a listing, whose queue has its full name."""
+        found = await self.store.rows(listing)
+        return tuple(replace(each, queue=self._name(each.queue)) for each in found if self._is_here(each.queue))
+
+    async def overview(self) -> Overview:
+        """Return the numbers of the queues, and the workers."""
+        found = await self.store.overview()
+        queues = [replace(each, queue=self._name(each.queue)) for each in found.queues if self._is_here(each.queue)]
+        workers = [self._worker(each) for each in found.workers if any(map(self._is_here, each.queues))]
+        return Overview(queues=tuple(queues), workers=tuple(workers))
+
+    async def queue(self, name: str) -> QueueStats:
+        """Return the numbers of a queue: none for one that was never used."""
+        queues = (await self.overview()).queues
+        return next((each for each in queues if each.queue == name), QueueStats(queue=name))
+
+    async def control(self, command: Command) -> int:
+        """Do a command, which names queues by their full names; return how many tasks or queues it changed."""
+        return await self.store.control(command)
+
+    async def now_ms(self) -> int:
+        """Return the time of the store."""
+        return await self.store.now_ms()
+
+    def full(self, queue: str) -> str:
+        """Return the name of a queue in the store."""
+        return self.prefix + queue
+
+    def _is_here(self, queue: str) -> bool:
+        return queue.startswith(self.prefix)
+
+    def _name(self, queue: str) -> str:
+        return queue.removeprefix(self.prefix)
+
+    def _worker(self, worker: Worker) -> Worker:
+        return replace(worker, queues=tuple(self._name(each) for each in worker.queues if self._is_here(each)))
+
+
+async def asked(url: str, ask: Callable[[Inquiry], Awaitable[Answer]]) -> Answer:
+    """Ask the store of a URL; errors are those of `connect_tasks`."""
+    prefix = f"{parsed_url(url).namespace}/"
+
+    async def _ask() -> Answer:
+        store = await connect_tasks(url)
+        try:
+            return await ask(Inquiry(store=store, prefix=prefix))
+        finally:
+            await store.close()
+
+    return await io_thread().hop(_ask())
+
+
+def checked_queue(queue: str) -> str:
+    """Return the name of a queue; `InvalidInput` for a name that no queue can have."""
+    if not isinstance(queue, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", queue):
+        raise InvalidInput("queue", queue, "the name of a queue", "Write the name that Queue(url, name) has.")
+    return queue

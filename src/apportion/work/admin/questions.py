@@ -1,0 +1,101 @@
+"""Questions of an operator about tasks. None of them changes anything."""
+
+from dataclasses import dataclass
+
+from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
+from apportion.stores.task_control import Listing, QueueStats, TaskRow
+from apportion.stores.task_values import TaskState, Worker
+from apportion.work.admin.cause import MANY_DEATHS, Why, why_of
+from apportion.work.admin.inquiry import Inquiry, asked, checked_queue
+
+MOST = 10_000
+OPEN: tuple[TaskState, ...] = ("ready", "delayed", "claimed")
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPage:
+    """A page of tasks: open ones by position, then ended ones by their end. `after` asks for the next; None: none."""
+
+    tasks: tuple[TaskRow, ...]
+    after: str | None
+
+
+async def stats(url: str) -> tuple[QueueStats, ...]:
+    """Return the numbers of each queue, sorted by name. O(open tasks)."""
+    return (await asked(url, Inquiry.overview)).queues
+
+
+async def workers(url: str) -> tuple[Worker, ...]:
+    """Return the workers that live, sorted by session."""
+    return (await asked(url, Inquiry.overview)).workers
+
+
+async def tasks(
+    url: str,
+    queue: str,
+    *,
+    states: tuple[TaskState, ...] = OPEN,
+    name: str | None = None,
+    after: str | None = None,
+    most: int = 100,
+) -> TaskPage:
+    """Return a page of the tasks of a queue, at most `most`; `after` is that of the page before."""
+    if type(most) is not int or not 1 <= most <= MOST:
+        raise InvalidInput("most", most, f"an int in 1 .. {MOST}", "Ask for the next page with after=.")
+    checked_queue(queue)
+    position, end = _parsed(after)
+
+    async def _page(inquiry: Inquiry) -> TaskPage:
+        listing = Listing(
+            queue=inquiry.full(queue), states=states, name=name, after=position, after_ended=end, most=most + 1
+        )
+        rows = await inquiry.rows(listing)
+        return TaskPage(tasks=rows[:most], after=_cursor(rows[most - 1]) if len(rows) > most else None)
+
+    return await asked(url, _page)
+
+
+async def show(url: str, *ids: str) -> tuple[TaskRow, ...]:
+    """Return tasks by id, in this order; a task that is not there has the state "missing"."""
+
+    async def _rows(inquiry: Inquiry) -> tuple[TaskRow, ...]:
+        found = {row.id: row for row in await inquiry.rows(Listing(tasks=ids))}
+        return tuple(found.get(each) or TaskRow(id=each, queue="", name="", state="missing") for each in ids)
+
+    return await asked(url, _rows)
+
+
+async def why(url: str, task: str) -> Why:
+    """Say why a task is not done yet, and the next step."""
+
+    async def _why(inquiry: Inquiry) -> Why:
+        rows = await inquiry.rows(Listing(tasks=(task,)))
+        row = rows[0] if rows else TaskRow(id=task, queue="", name="", state="missing")
+        queue, now = await inquiry.queue(row.queue), await inquiry.now_ms()
+        return why_of(row, queue, now=now, is_barred=row.deaths >= MANY_DEATHS and await _is_barred(inquiry, row))
+
+    return await asked(url, _why)
+
+
+async def _is_barred(inquiry: Inquiry, row: TaskRow) -> bool:
+    """Whether each worker of the task's queue runs a suspect now."""
+    there = [each for each in (await inquiry.overview()).workers if row.queue in each.queues]
+    for worker in there:
+        held = await inquiry.rows(Listing(session=worker.session, states=("claimed",), most=MOST))
+        if not any(each.deaths or each.crashes for each in held):
+            return False
+    return bool(there)
+
+
+def _cursor(row: TaskRow) -> str:
+    """Return the place of a task, as text: its position, or its end and its id."""
+    return str(row.position) if row.ended_at is None else f"{row.ended_at}.{row.id}"
+
+
+def _parsed(after: str | None) -> tuple[int, tuple[int, str] | None]:
+    number, mark, task = (after or "0").partition(".")
+    if not (number.isascii() and number.isdecimal() and len(number) < 19 and bool(mark) == bool(task)):
+        raise InvalidInput("after", after, "the value of the page before", "Leave it out for the first page.")
+    return (0, (int(number), task)) if mark else (int(number), None)
