@@ -54,6 +54,21 @@ def test_a_task_is_claimed_once_and_done_under_its_receipt_alone(url, tmp_path):
     asyncio.run(_run())
 
 
+def test_a_claim_says_how_long_its_task_was_ready(url, tmp_path):
+    async def _run():
+        async with opened(url, tmp_path) as (store, tasks):
+            await tasks.enqueue([task()])
+            began = await tasks.now_ms()
+            while (waited := await tasks.now_ms() - began) < 20:
+                await asyncio.sleep(0.001)
+            worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
+            (claim,) = (await tasks.turn(worker, want=1)).claims
+            assert waited <= claim.waited_ms < 5_000
+            assert not claim.is_retaken
+
+    asyncio.run(_run())
+
+
 def test_the_tasks_of_an_ended_session_go_to_another_one_first(url, tmp_path):
     async def _run():
         async with opened(url, tmp_path) as (store, tasks):
@@ -63,7 +78,7 @@ def test_the_tasks_of_an_ended_session_go_to_another_one_first(url, tmp_path):
             await store.revoke(first.session)
             new = (await tasks.turn(second, want=2)).claims
             assert [old[0].receipt.task, 2, 1] == [new[0].receipt.task, new[0].receipt.attempt, new[0].deaths]
-            assert 2 == len(new)
+            assert [True, False] == [each.is_retaken for each in new]
             with pytest.raises(LeaseLost):
                 await tasks.turn(first, want=1)
 

@@ -12,11 +12,18 @@ from contextlib import closing
 
 import pytest
 
+from apportion.runtime.clock import SystemClock
 from apportion.stores.task_values import Claim, Receipt
+from apportion.work.attempts import Attempts
 from apportion.work.child import place_of, run_in_child
 from tests.work import functions
 
 SECONDS = 20
+
+
+def nobody():
+    """Return attempts that nobody observes."""
+    return Attempts(queue="functions", worker="w", clock=SystemClock())
 
 
 def claim(call, *, failures=0):
@@ -38,7 +45,8 @@ def claim(call, *, failures=0):
 
 def ran(function, *args, failures=0):
     """Run a call in a child; return its settlement."""
-    run = run_in_child("memory://x", place_of(function), claim(function.call(*args), failures=failures), 1, 5.0)
+    job = claim(function.call(*args), failures=failures)
+    run = run_in_child("memory://x", place_of(function), job, 1, 5.0, attempts=nobody())
     return asyncio.run(asyncio.wait_for(run, SECONDS))
 
 
@@ -69,7 +77,8 @@ def test_a_plain_function_that_takes_too_long_is_stopped(tmp_path):
 def test_a_cancelled_run_kills_its_child(tmp_path):
     async def _run():
         call = functions.slow.call(str(tmp_path / "there"))
-        run = asyncio.ensure_future(run_in_child("memory://x", place_of(functions.slow), claim(call), 1, 5.0))
+        child = run_in_child("memory://x", place_of(functions.slow), claim(call), 1, 5.0, attempts=nobody())
+        run = asyncio.ensure_future(child)
         await asyncio.sleep(0.3)
         run.cancel()
         with contextlib.suppress(asyncio.CancelledError):

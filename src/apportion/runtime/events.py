@@ -9,7 +9,7 @@ long work to a queue or a thread of your own, as docs/groups/events.md shows.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
@@ -17,6 +17,7 @@ from apportion.runtime.clock import Clock
 from apportion.runtime.handler_calls import is_async, require_parameters
 
 logger: logging.Logger = logging.getLogger("apportion.group")
+Heard = TypeVar("Heard", bound=Callable[[Any], None])
 
 
 @brief
@@ -160,15 +161,15 @@ class EventStream:
         """Tell all observers an event of this member, at this moment."""
         event = replace(event, group=self._group, member_id=self._member_id, at=self._clock.elapsed())
         for observer in self._observers:
-            with _Spared(observer, event):
+            with Spared(logger, self._group, observer, event):
                 observer(event)
 
 
-class _Spared:
+class Spared:
     """A block that logs any error inside it, even SystemExit, in place of raising it. Only Ctrl-C passes."""
 
-    def __init__(self, observer: Callable[[GroupEvent], None], event: GroupEvent) -> None:
-        self._observer, self._event = observer, event
+    def __init__(self, log: logging.Logger, who: str, observer: object, event: object) -> None:
+        self._log, self._who, self._observer, self._event = log, who, observer, event
 
     def __enter__(self) -> None:
         pass
@@ -177,15 +178,18 @@ class _Spared:
         if error is None or isinstance(error, KeyboardInterrupt):
             return False
         name = type(self._event).__name__
-        logger.error("%s: observer %r failed on %s", self._event.group, self._observer, name, exc_info=error)
+        self._log.error("%s: observer %r failed on %s", self._who, self._observer, name, exc_info=error)
         return True
 
 
-def checked_observer(observer: Observer | None) -> Observer | None:
-    """Return an observer, or None; `InvalidInput` for an object that cannot be called with one event."""
+def checked_observer(observer: Heard | None, call: str = "open_group(…") -> Heard | None:
+    """Return an observer, or None; `InvalidInput` for an object that cannot be called with one event.
+
+    `call` is the beginning of the call that takes it, for the hint.
+    """
     if observer is None:
         return None
-    hint = "Write open_group(…, observer=log) with: def log(event): ..."
+    hint = f"Write {call}, observer=log) with: def log(event): ..."
     if not callable(observer) or is_async(observer):
         raise InvalidInput("observer", observer, "a plain function of one event, or None", hint)
     require_parameters("observer", observer, 1, "one event", hint)

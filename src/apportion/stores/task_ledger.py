@@ -81,9 +81,11 @@ class TaskLedger:
         self.workers[worker.session] = replace(worker, former=())
         self._become_due(worker.queues, now)
         taken = [*self._retaken(worker, (want + 1) // 2, alive, now)]
+        retaken = len(taken)
         self._forget(alive, now)
         _Claiming(self, self.controls, worker, now).claim(want - len(taken), taken)
-        return TurnAnswer(refused=refused, claims=tuple(claim_of(self.open[each]) for each in taken))
+        claims = (claim_of(self.open[each], now, is_retaken=place < retaken) for place, each in enumerate(taken))
+        return TurnAnswer(refused=refused, claims=tuple(claims))
 
     def beat(self, session: int, notes: Sequence[Note]) -> BeatAnswer:
         """See `TaskStore.beat`."""

@@ -92,8 +92,8 @@ def receipt_of(task: OpenTask) -> Receipt:
     return Receipt(task=task.id, attempt=task.attempt, session=task.session or 0)
 
 
-def claim_of(task: OpenTask) -> Claim:
-    """Return a claimed task as its worker gets it."""
+def claim_of(task: OpenTask, now: int, *, is_retaken: bool = False) -> Claim:
+    """Return a task that was claimed `now`, as its worker gets it."""
     return Claim(
         receipt=receipt_of(task),
         queue=task.queue,
@@ -106,6 +106,8 @@ def claim_of(task: OpenTask) -> Claim:
         crashes=task.crashes,
         enqueued=task.enqueued,
         trace=task.new.trace,
+        waited_ms=max(0, now - task.ready_at),
+        is_retaken=is_retaken,
     )
 
 

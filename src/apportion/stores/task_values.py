@@ -1,6 +1,6 @@
 """The values of the task store: tasks to enqueue, receipts, claims and their ends, workers, and their answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from apportion.errors.brief import brief
@@ -69,6 +69,7 @@ class Claim:
 
     `failures` are runs that raised; `deaths` are sessions that ended under it, one after another; `crashes` are child
     processes that ended under it. A task with a death or a crash is a suspect: it may end the next process too.
+    `waited_ms` is the time since it was ready. `is_retaken`: the claim was taken over from a session that has ended.
     """
 
     receipt: Receipt
@@ -82,6 +83,8 @@ class Claim:
     crashes: int
     enqueued: int
     trace: str
+    waited_ms: int = field(default=0, compare=False)
+    is_retaken: bool = False
 
     @property
     def task(self) -> str:

@@ -1,7 +1,41 @@
 """Work: tasks that are each done once, by a live worker, whatever dies."""
 
+from apportion.runtime.attempt_events import (
+    AttemptCancelled,
+    AttemptClaimed,
+    AttemptCrashed,
+    AttemptDead,
+    AttemptDone,
+    AttemptEnded,
+    AttemptEvent,
+    AttemptFailed,
+    AttemptLost,
+    AttemptObserver,
+    AttemptRefused,
+    AttemptReleased,
+    AttemptStarted,
+)
 from apportion.work.budget import GiveUp, Snooze
 from apportion.work.call import Call
 from apportion.work.current import RunningTask, current_task
 
-__all__ = ["Call", "GiveUp", "RunningTask", "Snooze", "current_task"]
+__all__ = [
+    "AttemptCancelled",
+    "AttemptClaimed",
+    "AttemptCrashed",
+    "AttemptDead",
+    "AttemptDone",
+    "AttemptEnded",
+    "AttemptEvent",
+    "AttemptFailed",
+    "AttemptLost",
+    "AttemptObserver",
+    "AttemptRefused",
+    "AttemptReleased",
+    "AttemptStarted",
+    "Call",
+    "GiveUp",
+    "RunningTask",
+    "Snooze",
+    "current_task",
+]

@@ -1,7 +1,6 @@
 """Attempt: one run of a task function, and the settlement that follows from its end."""
 
 import asyncio
-import logging
 import random
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
@@ -13,7 +12,6 @@ from apportion.work.budget import GiveUp, Snooze, milliseconds
 from apportion.work.current import CURRENT, RunningTask
 from apportion.work.function import AnyTaskFunction
 
-logger: logging.Logger = logging.getLogger("apportion.work")
 _MOST_REASON = 2_000
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
@@ -40,6 +38,7 @@ async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThr
     failure = asyncio.CancelledError("it cancelled itself") if call.cancelled() else call.exception()
     if failure is None:
         return Settlement(receipt=claim.receipt, fate="done", result=call.result())
+    task.desk.attempts.fail(claim.receipt, failure)
     return _failed(claim, function, failure)
 
 
@@ -63,7 +62,6 @@ def _failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Se
     budget = function.task_options.budget
     is_final = isinstance(error, (GiveUp, *budget.give_up_on))
     delay_ms = None if is_final else budget.delay_ms(claim.failures + 1, random.random)
-    logger.warning("task %s (%s): attempt %d failed: %s", claim.task, claim.name, claim.attempt, reason)
     if delay_ms is None:
         return Settlement(receipt=claim.receipt, fate="dead", reason=reason)
     return Settlement(receipt=claim.receipt, fate="retry", reason=reason, delay_ms=delay_ms)

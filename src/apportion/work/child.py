@@ -23,6 +23,7 @@ from apportion.stores.catalog import connect_tasks
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement
 from apportion.work.attempt import attempt
+from apportion.work.attempts import Attempts
 from apportion.work.current import RunningTask
 from apportion.work.function import AnyTaskFunction, TaskFunction
 
@@ -40,7 +41,7 @@ def place_of(function: AnyTaskFunction) -> tuple[str, str] | None:
 
 
 async def run_in_child(
-    url: str, place: tuple[str, str], claim: Claim, incarnation: int, seconds_left: float
+    url: str, place: tuple[str, str], claim: Claim, incarnation: int, seconds_left: float, *, attempts: Attempts
 ) -> Settlement:
     """Run an attempt in a child, and return its settlement: "crashed" if the child ended without an answer.
 
@@ -70,6 +71,8 @@ async def run_in_child(
         reason = f"its process ended with {process.returncode}"
         return Settlement(receipt=claim.receipt, fate="crashed", reason=reason)
     said = json.loads(answer)
+    if said["is_completed"]:
+        attempts.complete(claim.receipt)
     result = None if said["result"] is None else b64decode(said["result"])
     return Settlement(
         receipt=claim.receipt, fate=said["fate"], reason=said["reason"], delay_ms=said["delay_ms"], result=result
@@ -87,7 +90,11 @@ class _ChildDesk:
 
     url: str
     ends_at: float
+    attempts: Attempts
     store: TaskStore | None = None
+
+    def started(self, receipt: Receipt) -> None:
+        """See `Desk`. The worker tells it."""
 
     def settle(self, settlement: Settlement) -> None:
         """See `Desk`. The answer of the child takes its place."""
@@ -124,14 +131,17 @@ def main() -> None:
         raise TypeError(f"{module}.{name} is no task function")
     receipt = Receipt(**job["claim"].pop("receipt"))
     claim = Claim(**job["claim"] | {"receipt": receipt, "arguments": b64decode(job["claim"]["arguments"])})
-    desk = _ChildDesk(job["url"], clock_here().elapsed() + job["seconds_left"])
+    attempts = Attempts(queue=claim.queue, worker="", clock=clock_here())
+    attempts.claimed([claim])
+    desk = _ChildDesk(job["url"], clock_here().elapsed() + job["seconds_left"], attempts)
     asyncio.run(_answer(function, RunningTask(claim, job["incarnation"], desk)))
 
 
 async def _answer(function: AnyTaskFunction, task: RunningTask) -> None:
     """Run the attempt, answer, and end the process: a thread that takes too long does not delay the answer."""
     settlement = await attempt(function, task, asyncio.to_thread)
-    said = {"fate": settlement.fate, "reason": settlement.reason, "delay_ms": settlement.delay_ms}
+    said: dict[str, object] = {"fate": settlement.fate, "reason": settlement.reason, "delay_ms": settlement.delay_ms}
+    said["is_completed"] = task.desk.attempts.is_completed(settlement.receipt)
     said["result"] = None if settlement.result is None else b64encode(settlement.result).decode()
     with suppress(BrokenPipeError), os.fdopen(int(sys.argv[1]), "wb") as answers:
         answers.write(json.dumps(said).encode())

@@ -8,7 +8,7 @@ Refuses: to touch a handler. It hands claims over, and is told their ends.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +21,7 @@ from apportion.stores.catalog import connect_tasks
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Listing
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement, Worker
+from apportion.work.attempts import Attempts
 from apportion.work.pace import Pace
 from apportion.work.session import WorkerSession
 
@@ -43,9 +44,16 @@ class Claimant:
     """One worker at the tasks of one store."""
 
     def __init__(
-        self, tasks: TaskStore, sessions: SharedSessions, worker: Worker, *, ttl_seconds: float, hears: Hears
+        self,
+        tasks: TaskStore,
+        sessions: SharedSessions,
+        worker: Worker,
+        *,
+        ttl_seconds: float,
+        hears: Hears,
+        attempts: Attempts,
     ) -> None:
-        self._tasks, self._worker, self._hears = tasks, worker, hears
+        self._tasks, self._worker, self._hears, self._attempts = tasks, worker, hears, attempts
         self._ttl_seconds, self._clock = ttl_seconds, clock_here()
         self._session = WorkerSession(sessions, ttl_seconds, missed=self._lose)
         self.begin_transaction: Callable[[], AbstractContextManager[Any]] = tasks.begin  # from any thread
@@ -61,17 +69,19 @@ class Claimant:
         self._running = asyncio.ensure_future(self._run())
 
     @classmethod
-    async def begin(cls, url: str, worker: Worker, *, ttl_seconds: float, hears: Hears) -> "Claimant":
+    async def begin(
+        cls, url: str, worker: Worker, *, ttl_seconds: float, hears: Hears, attempts: Attempts
+    ) -> "Claimant":
         """Connect, and begin to claim; errors are those of `connect_tasks`."""
         tasks = await connect_tasks(url)
         async with or_undo(tasks.close):
             sessions = await SharedSessions.taken(url)
-        return cls(tasks, sessions, worker, ttl_seconds=ttl_seconds, hears=hears)
+        return cls(tasks, sessions, worker, ttl_seconds=ttl_seconds, hears=hears, attempts=attempts)
 
-    def settle(self, settlements: list[Settlement]) -> None:
-        """Take the ends of runs; from any thread."""
+    def settle(self, settlements: list[Settlement], begun: Sequence[Receipt] = ()) -> None:
+        """Take the ends of runs, and the runs that have begun; from any thread."""
         with suppress(RuntimeError):  # the loop has ended with the interpreter
-            self._loop.call_soon_threadsafe(self._settled, settlements)
+            self._loop.call_soon_threadsafe(self._settled, settlements, begun)
 
     def leave(self) -> None:
         """Claim nothing more; from any thread."""
@@ -97,6 +107,7 @@ class Claimant:
         self._is_over = True
         self._woken.set()
         await asyncio.wait([self._running])
+        self._attempts.lose()
         try:
             await self._session.end(is_clear=not self._open)
         finally:
@@ -138,6 +149,7 @@ class Claimant:
         """Cancel the runs of a session that is over or could not be renewed in time."""
         if self._open:
             self._hears.lost(session)
+            self._attempts.lose(session)
             self._open.clear()
             self._is_unsure = True
 
@@ -147,14 +159,16 @@ class Claimant:
         if session is None:
             return
         rows = await self._tasks.rows(Listing(session=session, states=("claimed",), most=2 * _MOST_CLAIMS))
-        held = {Receipt(task=row.id, attempt=row.attempt, session=session) for row in rows}
+        held = {Receipt(task=row.id, attempt=row.attempt, session=session): row for row in rows}
         ended = {each.receipt for each in self._settlements}
+        unknown = [each for each in held if each not in self._open and each not in ended]
+        for each in unknown:
+            self._attempts.found(held[each], each)
         self._settlements += [
-            Settlement(receipt=each, fate="released", reason="the worker does not know this claim")
-            for each in held - self._open - ended
+            Settlement(receipt=each, fate="released", reason="the worker does not know this claim") for each in unknown
         ]
-        self._hears.cancelled(sorted(self._open - held - ended, key=lambda each: each.task))
-        self._open &= held | ended
+        self._hears.cancelled(sorted(self._open - held.keys() - ended, key=lambda each: each.task))
+        self._open &= held.keys() | ended
         self._is_unsure = False
 
     async def _turn(self) -> bool:
@@ -169,8 +183,8 @@ class Claimant:
         del self._settlements[: len(batch)]
         self._open -= {each.receipt for each in batch}
         self._open |= {claim.receipt for claim in answer.claims}
-        for receipt in answer.refused:
-            logger.info("task %s: attempt %d was no longer open", receipt.task, receipt.attempt)
+        self._attempts.settled(batch, answer.refused)
+        self._attempts.claimed(answer.claims)
         self._pace.count(len(batch), self._clock.elapsed())
         if answer.claims:
             self._hears.claimed(list(answer.claims), session.incarnation)
@@ -216,7 +230,8 @@ class Claimant:
             except _OUTAGES:
                 await asyncio.sleep(_AGAIN_SECONDS)
 
-    def _settled(self, settlements: list[Settlement]) -> None:
+    def _settled(self, settlements: list[Settlement], begun: Sequence[Receipt]) -> None:
+        self._attempts.started(begun)
         self._settlements += settlements
         self._woken.set()
 

@@ -14,10 +14,18 @@ from apportion.guards.connections import Executes, require_transaction, run
 from apportion.model.epoch import FencingToken
 from apportion.runtime.blocks import Raised
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement
+from apportion.work.attempts import Attempts
 
 
 class Desk(Protocol):
     """The worker, as far as its runs need it."""
+
+    @property
+    def attempts(self) -> Attempts:
+        """The notes on the attempts under way, for the events of the worker."""
+
+    def started(self, receipt: Receipt) -> None:
+        """Hear that a run begins."""
 
     def settle(self, settlement: Settlement) -> None:
         """Take the end of a run."""
@@ -97,10 +105,11 @@ class RunningTask:
         claim is no longer ours: roll back.
         """
         require_transaction(connection)
-        receipt = self.claim.receipt
+        receipt, desk = self.claim.receipt, self.desk
         values = {"id": receipt.task, "attempt": str(receipt.attempt), "session": str(receipt.session)}
-        if not run(connection, self.desk.completion(), values).fetchall():
+        if not run(connection, desk.completion(), values).fetchall():
             raise ClaimLost(receipt.task, receipt.attempt)
+        desk.attempts.complete(receipt)
 
 
 class CompletingTransaction:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,6 +12,8 @@ from weakref import finalize
 
 from apportion.errors import ClaimLost, InvalidInput, TaskDead, TimedOut
 from apportion.errors.brief import brief
+from apportion.runtime.attempt_events import AttemptDead, AttemptDone, AttemptEvent, AttemptFailed, AttemptObserver
+from apportion.runtime.events import checked_observer
 from apportion.runtime.handle import Handle
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.catalog import check_url, connect_tasks, parsed_url
@@ -150,22 +153,32 @@ class Queue(Handle):
         added = await io_thread().hop(self._opened.enqueued(self._full_name, checked))
         return [TaskHandle(self, task, is_new) for task, is_new in added]
 
-    def worker(self, *, concurrency: int = 10) -> QueueWorker:
+    def worker(self, *, concurrency: int = 10, observer: AttemptObserver | None = None) -> QueueWorker:
         """Run the tasks of this queue within an `async with` block, so many at a time.
 
-        Async functions run on the event loop of the block, plain ones in threads.
+        Async functions run on the event loop of the block, plain ones in threads. `observer` is a plain function that
+        is called with each event of an attempt, on the I/O thread. It must not block.
         """
+        observers = () if checked_observer(observer, "queue.worker(…") is None or observer is None else (observer,)
+        return self._worker(concurrency, observers)
+
+    def _worker(self, concurrency: int, observers: tuple[AttemptObserver, ...]) -> QueueWorker:
         return QueueWorker(
-            self.url, self._full_name, self._functions, ttl_seconds=self._ttl_seconds, concurrency=concurrency
+            self.url,
+            self._full_name,
+            self._functions,
+            ttl_seconds=self._ttl_seconds,
+            concurrency=concurrency,
+            observers=observers,
         )
 
     async def drain(self, ahead: timedelta = timedelta(0)) -> Drained:
         """Run all tasks that are due, or will be within `ahead`, here and now; return how they ended. For tests."""
         await io_thread().hop(self._opened.hastened(self._full_name, milliseconds(length("ahead", ahead))))
-        async with self.worker() as worker:
+        ends = Counter[type[AttemptEvent]]()
+        async with self._worker(10, (lambda event: ends.update([type(event)]),)) as worker:
             await worker.until_drained()
-        fates = [each.fate for each in worker.settled]
-        return Drained(done=fates.count("done"), failed=fates.count("retry"), dead=fates.count("dead"))
+        return Drained(done=ends[AttemptDone], failed=ends[AttemptFailed], dead=ends[AttemptDead])
 
     async def pending(self, function: AnyTaskFunction) -> list[Call]:
         """Return the calls of a task function that wait or run, oldest first; at most 10 000."""

@@ -9,7 +9,6 @@ Refuses: to stop a plain function in a thread. It runs to its end, and its compl
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,6 @@ from apportion.work.child import place_of, run_in_child
 from apportion.work.current import Desk, RunningTask
 from apportion.work.function import AnyTaskFunction
 
-logger: logging.Logger = logging.getLogger("apportion.work")
 _UNKNOWN_MS, _MOST_UNKNOWN_MS = 5_000, 300_000
 
 
@@ -100,7 +98,8 @@ class Runs:
         del self._running[receipt]
         self._cancelled.discard(receipt)
         if not run.cancelled() and run.exception() is not None:
-            logger.error("task %s: the worker failed", receipt.task, exc_info=run.exception())
+            attempts = self._desk.attempts
+            attempts.fail(receipt, run.exception() or RuntimeError())
             failed = Settlement(receipt=receipt, fate="retry", reason="the worker failed", delay_ms=_UNKNOWN_MS)
             self._desk.settle(failed)
         self._fill()
@@ -112,6 +111,7 @@ class Runs:
             reason = f"this worker has no task function {claim.name!r}"
             self._desk.settle(Settlement(receipt=claim.receipt, fate="released", reason=reason, delay_ms=delay_ms))
             return
+        self._desk.started(claim.receipt)
         try:
             settlement = await self._attempt(function, claim, incarnation)
         except asyncio.CancelledError:
@@ -128,7 +128,7 @@ class Runs:
         if place is None or not (claim.is_suspect or has_deadline):
             return await attempt(function, RunningTask(claim, incarnation, self._desk), self._in_thread)
         seconds_left = self._desk.seconds_left(claim.session)
-        return await run_in_child(self._url, place, claim, incarnation, seconds_left)
+        return await run_in_child(self._url, place, claim, incarnation, seconds_left, attempts=self._desk.attempts)
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - a call of any function
         if self._threads is None:

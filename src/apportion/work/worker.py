@@ -13,14 +13,17 @@ from functools import partial
 from typing import Any
 
 from apportion.errors import InvalidInput
+from apportion.runtime.attempt_events import AttemptObserver
 from apportion.runtime.blocks import OnlyAsync, Raised
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.resource import AsyncResource
 from apportion.runtime.signals import leaving_on_sigterm
-from apportion.runtime.simulated import Runner
+from apportion.runtime.simulated import Runner, clock_here
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement, Worker
+from apportion.work.attempts import Attempts
 from apportion.work.claimant import Claimant, Hears
 from apportion.work.function import AnyTaskFunction
+from apportion.work.log import log
 from apportion.work.runs import Runs
 
 LEAVE_SECONDS = 20.0
@@ -40,13 +43,14 @@ class QueueWorker(OnlyAsync):
         *,
         ttl_seconds: float,
         concurrency: int,
+        observers: tuple[AttemptObserver, ...] = (),
         leave_seconds: float = LEAVE_SECONDS,
     ) -> None:
         if type(concurrency) is not int or not 1 <= concurrency <= MOST_CONCURRENCY:
             hint = "It is the number of tasks that run at a time in this process."
             raise InvalidInput("concurrency", concurrency, f"an int in 1 .. {MOST_CONCURRENCY}", hint)
-        self.settled: list[Settlement] = []
         self._ended: list[Settlement] = []
+        self._begun: list[Receipt] = []
         self._url = url
         self._functions, self._concurrency, self._leave_seconds = functions, concurrency, leave_seconds
         self._row = Worker(
@@ -57,9 +61,13 @@ class QueueWorker(OnlyAsync):
             pid=os.getpid(),
             concurrency=concurrency,
         )
+        names = {"queue": queue.rpartition("/")[2], "worker": self._row.name}
+        self.attempts = Attempts(log, *observers, **names, clock=clock_here())
         self._resource = AsyncResource(
             self._call,
-            lambda: Claimant.begin(url, self._row, ttl_seconds=ttl_seconds, hears=self._hears()),
+            lambda: Claimant.begin(
+                url, self._row, ttl_seconds=ttl_seconds, hears=self._hears(), attempts=self.attempts
+            ),
             lambda claimant: claimant.end(),
             self._entered,
             around=lambda claimant: leaving_on_sigterm(claimant.leave),
@@ -112,15 +120,25 @@ class QueueWorker(OnlyAsync):
 
     def settle(self, settlement: Settlement) -> None:
         """See `Desk`. The ends of one turn of the loop go to the I/O thread together."""
-        self.settled.append(settlement)
-        if not self._ended:
-            self._loop.call_soon(self._send)
+        self.attempts.end(settlement.receipt)
+        self._send_soon()
         self._ended.append(settlement)
+
+    def started(self, receipt: Receipt) -> None:
+        """See `Desk`."""
+        self.attempts.begin(receipt)
+        self._send_soon()
+        self._begun.append(receipt)
+
+    def _send_soon(self) -> None:
+        if not (self._ended or self._begun):
+            self._loop.call_soon(self._send)
 
     def _send(self) -> None:
         ended, self._ended = self._ended, []
-        if ended:
-            self._claimant.settle(ended)
+        begun, self._begun = self._begun, []
+        if ended or begun:
+            self._claimant.settle(ended, begun)
 
     async def note(self, note: Note) -> None:
         """See `Desk`."""

@@ -112,8 +112,9 @@ async def claim(transaction: Transaction, worker: Worker, places: Places, want: 
     taken = await _retake(transaction, worker, served, (want + 1) // 2, now)
     await transaction.ask(sql.FORGET_OLD, [now])
     await transaction.ask(sql.FORGET_WORKERS)
+    retaken = len(taken)
     await claiming.claim(want, places, taken)
-    return tuple(map(claim_of, taken))
+    return tuple(claim_of(task, now, is_retaken=place < retaken) for place, task in enumerate(taken))
 
 
 async def beat(transaction: Transaction, session: int, notes: Iterable[Note]) -> BeatAnswer:

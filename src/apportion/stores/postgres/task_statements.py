@@ -160,7 +160,7 @@ COUNT_ENDED = "SELECT queue, state, count(*) FROM {schema}.outcome GROUP BY 1, 2
 
 def claimed_task(row: Sequence[Any], session: int) -> Claim:
     """Return the claim in a row of `TURN`."""
-    task, attempt, queue, lane, _, name, codec, arguments, failures, deaths, crashes, enqueued, trace = row[8:]
+    task, attempt, queue, lane, _, name, codec, arguments, failures, deaths, crashes, enqueued, trace, waited = row[8:]
     return Claim(
         receipt=Receipt(task=task, attempt=attempt, session=session),
         queue=queue,
@@ -173,6 +173,7 @@ def claimed_task(row: Sequence[Any], session: int) -> Claim:
         crashes=crashes,
         enqueued=enqueued,
         trace=trace,
+        waited_ms=waited,
     )
 
 

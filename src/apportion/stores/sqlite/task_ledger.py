@@ -65,13 +65,14 @@ def turn(
     _become_due(connection, worker.queues, now)
     controls = {queue: control_of(connection, queue) for queue in worker.queues}
     served = [queue for queue in worker.queues if not controls[queue].is_paused]
-    taken = _retake(connection, worker, served, (want + 1) // 2, now)
+    retaken = _retake(connection, worker, served, (want + 1) // 2, now)
     connection.execute(sql.FORGET_OLD, (now,))
     connection.execute(sql.FORGET_WORKERS)
-    taken += _Claiming(connection, worker, {queue: controls[queue] for queue in served}, now).claimed(
-        want - len(taken), len(taken)
+    taken = _Claiming(connection, worker, {queue: controls[queue] for queue in served}, now).claimed(
+        want - len(retaken), len(retaken)
     )
-    return TurnAnswer(refused=refused, claims=tuple(map(claim_of, taken)))
+    claims = [claim_of(task, now, is_retaken=True) for task in retaken] + [claim_of(task, now) for task in taken]
+    return TurnAnswer(refused=refused, claims=tuple(claims))
 
 
 def has_work(connection: Connection, worker: Worker, now: int) -> bool:

@@ -1,0 +1,167 @@
+"""Attempts: the claims of one worker that are under way, and the events that its observers hear of them.
+
+Promises: every claim has one claimed event and one end, whatever the order of the news. The end follows the answer of
+the store; it is `AttemptLost` when the session was over before.
+Refuses: to decide. It notes, and tells on the I/O thread. `begin`, `end`, `fail` and `complete` only note, so any
+thread may call them.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TypedDict
+
+from apportion.runtime.attempt_events import (
+    AttemptCancelled,
+    AttemptClaimed,
+    AttemptCrashed,
+    AttemptDead,
+    AttemptDone,
+    AttemptEvent,
+    AttemptFailed,
+    AttemptLost,
+    AttemptObserver,
+    AttemptRefused,
+    AttemptReleased,
+    AttemptStarted,
+    tell,
+)
+from apportion.runtime.clock import Clock
+from apportion.stores.task_control import TaskRow
+from apportion.stores.task_values import MOST_CRASHES, Claim, Receipt, Settlement
+
+_NOT_TOLD = "the session ended before its end was told"
+
+
+class _Who(TypedDict):
+    """The fields that all events of an attempt have."""
+
+    queue: str
+    worker: str
+    task: str
+    name: str
+    attempt: int
+    at: float
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """An attempt under way. Times are of the elapsed clock; None: not yet."""
+
+    name: str
+    claimed_at: float
+    waited_seconds: float = 0.0
+    crashes: int = 0
+    started_at: float | None = None
+    ended_at: float | None = None
+    error: BaseException | None = None
+    is_completed: bool = False
+
+    def run_seconds(self, now: float) -> float | None:
+        """Return how long the run took, or has taken until now; None if it did not begin."""
+        if self.started_at is None:
+            return None
+        return (now if self.ended_at is None else self.ended_at) - self.started_at
+
+
+class Attempts:
+    """The attempts of one worker of one queue; `observers` hear of each."""
+
+    def __init__(self, *observers: AttemptObserver, queue: str, worker: str, clock: Clock) -> None:
+        self._observers, self._queue, self._worker, self._clock = observers, queue, worker, clock
+        self._under_way: dict[Receipt, _UnderWay] = {}
+        self._lost: set[Receipt] = set()
+
+    def begin(self, receipt: Receipt) -> None:
+        """Note that the run of a claim begins; from any thread."""
+        if (noted := self._under_way.get(receipt)) is not None:
+            noted.started_at = self._clock.elapsed()
+
+    def end(self, receipt: Receipt) -> None:
+        """Note that the run of a claim has ended; from any thread."""
+        if (noted := self._under_way.get(receipt)) is not None:
+            noted.ended_at = self._clock.elapsed()
+
+    def fail(self, receipt: Receipt, error: BaseException) -> None:
+        """Note the error with which a run failed; from any thread."""
+        if (noted := self._under_way.get(receipt)) is not None:
+            noted.error = error
+
+    def complete(self, receipt: Receipt) -> None:
+        """Note that a run completes its task in a transaction of its own; from any thread."""
+        if (noted := self._under_way.get(receipt)) is not None:
+            noted.is_completed = True
+
+    def is_completed(self, receipt: Receipt) -> bool:
+        """Whether a run has completed its task in a transaction of its own."""
+        noted = self._under_way.get(receipt)
+        return noted is not None and noted.is_completed
+
+    def claimed(self, claims: Iterable[Claim]) -> None:
+        """Tell of new claims."""
+        now = self._clock.elapsed()
+        for claim in claims:
+            waited = claim.waited_ms / 1_000
+            self._under_way[claim.receipt] = _UnderWay(claim.name, now, waited, claim.crashes)
+            who = self._who(claim.receipt, claim.name, now)
+            tell(self._observers, AttemptClaimed(**who, waited_seconds=waited, is_retaken=claim.is_retaken))
+
+    def found(self, row: TaskRow, receipt: Receipt) -> None:
+        """Note a claim in the store of which no reply has told; it is given back."""
+        if receipt not in self._lost and receipt not in self._under_way:
+            self._under_way[receipt] = _UnderWay(row.name, self._clock.elapsed())
+
+    def started(self, receipts: Iterable[Receipt]) -> None:
+        """Tell of runs that have begun."""
+        for receipt in receipts:
+            noted = self._under_way.get(receipt)
+            if noted is not None and noted.started_at is not None:
+                waited = noted.waited_seconds + noted.started_at - noted.claimed_at
+                who = self._who(receipt, noted.name, noted.started_at)
+                tell(self._observers, AttemptStarted(**who, waited_seconds=waited))
+
+    def settled(self, settlements: Iterable[Settlement], refused: Collection[Receipt]) -> None:
+        """Tell of the ends that the store has answered."""
+        now, refused = self._clock.elapsed(), frozenset(refused)
+        for settlement in settlements:
+            noted = self._under_way.pop(settlement.receipt, None)
+            if noted is not None:
+                is_refused = settlement.receipt in refused and not (settlement.fate == "done" and noted.is_completed)
+                who = self._who(settlement.receipt, noted.name, now)
+                tell(self._observers, _refused(settlement, noted, who) if is_refused else _end(settlement, noted, who))
+
+    def lose(self, session: int | None = None) -> None:
+        """Tell that the claims of a session (None: of all sessions) are lost, but for those with an end on its way."""
+        now = self._clock.elapsed()
+        self._lost = {each for each in self._lost if each.session == session}
+        for receipt, noted in list(self._under_way.items()):
+            if session is None or (receipt.session == session and noted.ended_at is None):
+                del self._under_way[receipt]
+                self._lost.add(receipt)
+                who, took = self._who(receipt, noted.name, now), noted.run_seconds(now)
+                tell(self._observers, AttemptLost(**who, run_seconds=took, reason=_NOT_TOLD))
+
+    def _who(self, receipt: Receipt, name: str, at: float) -> _Who:
+        task, attempt = receipt.task, receipt.attempt
+        return {"queue": self._queue, "worker": self._worker, "task": task, "name": name, "attempt": attempt, "at": at}
+
+
+def _refused(settlement: Settlement, noted: _UnderWay, who: _Who) -> AttemptEvent:
+    took = noted.run_seconds(who["at"])
+    return AttemptRefused(**who, run_seconds=took, reason=settlement.reason, fate=settlement.fate)
+
+
+def _end(settlement: Settlement, noted: _UnderWay, who: _Who) -> AttemptEvent:
+    """Return the event of an end that counts."""
+    took, reason, again = noted.run_seconds(who["at"]), settlement.reason, settlement.delay_ms / 1_000
+    match settlement.fate:
+        case "done":
+            return AttemptDone(**who, run_seconds=took)
+        case "retry":
+            return AttemptFailed(**who, run_seconds=took, reason=reason, error=noted.error, retry_seconds=again)
+        case "released":
+            return AttemptReleased(**who, run_seconds=took, reason=reason, retry_seconds=again)
+        case "cancelled":
+            return AttemptCancelled(**who, run_seconds=took, reason=reason)
+        case "crashed" if noted.crashes + 1 < MOST_CRASHES:
+            return AttemptCrashed(**who, run_seconds=took, reason=reason)
+    return AttemptDead(**who, run_seconds=took, reason=reason, error=noted.error)
