@@ -6,6 +6,8 @@ from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance import Impossible, Rig
 from apportion.stores.ledger import Ledger
 from apportion.stores.memory.store import Memory, MemoryStore
+from apportion.stores.memory.tasks import MemoryTasks
+from apportion.stores.task_ledger import TaskLedger
 from tests.stores.rigs import wall
 
 
@@ -16,13 +18,16 @@ class MemoryRig(Rig):
 
     def __init__(self) -> None:
         self.memory = Memory(SystemClock()).take()
-        self._kept: Ledger | None = None
+        self._kept: tuple[Ledger, TaskLedger] | None = None
 
     def url(self, namespace, *, address=None):
         return f"memory://?namespace={namespace}"
 
     async def connect(self, namespace, *, address=None, clock=None):
         return MemoryStore(self.memory, namespace)
+
+    async def connect_tasks(self, namespace, *, address=None):
+        return MemoryTasks(self.memory)
 
     def url_elsewhere(self, namespace):
         raise Impossible("durable", "it ends with its process")
@@ -40,11 +45,11 @@ class MemoryRig(Rig):
         self.memory.ledger.compact(self.memory.ledger.revision)
 
     async def save(self):
-        self._kept = copy.deepcopy(self.memory.ledger)
+        self._kept = copy.deepcopy((self.memory.ledger, self.memory.tasks))
 
     async def restore(self):
         next_lease = self.memory.ledger.next_lease  # as on every engine, a copy does not take it back
-        self.memory.ledger = copy.deepcopy(self._kept)
+        self.memory.ledger, self.memory.tasks = copy.deepcopy(self._kept)
         self.memory.ledger.next_lease = next_lease
         self.memory.changed()
 

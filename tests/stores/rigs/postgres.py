@@ -20,6 +20,7 @@ import psycopg
 
 from apportion.sim.conformance.rig import Impossible, Rig
 from apportion.stores import connect
+from apportion.stores.catalog import connect_tasks
 
 SECRET = "cAnAry@s:e/c r%e't\"\\t"
 USER, DATABASE = "member", "store"
@@ -76,9 +77,15 @@ class PostgresRig(Rig):
 
     async def connect(self, namespace, *, address=None, clock=None):
         """Every second handle has connections of its own, as one of another process has."""
+        return await connect(self._next_url(namespace, address), clock=clock)
+
+    async def connect_tasks(self, namespace, *, address=None):
+        return await connect_tasks(self._next_url(namespace, address))
+
+    def _next_url(self, namespace, address):
         self._handles += 1
         options = "&application_name=other" if self._handles % 2 else ""
-        return await connect(self.url(namespace, address=address, options=options), clock=clock)
+        return self.url(namespace, address=address, options=options)
 
     def sql(self, statement, *, user="postgres", database=DATABASE):
         """Run one statement as an administrator; return its rows."""

@@ -11,18 +11,20 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, aclosing
 from typing import Self, TypeVar, cast
 
-from apportion.errors import StoreUnavailable
+from apportion.errors import NotPromised, StoreUnavailable
 from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.expect import holds
 from apportion.sim.conformance.lossy import LossyHandle
 from apportion.sim.conformance.proxy import Proxy
 from apportion.sim.conformance.rig import Impossible, Rig
 from apportion.stores import Capabilities, CoordinationStore, StoreChange, Unchanged
+from apportion.stores.task_api import TaskStore
 
 PATIENCE_SECONDS = 30.0
 LATENESS_SECONDS = 2.0  # how late a store may be on a busy machine
 _SHORTEST_TTL_SECONDS = 0.5  # with a shorter time, a pause of the machine could end the lease of a healthy holder
 _POLL_SECONDS = 0.002
+TASKS, TRANSACTIONS = PARTS = ("tasks", "transactions")  # parts of a store that its capabilities do not name
 FIELDS = frozenset(field.name for field in dataclasses.fields(Capabilities))
 _MEMBER = "apportion.sim.conformance.member"
 Value = TypeVar("Value")
@@ -37,6 +39,7 @@ class Stage:
         self.patience_seconds = patience_seconds
         self.clock: SystemClock = SystemClock()
         self.store: CoordinationStore
+        self._kept: set[str] = set()
         self._exits = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -64,6 +67,16 @@ class Stage:
         store = await self.rig.connect(namespace or self.namespace, address=address)
         self._exits.push_async_callback(store.close)
         return store
+
+    async def connect_tasks(self, *, address: tuple[str, int] | None = None) -> TaskStore:
+        """Return one more handle of the tasks, closed at the end; `Impossible` if the store keeps none."""
+        try:
+            tasks = await self.rig.connect_tasks(self.namespace, address=address)
+        except NotPromised as error:
+            raise Impossible(TASKS, "a store of this kind keeps no tasks") from error
+        self._exits.push_async_callback(tasks.close)
+        self._kept.add(TASKS)
+        return tasks
 
     async def watch(self, prefix: str = "", *, after: int, store: CoordinationStore | None = None) -> "Tape":
         """Return a watch that records its changes."""
@@ -125,7 +138,8 @@ class Stage:
     def excused(self, impossible: Impossible) -> str:
         """Return the field of capabilities that excuses a rig; fail if the store promises this field."""
         field = impossible.capability
-        if field not in FIELDS or getattr(self.able, field) is True:
+        lacks = field not in self._kept if field in PARTS else field in FIELDS and getattr(self.able, field) is not True
+        if not lacks:
             raise AssertionError(f"the rig is excused by a promise that the store makes: {impossible}") from impossible
         return field
 

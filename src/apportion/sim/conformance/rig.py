@@ -13,6 +13,8 @@ from functools import partial
 
 from apportion.runtime.clock import Clock
 from apportion.stores import CoordinationStore, connect
+from apportion.stores.catalog import connect_tasks
+from apportion.stores.task_api import TaskStore
 
 
 class Impossible(Exception):
@@ -37,6 +39,10 @@ class Rig(ABC):
     ) -> CoordinationStore:
         """Return a new handle."""
         return await connect(self.url(namespace, address=address), clock=clock)
+
+    async def connect_tasks(self, namespace: str, *, address: tuple[str, int] | None = None) -> TaskStore:
+        """Return a new handle of the tasks in the store; `NotPromised` if the store keeps none."""
+        return await connect_tasks(self.url(namespace, address=address))
 
     def url_elsewhere(self, namespace: str) -> str:
         """Return the URL for another process; raise `Impossible` if no other process can reach the store."""

@@ -18,17 +18,25 @@ from apportion.sim.conformance.promises import (
     processes,
     restores,
     scans,
+    task_claims,
+    task_controls,
+    task_enqueues,
+    task_faults,
+    task_handles,
+    task_lives,
+    task_settlements,
     watches,
 )
 from apportion.sim.conformance.rig import Impossible, Rig
 
 CASE_SECONDS = 90.0
 _FILES = (commits, limits, scans, watches, leases, faults, denials, restores, processes, handles)
+_OF_TASKS = (task_enqueues, task_claims, task_settlements, task_lives, task_controls, task_faults, task_handles)
 
 
 def cases() -> tuple[Case, ...]:
     """Return all cases, in the order of their files."""
-    return tuple(each for file in _FILES for each in vars(file).values() if isinstance(each, Case))
+    return tuple(each for file in (*_FILES, *_OF_TASKS) for each in vars(file).values() if isinstance(each, Case))
 
 
 def check(case: Case, rig: Rig, *, patience_seconds: float = PATIENCE_SECONDS) -> str | None:

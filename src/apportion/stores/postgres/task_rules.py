@@ -65,12 +65,14 @@ class Settling:
         return {self.done[place - 1] for place in places}
 
     def refused(self) -> tuple[Receipt, ...]:
-        """Return the receipts that did not count, in order."""
-        return tuple(
-            each.receipt
-            for each in self._all
-            if each.receipt not in self.counted or self.first[each.receipt] is not each
-        )
+        """Return the receipts that did not count, in order; of equal ones, the first counts."""
+        left, refused = set(self.counted), list[Receipt]()
+        for each in self._all:
+            if each.receipt in left:
+                left.remove(each.receipt)
+            else:
+                refused.append(each.receipt)
+        return tuple(refused)
 
 
 def _is_plain(settlement: Settlement) -> bool:
