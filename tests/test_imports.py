@@ -10,7 +10,7 @@ import apportion
 
 # What takes long to import, does I/O, or belongs to an extra. `json` is needed by the codec, `hashlib` by epochs.
 DENIED = (
-    "apportion.console", "argparse", "asyncio", "concurrent.futures", "cyclopts", "difflib", "email", "http",
+    "apportion.console", "argparse", "asyncio", "concurrent.futures", "cronsim", "cyclopts", "difflib", "email", "http",
     "importlib.metadata", "logging", "mmh3", "msgspec", "multiprocessing", "numpy", "pickle", "rich", "siphash24",
     "socket", "sqlite3", "ssl", "subprocess", "tempfile", "unittest", "urllib.request", "xml", "yaml",
 )  # fmt: skip

@@ -1,0 +1,255 @@
+"""Calendar: the slots of a schedule, as instants in UTC; pure, and equal in every process with the same zone data.
+
+A rule counts elapsed time if its minute or hour begins with `*`: a slot comes at every instant that matches in local
+time. Every other rule is fixed to local times. Where the clocks of the zone go forward, the swallowed times of a
+fixed rule have one slot together: the first instant after the change (`gap="run-after"`), or none ("skip"). Where they
+go back, a time that comes twice counts in its `first` pass, in its `last`, or in `both`.
+
+Promises: every slot is a whole minute, later than the one before it.
+Refuses: rules with seconds, rules that never come, and times before 1973, when some zones were half a minute apart.
+Source: cron of Debian. cronsim reads the rules; its own walk loses slots where clocks change by half an hour.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Literal
+from zoneinfo import ZoneInfo
+
+from apportion.errors import InvalidInput, MissingExtra
+from apportion.errors.brief import brief
+
+if TYPE_CHECKING:
+    from cronsim import CronSim
+
+Gap = Literal["run-after", "skip"]
+Fold = Literal["first", "last", "both"]
+
+MACROS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_MOST_CHARACTERS = 1_000
+_EPOCH = date(1970, 1, 1)
+_FIRST = datetime(1973, 1, 1, tzinfo=UTC)
+_LARGEST_OFFSET = 26 * 60  # minutes; no zone is further from UTC
+_LONGEST_FOLD = timedelta(hours=25)  # islands that crossed the date line had one day twice
+_DAYS_OF_THE_CALENDAR = 146_097  # dates and weekdays repeat after 400 years
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Every:
+    """A slot every `period`: the multiples of the period since 1970.
+
+    >>> next(Every(period=timedelta(hours=1)).slots(datetime(2026, 1, 1, 7, 30, tzinfo=UTC))).isoformat()
+    '2026-01-01T08:00:00+00:00'
+    """
+
+    period: timedelta
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.period, timedelta) or not timedelta(seconds=1) <= self.period <= timedelta(days=366):
+            hint = "Write every(timedelta(minutes=5))"
+            raise InvalidInput("period", self.period, "a timedelta from a second to 366 days", hint)
+        if self.period % timedelta(milliseconds=1):
+            raise InvalidInput("period", self.period, "whole milliseconds", "Write every(timedelta(minutes=5))")
+
+    def slots(self, after: datetime) -> Iterator[datetime]:
+        """Yield the slots after an instant, endlessly."""
+        start = datetime(1970, 1, 1, tzinfo=UTC)
+        count = (_instant(after) - start) // self.period
+        while True:
+            count += 1
+            yield start + count * self.period
+
+
+@brief
+@dataclass(frozen=True, kw_only=True)
+class Cron:
+    """The slots of a cron rule in a zone: five fields, or one of `MACROS`.
+
+    >>> cron = Cron(rule="30 2 * * *", zone="America/New_York")
+    >>> slots = cron.slots(datetime(2026, 3, 7, 12, tzinfo=UTC))  # on 8 March there is no 02:30
+    >>> [next(slots).isoformat() for _ in range(2)]
+    ['2026-03-08T07:00:00+00:00', '2026-03-09T06:30:00+00:00']
+    """
+
+    rule: str
+    zone: str = "UTC"
+    gap: Gap = "run-after"
+    fold: Fold = "first"
+
+    def __post_init__(self) -> None:
+        for field, value, choices in (
+            ("gap", self.gap, ("run-after", "skip")),
+            ("fold", self.fold, ("first", "last", "both")),
+        ):
+            if value not in choices:
+                raise InvalidInput(field, value, f"one of {', '.join(choices)}", f"The default is {choices[0]!r}.")
+        if not any(self._is_day(date(2000, 1, 1) + timedelta(days=each)) for each in range(_DAYS_OF_THE_CALENDAR)):
+            raise InvalidInput("rule", self.rule, "a rule with a day that comes", "Change its day, month or weekday.")
+        self._zone  # noqa: B018 - an unknown zone is refused here
+
+    def slots(self, after: datetime) -> Iterator[datetime]:
+        """Yield the slots after an instant, endlessly (until the year 9999)."""
+        begin = _instant(after)
+        last = _minute(begin.replace(tzinfo=None))
+        for minute in self._minutes((begin.astimezone(self._zone) - _LONGEST_FOLD).date(), last):
+            if minute > last:
+                last = minute
+                yield datetime.fromtimestamp(minute * 60, UTC)
+
+    def _minutes(self, day: date, after: int) -> Iterator[int]:
+        """Yield the slots of all local days from one on, as minutes since 1970, in order; some come twice.
+
+        Those up to `after` may be left out.
+        """
+        waiting: list[int] = []
+        while day < date.max:
+            yield from _popped(waiting, below=(day - _EPOCH).days * 1_440 - _LARGEST_OFFSET)
+            for hour in self._hours if self._is_day(day) else ():
+                begin, end = self._passes(day, hour, 0), self._passes(day, hour, 59)
+                yield from _popped(waiting, below=min(begin))
+                if max(begin + end) > after:
+                    is_even = begin[0] == begin[1] == end[0] - 59 == end[1] - 59
+                    for minute in self._minutes_of_hour(day, hour, is_even=is_even):
+                        heappush(waiting, minute)
+            day += timedelta(days=1)
+
+    def _minutes_of_hour(self, day: date, hour: int, *, is_even: bool) -> Iterator[int]:
+        """Yield the slots of a local hour; `is_even`: the clocks do not change in it."""
+        if is_even:
+            begin, _ = self._passes(day, hour, 0)
+            yield from (begin + minute for minute in self._minute_set)
+            return
+        for minute in self._minute_set:
+            yield from self._chosen(day, hour, minute)
+
+    def _chosen(self, day: date, hour: int, minute: int) -> tuple[int, ...]:
+        """Return the slots of one local minute, by the policies."""
+        first, last = self._passes(day, hour, minute)
+        if first > last:  # the clocks go forward over it
+            is_run = self._is_fixed and self.gap == "run-after"
+            return (self._first_after(last, first),) if is_run else ()
+        if not self._is_fixed or self.fold == "both":
+            return (first, last)
+        return (first,) if self.fold == "first" else (last,)
+
+    def _passes(self, day: date, hour: int, minute: int) -> tuple[int, int]:
+        """Return the instants of a local minute before and after a change: equal where there is none.
+
+        The first is the later one where the clocks go forward over this minute.
+        """
+        local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=self._zone)
+        passes = (_offset(local), _offset(local.replace(fold=1)))
+        count = _minute(local.replace(tzinfo=None))
+        return count - passes[0], count - passes[1]
+
+    def _first_after(self, before: int, after: int) -> int:
+        """Return the first minute under the offset of `after`; the clocks go forward between the two."""
+        offset = self._offset_at(after)
+        while after - before > 1:
+            middle = (before + after) // 2
+            before, after = (before, middle) if self._offset_at(middle) == offset else (middle, after)
+        return after
+
+    def _offset_at(self, minute: int) -> int:
+        return _offset(datetime.fromtimestamp(minute * 60, self._zone))
+
+    def _is_day(self, day: date) -> bool:
+        return day.month in self._parsed.months and self._parsed.match_day(day)
+
+    @cached_property
+    def _zone(self) -> ZoneInfo:
+        try:
+            return ZoneInfo(self.zone)
+        except (KeyError, ValueError, TypeError, OSError) as error:
+            hint = "Write a name such as 'Europe/Berlin'; for the newest rules: pip install tzdata."
+            raise InvalidInput("zone", self.zone, "the name of a time zone that this machine has", hint) from error
+
+    @cached_property
+    def _parsed(self) -> "CronSim":
+        return _parsed(self.rule)
+
+    @cached_property
+    def _is_fixed(self) -> bool:
+        minute, hour = MACROS.get(self.rule, self.rule).split()[:2]
+        return not minute.startswith("*") and not hour.startswith("*")
+
+    @cached_property
+    def _hours(self) -> list[int]:
+        return sorted(self._parsed.hours)
+
+    @cached_property
+    def _minute_set(self) -> list[int]:
+        return sorted(self._parsed.minutes)
+
+
+def cron_slots(
+    rule: str, *, after: datetime, zone: str = "UTC", gap: Gap = "run-after", fold: Fold = "first"
+) -> Iterator[datetime]:
+    """Yield the slots of a cron rule after an instant, as datetimes in UTC, endlessly. Pure.
+
+    - `rule`: five fields (minute, hour, day, month, weekday), or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.
+    - `after`: a datetime with a zone. The first slot is later than it.
+    - `zone`: the zone in which the rule is read, for example "Europe/Berlin". Default: UTC.
+    - `gap`, `fold`: the slots of a fixed rule where the clocks of the zone change; see the page on clock changes.
+
+    `InvalidInput` for a rule, a zone or a time that cannot be. Source: cron of Debian.
+
+    >>> from datetime import UTC, datetime
+    >>> next(cron_slots("0 9 * * mon-fri", zone="Europe/Berlin", after=datetime(2026, 11, 20, 12, tzinfo=UTC)))
+    datetime.datetime(2026, 11, 23, 8, 0, tzinfo=datetime.timezone.utc)
+    """
+    return Cron(rule=rule, zone=zone, gap=gap, fold=fold).slots(after)
+
+
+def _parsed(rule: str) -> "CronSim":
+    """Return a rule as cronsim reads it."""
+    try:
+        from cronsim import CronSim, CronSimError  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtra("cronsim", "tasks") from error
+    text = MACROS.get(rule, rule) if isinstance(rule, str) else ""
+    hint = "Write minute, hour, day, month and weekday, as in '0 9 * * mon-fri'."
+    if len(text.split()) == 6:
+        raise InvalidInput("rule", rule, "five fields", "For a part of a minute, write every(timedelta(seconds=30)).")
+    if len(text.split()) != 5 or len(text) > _MOST_CHARACTERS:
+        expected = f"five fields in at most {_MOST_CHARACTERS} characters, or one of {', '.join(MACROS)}"
+        raise InvalidInput("rule", rule if len(str(rule)) < 80 else f"{str(rule)[:80]}...", expected, hint)
+    try:
+        return CronSim(text, datetime(2000, 1, 1))  # noqa: DTZ001 - cronsim only reads the rule
+    except CronSimError as error:
+        field = str(error).removeprefix("Bad ")
+        raise InvalidInput("rule", rule, f"five fields of cron; the {field} is not one", hint) from error
+
+
+def _popped(waiting: list[int], *, below: int) -> Iterator[int]:
+    while waiting and waiting[0] < below:
+        yield heappop(waiting)
+
+
+def _instant(after: datetime) -> datetime:
+    if not isinstance(after, datetime) or after.tzinfo is None:
+        raise InvalidInput("after", after, "a datetime with a zone", "Write datetime.now(UTC)")
+    if after < _FIRST:
+        raise InvalidInput("after", after, "a time from 1973 on", "Write datetime.now(UTC)")
+    return after.astimezone(UTC)
+
+
+def _minute(local: datetime) -> int:
+    return (local.date() - _EPOCH).days * 1_440 + local.hour * 60 + local.minute
+
+
+def _offset(local: datetime) -> int:
+    """Return how far a local time is ahead of UTC, in minutes."""
+    offset = local.utcoffset() or timedelta(0)
+    return offset // timedelta(minutes=1)
