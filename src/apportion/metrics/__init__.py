@@ -1,5 +1,6 @@
-"""Metrics of groups and followed tables, for Prometheus; needs the extra `metrics`."""
+"""Metrics of groups, followed tables and queues of tasks, for Prometheus; needs the extra `metrics`."""
 
 from apportion.metrics.prometheus import GroupMetrics, TableMetrics, timed
+from apportion.metrics.tasks import TaskMetrics
 
-__all__ = ["GroupMetrics", "TableMetrics", "timed"]
+__all__ = ["GroupMetrics", "TableMetrics", "TaskMetrics", "timed"]

@@ -24,6 +24,7 @@ from apportion.work.budget import Budget, length, milliseconds
 from apportion.work.call import Call
 from apportion.work.current import parsed_receipt
 from apportion.work.function import AnyTaskFunction, Params, Result, TaskFunction, TaskOptions
+from apportion.work.statistics import TaskStatistics
 from apportion.work.worker import QueueWorker
 
 Opened = TypeVar("Opened")
@@ -72,11 +73,17 @@ class Queue(Handle):
         self._full_name = f"{parsed_url(url).namespace}/{name}"
         self._ttl_seconds = length("lease_ttl", lease_ttl).total_seconds()
         self._functions: dict[str, AnyTaskFunction] = {}
+        self._statistics = TaskStatistics()
         self._opened = _Opened(url)
         finalize(self, _Opened.let_go, self._opened)
 
     def __repr__(self) -> str:
         return f"Queue({str(parsed_url(self.url))!r}, {self.name!r})"
+
+    @property
+    def statistics(self) -> TaskStatistics:
+        """The counts of the attempts that workers of this object have made in this process. No I/O."""
+        return self._statistics
 
     def task(
         self,
@@ -169,7 +176,7 @@ class Queue(Handle):
             self._functions,
             ttl_seconds=self._ttl_seconds,
             concurrency=concurrency,
-            observers=observers,
+            observers=(self._statistics.observe, *observers),
         )
 
     async def drain(self, ahead: timedelta = timedelta(0)) -> Drained:
