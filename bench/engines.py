@@ -1,6 +1,7 @@
 """The engines that figures of stores are measured on: those of the conformance suite, started for one figure.
 
 Promises: an engine that is not installed is a row "not measured", with the reason.
+A "plain postgres" has its files on the disk, the clock of the machine, and the buffers that a user gives it.
 """
 
 import asyncio
@@ -12,7 +13,10 @@ from apportion.sim.conformance.rig import Rig
 from bench.row import Row, not_measured
 
 NAMES = ("sqlite", "postgres", "etcd")
-_SET_UP = {"sqlite": {"own_disk": False}}  # the disk that a user has, and none that is an image on it
+_SET_UP: dict[str, dict[str, object]] = {
+    "sqlite": {"own_disk": False},  # the disk that a user has, and none that is an image on it
+    "plain postgres": {"is_plain": True, "settings": ("shared_buffers = 256MB", "max_wal_size = 4GB")},
+}
 
 
 def rows_of(measure: Callable[[Rig], Awaitable[list[Row]]], *names: str, what: str) -> list[Row]:
@@ -22,7 +26,8 @@ def rows_of(measure: Callable[[Rig], Awaitable[list[Row]]], *names: str, what: s
 
 async def _rows(measure: Callable[[Rig], Awaitable[list[Row]]], name: str, what: str) -> list[Row]:
     try:
-        rig: Rig = import_module(f"tests.stores.rigs.{name}").RIG(**_SET_UP.get(name, {}))
+        kind = name.removeprefix("plain ")
+        rig: Rig = import_module(f"tests.stores.rigs.{kind}").RIG(**_SET_UP.get(name, {}))
     except (ImportError, FileNotFoundError) as absent:
         return [not_measured(f"{what}, {name}", str(absent))]
     try:

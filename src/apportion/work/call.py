@@ -108,18 +108,23 @@ class Signature:
     """The parameters of a task function, with the types in which their values come back."""
 
     def __init__(self, function: Callable[..., object]) -> None:
-        self._function, self._signature = function, inspect.signature(function)
+        signature = inspect.signature(function)
+        self._function, self._signature = function, signature
         self._hints: Mapping[str, Any] | None = None
+        parameters = signature.parameters.values()
+        self._is_plain = all(each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) for each in parameters)
+        self._in_order = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+        self._names = signature.parameters.keys()
+        self._needed = {each.name for each in parameters if each.default is each.empty}
 
     def encoded(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bytes:
         """Return the arguments of a call as bytes, once it is sure that they come back equal."""
         name = self._function.__name__
         try:
-            bound = self._signature.bind(*args, **kwargs)
+            given = self._given(args, kwargs)
         except TypeError as error:
             expected = f"those of {name}{self._signature}"
             raise InvalidInput(f"arguments of {name}", str(error), expected, "Nothing was enqueued.") from error
-        given = dict(bound.arguments)
         try:
             data = bytes(_msgspec().json.encode(given))
             back = self._converted(data)
@@ -138,13 +143,14 @@ class Signature:
     def decoded(self, data: bytes) -> tuple[tuple[object, ...], dict[str, object]]:
         """Return the arguments of a call from its bytes; `ValueError` if they do not fit the function any more."""
         values = self._converted(data)
-        parameters = self._signature.parameters
-        unknown = sorted(values.keys() - parameters.keys())
+        if self._fits(values):
+            return (), values
+        unknown = sorted(values.keys() - self._names)
         if unknown:
             raise ValueError(f"{self._function.__name__}{self._signature} takes no {', '.join(unknown)}")
         try:
             bound = self._signature.bind_partial()
-            bound.arguments.update({name: values[name] for name in parameters if name in values})
+            bound.arguments.update({name: values[name] for name in self._names if name in values})
             self._signature.bind(*bound.args, **bound.kwargs)
         except TypeError as error:
             raise ValueError(f"the arguments do not fit {self._function.__name__}{self._signature}: {error}") from error
@@ -159,6 +165,17 @@ class Signature:
         values, kind = _msgspec().json.decode(data), self._known_hints().get("return", Any)
         return values if kind is Any else _msgspec().convert(values, kind)
 
+    def _given(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
+        """Return the arguments by name; `TypeError` if they do not fit."""
+        given = dict(zip(self._in_order, args, strict=False)) | kwargs
+        if len(given) == len(args) + len(kwargs) and self._fits(given):
+            return given
+        return dict(self._signature.bind(*args, **kwargs).arguments)
+
+    def _fits(self, given: Mapping[str, object]) -> bool:
+        """Whether these arguments by name fit for certain. `inspect` judges all others, and is ten times as slow."""
+        return self._is_plain and self._needed <= given.keys() <= self._names
+
     def _converted(self, data: bytes) -> dict[str, Any]:
         msgspec = _msgspec()
         values = msgspec.json.decode(data)
@@ -171,7 +188,7 @@ class Signature:
                 kind = tuple[kind, ...]
             elif parameter is not None and parameter.kind is inspect.Parameter.VAR_KEYWORD:
                 kind = dict[str, kind]
-            converted[name] = value if kind is Any else msgspec.convert(value, kind)
+            converted[name] = value if kind in (Any, type(value)) else msgspec.convert(value, kind)
         return converted
 
     def _known_hints(self) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 The data stand on a small file system in memory where one can be mounted, so that it can be filled; the log of
 transactions stands beside, since a server that cannot write it stops altogether. The server's clock is libfaketime's.
+A *plain* server, for figures, has all its files on the disk, the clock of the machine, and a log in usual pieces.
 """
 
 import asyncio
@@ -51,7 +52,8 @@ class PostgresRig(Rig):
 
     name = "postgresql"
 
-    def __init__(self, *, settings=()):
+    def __init__(self, *, settings=(), is_plain=False):
+        self._is_plain = is_plain
         self.folder = Path(tempfile.mkdtemp(prefix="apportion-postgres-"))
         self.port = free_port()
         self.server = None
@@ -157,7 +159,7 @@ class PostgresRig(Rig):
         (self.data / "filler").unlink()
 
     async def step_clock(self, seconds):
-        if _FAKE_TIME is None:
+        if _FAKE_TIME is None or self._is_plain:
             raise Impossible("durable", "libfaketime is not installed")
         self._clock.write_text(f"{seconds:+f}s\n")
         ends = time.monotonic() + _PATIENCE_SECONDS
@@ -192,7 +194,8 @@ class PostgresRig(Rig):
         secret = self.folder / "secret"
         secret.write_text(SECRET)
         self._give(secret)
-        arguments = ("--auth=scram-sha-256", "--username=postgres", "--wal-segsize=1", "--encoding=UTF8", "--no-sync")
+        segments = f"--wal-segsize={16 if self._is_plain else 1}"
+        arguments = ("--auth=scram-sha-256", "--username=postgres", segments, "--encoding=UTF8", "--no-sync")
         subprocess.run(
             self._command("initdb", "-D", self.data, "-X", self.log, f"--pwfile={secret}", "--locale=C", *arguments),
             check=True,
@@ -222,7 +225,7 @@ class PostgresRig(Rig):
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                env=os.environ | (faking if _FAKE_TIME else {}),
+                env=os.environ | (faking if _FAKE_TIME and not self._is_plain else {}),
                 **AS_POSTGRES,
             )
 
@@ -237,7 +240,9 @@ class PostgresRig(Rig):
     def _mount(self):
         size = f"size={_ROOM_BYTES},mode=700"
         mounting = ["mount", "-t", "tmpfs", "-o", size, "apportion-postgres", self.data]
-        return os.geteuid() == 0 and subprocess.run(mounting, check=False, stderr=subprocess.DEVNULL).returncode == 0
+        if self._is_plain or os.geteuid() != 0:
+            return False
+        return subprocess.run(mounting, check=False, stderr=subprocess.DEVNULL).returncode == 0
 
     def _give(self, *paths):
         if os.geteuid() == 0:

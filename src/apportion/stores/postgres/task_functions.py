@@ -47,7 +47,8 @@ BEGIN
 END $$
 """
 
-# Adds the tasks that meet none with their id or their unique name, at these positions; returns their ids.
+# Adds the tasks that meet none with their id or their unique name, at these positions; returns their ids. A column of
+# one value has that value for all tasks, and an empty one has NULL; ids, positions and calls are always complete.
 ADD = """
 CREATE FUNCTION {schema}.add_tasks(
     at_ms bigint, positions bigint[], ids text[], queues text[], lanes bigint[], names text[], codecs text[],
@@ -58,9 +59,12 @@ BEGIN
     WITH put AS (
         INSERT INTO {schema}.task (pos, id, queue, lane, name, codec, arguments, due, expires, uniq, most_deaths,
             trace, enqueued, ready_at)
-        SELECT new.pos, new.id, new.queue, new.lane, new.name, new.codec, new.call,
-            CASE WHEN coalesce(new.due, at_ms + new.delay) > at_ms THEN coalesce(new.due, at_ms + new.delay) END,
-            new.expiry, new.uniq, new.most, new.trace, at_ms, greatest(coalesce(new.due, at_ms + new.delay), at_ms)
+        SELECT new.pos, new.id, coalesce(new.queue, queues[1]), coalesce(new.lane, lanes[1]),
+            coalesce(new.name, names[1]), coalesce(new.codec, codecs[1]), new.call,
+            CASE WHEN coalesce(new.due, at_ms + new.delay, at_ms + delays[1]) > at_ms
+                THEN coalesce(new.due, at_ms + new.delay, at_ms + delays[1]) END,
+            new.expiry, new.uniq, nullif(coalesce(new.most, mosts[1]), 0), coalesce(new.trace, traces[1]), at_ms,
+            greatest(coalesce(new.due, at_ms + new.delay, at_ms + delays[1]), at_ms)
         FROM unnest(positions, ids, queues, lanes, names, codecs, calls, delays, dues, expiries, uniques, mosts,
             traces) AS new (pos, id, queue, lane, name, codec, call, delay, due, expiry, uniq, most, trace)
         WHERE NOT EXISTS (SELECT FROM {schema}.outcome WHERE outcome.id = new.id)
@@ -94,8 +98,9 @@ BEGIN
             met := named.id;
             UPDATE {schema}.task SET pos = new_pos, lane = new_lane, name = new_name, codec = new_codec,
                 arguments = call, due = CASE WHEN due_at > at_ms THEN due_at END, expires = expiry, failures = 0,
-                deaths = 0, crashes = 0, deaths_of = '', most_deaths = most, cancelling = 0, progress = 0, note = '',
-                reason = '', trace = new_trace, enqueued = at_ms, ready_at = greatest(due_at, at_ms)
+                deaths = 0, crashes = 0, deaths_of = '', most_deaths = nullif(most, 0), cancelling = 0,
+                progress = 0, note = '', reason = '', trace = new_trace, enqueued = at_ms,
+                ready_at = greatest(due_at, at_ms)
                 WHERE id = named.id AND is_replacing;
             RETURN;
         END IF;
@@ -128,7 +133,8 @@ BEGIN
     IF verdict <> 'begun' THEN
         RETURN;
     END IF;
-    positions := ARRAY(SELECT {schema}.next_position() FROM generate_series(1, cardinality(ids)));
+    PERFORM txid_current();
+    positions := ARRAY(SELECT nextval('{schema}.task_pos') FROM generate_series(1, cardinality(ids)));
     added := ARRAY[]::text[];
     IF cardinality(ids) = (SELECT count(DISTINCT id) FROM unnest(ids) AS id) THEN
         added := {schema}.add_tasks(at_ms, positions, ids, queues, lanes, names, codecs, calls, delays, dues, expiries,
@@ -143,8 +149,10 @@ BEGIN
         IF ids[i] = ANY (added) THEN
             added := array_remove(added, ids[i]);
         ELSE
-            SELECT * INTO met FROM {schema}.meet_task(at_ms, positions[i], ids[i], queues[i], lanes[i], names[i],
-                codecs[i], calls[i], delays[i], dues[i], expiries[i], uniques[i], mosts[i], traces[i], replacing[i]);
+            SELECT * INTO met FROM {schema}.meet_task(at_ms, positions[i], ids[i], coalesce(queues[i], queues[1]),
+                coalesce(lanes[i], lanes[1]), coalesce(names[i], names[1]), coalesce(codecs[i], codecs[1]), calls[i],
+                coalesce(delays[i], delays[1]), dues[i], expiries[i], uniques[i], coalesce(mosts[i], mosts[1]),
+                coalesce(traces[i], traces[1]), coalesce(replacing[i], replacing[1]));
             answers[i] := met.met;
             made[i] := met.made;
         END IF;
@@ -339,11 +347,3 @@ BEGIN
     RETURN NEXT;
 END $$
 """
-
-_BY_INDEX = """SET random_page_cost TO 0 SET enable_seqscan TO off SET enable_bitmapscan TO off
-    SET enable_hashjoin TO off SET enable_mergejoin TO off SET plan_cache_mode TO force_generic_plan
-    SET jit TO off"""
-FUNCTIONS = tuple(
-    each.replace("{by_index}", _BY_INDEX)
-    for each in (NOW, NEXT_POSITION, BEGIN, ADD, MEET, ENQUEUE, HEADS, DUE, IS_RARE, CLAIM, TURN)
-)

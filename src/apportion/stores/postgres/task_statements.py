@@ -6,17 +6,19 @@ The driver fills in `{schema}` and the like, quoted.
 # ruff: noqa: S608 - every statement is ours
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from apportion.stores.postgres.driver import Parameter
 from apportion.stores.postgres.task_floors import Places
 from apportion.stores.task_rows import worker_values
 from apportion.stores.task_values import MOST_DUE, Claim, NewTask, Receipt, Worker
 
+Value = TypeVar("Value", int, str)
+
 # The hot paths.
 _TEXTS, _NUMBERS = "%s::text[]", "%s::bigint[]"
 ENQUEUE = (
-    f"SELECT * FROM {{schema}}.enqueue_tasks(%s, %s, {_TEXTS}, {_TEXTS}, {_NUMBERS}, {_TEXTS}, {_TEXTS}, %b::bytea[],"
+    f"SELECT * FROM {{schema}}.enqueue_tasks(%s, %s, %b::text[], {_TEXTS}, {_NUMBERS}, {_TEXTS}, {_TEXTS}, %b::bytea[],"
     f" {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_TEXTS}, {_NUMBERS}, {_TEXTS}, %s::boolean[])"
 )
 TURN = (
@@ -187,19 +189,29 @@ def turn_values(
 
 
 def enqueue_values(tasks: Sequence[NewTask]) -> list[Parameter]:
-    """Return the values of `ENQUEUE` after the first two."""
+    """Return the values of `ENQUEUE` after the first two, by columns; zero deaths stand for any number."""
     return [
         [each.id for each in tasks],
-        [each.queue for each in tasks],
-        [each.lane for each in tasks],
-        [each.name for each in tasks],
-        [each.codec for each in tasks],
+        _column([each.queue for each in tasks]),
+        _column([each.lane for each in tasks]),
+        _column([each.name for each in tasks]),
+        _column([each.codec for each in tasks]),
         [each.arguments for each in tasks],
-        [each.delay_ms for each in tasks],
-        [each.due_at for each in tasks],
-        [each.expires_at for each in tasks],
-        [each.unique for each in tasks],
-        [each.most_deaths for each in tasks],
-        [each.trace for each in tasks],
-        [each.on_duplicate == "replace" for each in tasks],
+        _column([each.delay_ms for each in tasks]),
+        _rare([each.due_at for each in tasks]),
+        _rare([each.expires_at for each in tasks]),
+        _rare([each.unique for each in tasks]),
+        _column([each.most_deaths or 0 for each in tasks]),
+        _column([each.trace for each in tasks]),
+        _column([each.on_duplicate == "replace" for each in tasks]),
     ]
+
+
+def _column(values: list[Value]) -> list[Value]:
+    """Return a column without NULL: its first value alone if all are alike, for long lists are slow to send."""
+    return values[:1] if values.count(values[0]) == len(values) else values
+
+
+def _rare(values: list[Value | None]) -> list[Value | None]:
+    """Return a column that is empty if it has NULL alone."""
+    return [] if values.count(None) == len(values) else values

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 
 from apportion.errors import InvalidInput
 from apportion.stores.postgres import statements as sql
+from apportion.stores.postgres import task_functions as functions
 from apportion.stores.postgres.driver import Row
-from apportion.stores.postgres.task_functions import FUNCTIONS
 
 TASKS_VERSION = 1
 _SHARED_COLUMNS = """
@@ -37,6 +37,22 @@ _SHARED_COLUMNS = """
     enqueued bigint NOT NULL,
     ready_at bigint NOT NULL
 """
+_BY_INDEX = """SET random_page_cost TO 0 SET enable_seqscan TO off SET enable_bitmapscan TO off
+    SET enable_hashjoin TO off SET enable_mergejoin TO off SET plan_cache_mode TO force_generic_plan
+    SET jit TO off"""
+_FUNCTIONS = (
+    functions.NOW,
+    functions.NEXT_POSITION,
+    functions.BEGIN,
+    functions.ADD,
+    functions.MEET,
+    functions.ENQUEUE,
+    functions.HEADS,
+    functions.DUE,
+    functions.IS_RARE,
+    functions.CLAIM,
+    functions.TURN,
+)
 # `waiting_until`: until then, some worker listens for a hint of new work.
 TASK_TABLES = (
     "CREATE TABLE {schema}.work_meta (id integer PRIMARY KEY CHECK (id = 1), version integer NOT NULL,"
@@ -61,7 +77,7 @@ TASK_TABLES = (
     'CREATE TABLE {schema}.control (queue text COLLATE "C" PRIMARY KEY, paused bigint NOT NULL DEFAULT 0,'
     " open_claims bigint, rate bigint, per_ms bigint NOT NULL DEFAULT 60000,"
     " tokens double precision NOT NULL DEFAULT 0, tokens_at bigint NOT NULL DEFAULT 0)",
-    *FUNCTIONS,
+    *(each.replace("{by_index}", _BY_INDEX) for each in _FUNCTIONS),
     f"INSERT INTO {{schema}}.work_meta VALUES (1, {TASKS_VERSION}, 0, 0)",  # noqa: S608 - ours
 )
 HAS_TASKS = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = {channel} AND tablename = 'work_meta')"

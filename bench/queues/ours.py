@@ -1,0 +1,45 @@
+"""Our queue, as a program uses it: a queue object per round, a worker of 100, and a look after the queue was closed."""
+
+from collections.abc import Coroutine
+
+import apportion
+from apportion.work.function import TaskFunction
+from bench.queues import AT_ONCE
+
+CONCURRENCY = 100
+
+
+class OurQueue:
+    """The queue of a URL, in a namespace of its own."""
+
+    def __init__(self, url: str, *, tasks: int, name: str = "ours") -> None:
+        self.name, self.tasks = name, tasks
+        self.handled: list[int] = []
+        self._url = url
+
+    async def fill(self) -> None:
+        queue, handle = self._opened()
+        for begin in range(0, self.tasks, AT_ONCE):
+            numbers = range(begin, min(begin + AT_ONCE, self.tasks))
+            await queue.enqueue_many([handle.call(number) for number in numbers])
+        await queue.close()
+
+    async def drain(self) -> None:
+        queue, handle = self._opened()
+        async with queue.worker(concurrency=CONCURRENCY) as worker:
+            await worker.until_drained()
+        await queue.close()
+        again, handle = self._opened()
+        left = await again.pending(handle)
+        await again.close()
+        if left:
+            raise RuntimeError(f"{len(left)} tasks are left after a drain")
+
+    def _opened(self) -> tuple[apportion.Queue, TaskFunction[[int], Coroutine[object, object, None]]]:
+        queue = apportion.Queue(self._url, "bench")
+
+        @queue.task()
+        async def handle(number: int) -> None:
+            self.handled.append(number)
+
+        return queue, handle

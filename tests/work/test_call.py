@@ -1,0 +1,56 @@
+"""The arguments of a call are bound as Python binds them, on every path."""
+
+import inspect
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apportion.errors import InvalidInput
+from apportion.work.call import Signature
+
+
+def _plain(a, b=2):
+    return a, b
+
+
+def _keyword(a, *, b, c=3):
+    return a, b, c
+
+
+def _positional(a, /, b=2):
+    return a, b
+
+
+def _many(a, *rest, **more):
+    return a, rest, more
+
+
+def _none():
+    return ()
+
+
+FUNCTIONS = (_plain, _keyword, _positional, _many, _none)
+
+
+@given(
+    function=st.sampled_from(FUNCTIONS),
+    args=st.lists(st.integers(), max_size=4),
+    kwargs=st.dictionaries(st.sampled_from("abcd"), st.integers(), max_size=4),
+)
+def test_a_call_fits_and_runs_as_python_binds_it(function, args, kwargs):
+    signature = Signature(function)
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        with pytest.raises(InvalidInput):
+            signature.encoded(tuple(args), kwargs)
+        return
+    came_args, came_kwargs = signature.decoded(signature.encoded(tuple(args), kwargs))
+    assert function(*args, **kwargs) == function(*came_args, **came_kwargs)
+
+
+@pytest.mark.parametrize(("stored", "told"), [(b'{"b":1}', "missing"), (b'{"a":1,"z":1}', "takes no z")])
+def test_arguments_that_do_not_fit_any_more_are_refused(stored, told):
+    with pytest.raises(ValueError, match=told):
+        Signature(_plain).decoded(stored)
