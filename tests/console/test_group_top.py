@@ -7,10 +7,13 @@ import signal
 import subprocess
 import threading
 
+import pytest
+
 from tests.console.grouping import URL, eventually, members
 from tests.console.running import COMMAND, run
 
 
+@pytest.mark.slow
 def test_the_screen_follows_the_group_until_ctrl_c(tmp_path):
     ours, theirs = pty.openpty()
     seen, narrow = bytearray(), {**os.environ, "TERM": "xterm", "COLUMNS": "40"}
@@ -25,6 +28,7 @@ def test_the_screen_follows_the_group_until_ctrl_c(tmp_path):
         assert 0 == process.wait(20)
 
 
+@pytest.mark.slow
 def test_without_a_terminal_the_group_is_shown_once(tmp_path):
     with members(tmp_path, "first"):
         shown = run("group", "top", URL, "mailers", folder=tmp_path)

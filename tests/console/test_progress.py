@@ -115,6 +115,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow
 def test_each_command_that_may_take_long_shows_its_work(monkeypatch, tmp_path):
     begun, begin = [], Progress.__enter__
     monkeypatch.setattr(Progress, "__enter__", lambda self: begun.append((self._work, self._is_shown)) or begin(self))

@@ -56,6 +56,7 @@ def words_of(text):
 
 
 @pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.slow
 def test_nothing_wraps_inside_a_word(columns, shown, tmp_path):
     run("table", "export", "--nodes", "a,b", "-o", "table.json", folder=tmp_path)
     run("plan", "--table", "table.json", "--add", "c", "-o", "plan.json", folder=tmp_path)

@@ -85,6 +85,7 @@ def test_a_seed_of_groups_holds_and_repeats(seed):
     assert report.seconds > 12
 
 
+@pytest.mark.slow
 def test_the_story_of_a_group_tells_its_log(capsys):
     gained = r"\(g: m\d gained 0: epoch 1, nobody owned it"
     stories = {seed: "\n".join(play(seed, scenario="group", story=True).story) for seed in range(4)}

@@ -547,6 +547,7 @@ def test_silence_is_noticed_within_a_quarter_of_the_shortest_lease():
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_handles_of_a_process_share_two_connections_and_leave_none_behind():
     async def run():
         async with serving(lease_grant=GRANTED, lease_keepalive=KEPT) as (server, url):

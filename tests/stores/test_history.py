@@ -188,6 +188,7 @@ def changed(at, entry) -> Changed:
 
 @settings(max_examples=200)
 @given(history=st.lists(requests, max_size=30))
+@pytest.mark.slow
 def test_no_history_breaks_an_invariant_of_the_simulated_world(history):
     checker = Checker()
     for fact in asyncio.run(facts_of(history)):

@@ -176,6 +176,7 @@ def test_behind_a_transaction_pooler_all_works_without_hints_and_connecting_warn
     assert [] == rig.sql("SELECT query FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
 
 
+@pytest.mark.slow
 def test_without_a_pooler_nothing_is_said_of_one(rig):
     assert "pooler" not in findings(rig.url("direct"))
 
@@ -347,6 +348,7 @@ def test_however_many_groups_a_process_has_two_connections_and_few_descriptors(r
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_the_connection_that_commits_is_closed_after_a_rest_and_comes_back(rig, schema, monkeypatch):
     monkeypatch.setattr(links, "REST_SECONDS", 0.2)
 
@@ -484,6 +486,7 @@ async def one_task(url, lease):
     await tasks.close()
 
 
+@pytest.mark.slow
 def test_a_role_without_rights_is_told_which_and_the_grants_are_enough(rig, schema):
     name = schema.removeprefix("&schema=")
     rig.sql(f"DROP ROLE IF EXISTS {name}")

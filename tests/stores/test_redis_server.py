@@ -178,6 +178,7 @@ async def test_a_lease_ends_though_the_consumer_of_the_only_watch_is_busy(make):
 
 
 @runs
+@pytest.mark.slow
 async def test_the_history_is_bounded_by_its_bytes(make):
     rig = make(append_only=False)
     store = await rig.connect("crawl")

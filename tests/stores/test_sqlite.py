@@ -942,6 +942,7 @@ def _race(url, rounds):
     asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_of_processes_that_race_every_success_counts_once(url):
     async def begun():
         store = await connect(url)

@@ -55,6 +55,7 @@ def within(story):
 # Sharing
 
 
+@pytest.mark.slow
 def test_three_hundred_handles_that_watch_have_one_connection_and_one_task_and_leave_nothing(path, url):
     async def story():
         before = set(shared_file._shared._uses)  # of other tests, whose event loops were given up
@@ -258,6 +259,7 @@ def test_a_writer_tries_again_for_the_lock_after_some_milliseconds_and_a_renewal
 # Small files
 
 
+@pytest.mark.slow
 def test_the_wal_stays_small_though_somebody_always_reads(path, url, monkeypatch):
     monkeypatch.setattr(ledger, "KEPT_BYTES", 100_000)
     monkeypatch.setattr(ledger, "_FORGOTTEN_BYTES_AT_ONCE", 50_000)

@@ -150,6 +150,7 @@ def test_a_drain_is_withdrawn(url, call):
         assert {} == dict(call("undrain", url, "mailers", "b").view.drains)
 
 
+@pytest.mark.slow
 def test_the_request_of_a_member_itself_is_not_withdrawn(url, call):
     with members(None, "a", "b", url=url):
         with open_store(url) as store:
@@ -182,6 +183,7 @@ def test_a_quarantined_partition_is_released(url, call):
         assert 0 == call("release", url, "mailers", 3)
 
 
+@pytest.mark.slow
 def test_an_empty_group_is_resized_and_one_in_use_is_not(url, call):
     with members(None, "a", url=url):
         record = call("read", url, "mailers").record_revision

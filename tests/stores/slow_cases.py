@@ -1,0 +1,27 @@
+"""The conformance cases that restart a store, step its clock, kill processes or wait: `slow` on each store."""
+
+SLOW = {
+    "a copy that keeps the identity of its store gives no token twice once it is told",
+    "a copy that keeps the identity of its store is seen without a word",
+    "a crash begins no new incarnation",
+    "a crash ends no lease early",
+    "a crash lets no revision be given twice",
+    "a crash loses nothing that was acknowledged",
+    "a full disk loses nothing that was acknowledged",
+    "a handle sees that an old copy was restored",
+    "a lease that has ended cannot be renewed",
+    "a lease that nobody watches ends where the store decides",
+    "a process killed in a commit leaves all of it or nothing",
+    "a renewed lease lives on",
+    "a restore that is told begins a new incarnation",
+    "a scan accepts a store that was restored",
+    "a server that is silent keeps nobody waiting",
+    "a step of the wall clock changes no order",
+    "a step of the wall clock ends no lease",
+    "a watch goes on after a crash without gap",
+    "a watch sees that an old copy was restored",
+    "all keys of a lease go in one change",
+    "increments by many processes add up",
+    "no lease is given again after a restore",
+    "the lease of a killed process ends",
+}
