@@ -21,6 +21,7 @@ SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "models").rglob("*.py"
 MOST_LINES_IN_A_FILE = 350
 MOST_LINES_IN_A_FUNCTION = 50
 MOST_METHODS_IN_A_CLASS = 20
+MOST_METHODS_IN_A_PROTOCOL = 8
 MOST_LEVELS_OF_NESTING = 4
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "tools", "base"}
 BANNED = {
@@ -173,6 +174,12 @@ def test_a_method_that_a_protocol_explains_needs_no_docstring_of_its_own():
 
 def test_a_planted_drawer_is_found():
     assert ["a drawer, not an idea"] == list(violations(Path("utils.py"), '"""D."""\n'))
+
+
+def test_no_protocol_has_more_methods_than_a_reader_keeps_in_mind():
+    own = {name: methods for name, methods in PROTOCOLS.items() if name not in ("Invariant", "GroupInvariant")}
+    assert {"TaskStore", "CoordinationStore"} <= own.keys()
+    assert {} == {name: found for name, found in own.items() if len(found) > MOST_METHODS_IN_A_PROTOCOL}
 
 
 def test_no_two_public_classes_of_the_package_share_a_name():

@@ -481,7 +481,7 @@ async def one_task(url, lease):
     claims = (await tasks.turn(worker, want=2)).claims
     fates = [Settlement(receipt=claim.receipt, fate=fate) for claim, fate in zip(claims, ("done", "dead"), strict=True)]
     assert () == (await tasks.turn(worker, fates, want=1)).refused
-    assert ["dead"] == [row.state for row in await tasks.rows(Listing(states=("ready", "dead")))]
+    assert ["dead"] == [row.state for row in await tasks.query(Listing(states=("ready", "dead")))]
     await tasks.control(Pause(queue="q"))
     await tasks.close()
 

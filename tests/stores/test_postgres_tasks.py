@@ -8,7 +8,7 @@ import pytest
 from apportion.errors import InvalidInput, OutcomeUnknown, StoreWentBack
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.postgres.wire import PostgresNoReply
-from apportion.stores.task_control import Listing, Pause
+from apportion.stores.task_control import Listing, Pause, StoreTime, Survey
 from apportion.stores.task_values import Receipt, Settlement, Worker
 from tests.stores.rigs import absent
 from tests.stores.rigs.postgres import PostgresRig
@@ -94,11 +94,11 @@ class PostgresTwin:
         return self.runner.run(self.tasks.control(command))
 
     def rows(self, listing):
-        return self.runner.run(self.tasks.rows(listing))
+        return self.runner.run(self.tasks.query(listing))
 
     def overview(self, now):
         self.at(now)
-        return self.runner.run(self.tasks.overview())
+        return self.runner.run(self.tasks.query(Survey()))
 
     def begin(self, session):
         self.sql(f"INSERT INTO {self.schema}.lease (id, ttl_seconds) VALUES ({session}, 2)")
@@ -167,7 +167,7 @@ def test_a_lost_reply_to_an_enqueue_is_answered_by_a_look_or_unknown(url, monkey
                     with pytest.raises(OutcomeUnknown) as raised:
                         await tasks.enqueue([new])
                     assert (new.id,) == raised.value.ids
-            assert is_sent == bool(await tasks.rows(Listing()))
+            assert is_sent == bool(await tasks.query(Listing()))
 
     asyncio.run(_run())
 
@@ -185,15 +185,15 @@ def test_a_store_in_another_life_is_refused_until_its_rows_are_read(rig, schema,
                 lambda: tasks.turn(own, [done]),
                 lambda: tasks.beat(own.session),
                 lambda: tasks.control(Pause(queue="q")),
-                tasks.overview,
-                tasks.now_ms,
+                lambda: tasks.query(Survey()),
+                lambda: tasks.query(StoreTime()),
             ]
             for call in calls:
                 with pytest.raises(StoreWentBack):
                     await call()
-            with pytest.raises(StoreWentBack), tasks.begin():
+            with pytest.raises(StoreWentBack), tasks.transactions.begin():
                 pass
-            assert 1 == len(await tasks.rows(Listing()))
+            assert 1 == len(await tasks.query(Listing()))
             assert 1 == len((await tasks.turn(own, want=1)).claims)
 
     asyncio.run(_run())

@@ -13,7 +13,7 @@ from apportion.errors import LeaseLost
 from apportion.stores import connect
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.postgres.schema import Schema
-from apportion.stores.postgres.task_statements import (
+from apportion.stores.postgres.tasks.statements import (
     BEGIN,
     BY_ID,
     COUNT_OPEN,
@@ -74,7 +74,7 @@ def test_each_of_many_tasks_goes_to_one_of_the_workers_that_claim_at_once(url):
             assert () == answer.refused
             claims = answer.claims
             done += [(claim.receipt.task, claim.receipt.attempt) for claim in claims]
-            if not claims and not await tasks.rows(Listing(states=("ready",))):
+            if not claims and not await tasks.query(Listing(states=("ready",))):
                 return done
 
     async def _run():
@@ -145,7 +145,7 @@ def test_of_a_settlement_and_a_retake_at_once_one_counts(url):
                 while more := (await second.turn(other, want=2)).claims:  # the lock of the settlement was in the way
                     await second.turn(other, [Settlement(receipt=each.receipt, fate="done") for each in more])
             assert set(counted) <= {(0, 0), (1, 1)}
-            assert () == await first.rows(Listing())
+            assert () == await first.query(Listing())
 
     asyncio.run(_run())
 
@@ -164,7 +164,7 @@ def test_a_claim_behind_the_end_of_its_lease_gets_nothing(rig, schema, url):
                     await asyncio.sleep(0.01)
             with pytest.raises(LeaseLost):
                 await turn
-            assert ["ready"] == [row.state for row in await tasks.rows(Listing())]
+            assert ["ready"] == [row.state for row in await tasks.query(Listing())]
 
     asyncio.run(_run())
 

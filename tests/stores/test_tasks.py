@@ -9,7 +9,7 @@ import pytest
 
 from apportion.errors import InvalidInput, LeaseLost, NotPromised, StoreClosed, StoreWentBack
 from apportion.stores.catalog import connect, connect_tasks
-from apportion.stores.task_control import Listing, Pause
+from apportion.stores.task_control import Listing, Pause, StoreTime, Survey
 from apportion.stores.task_values import NewTask, Note, Receipt, Settlement, Worker
 
 URLS = ["memory://tasks", "sqlite:///{}/work.db"]
@@ -49,7 +49,7 @@ def test_a_task_is_claimed_once_and_done_under_its_receipt_alone(url, tmp_path):
             settled = [Settlement(receipt=each, fate="done") for each in (stale, receipt)]
             assert (stale,) == (await tasks.turn(worker, settled)).refused
             assert (receipt,) == (await tasks.turn(worker, settled[1:])).refused
-            assert [claims[1].receipt.task] == [row.id for row in await tasks.rows(Listing())]
+            assert [claims[1].receipt.task] == [row.id for row in await tasks.query(Listing())]
 
     asyncio.run(_run())
 
@@ -58,8 +58,8 @@ def test_a_claim_says_how_long_its_task_was_ready(url, tmp_path):
     async def _run():
         async with opened(url, tmp_path) as (store, tasks):
             await tasks.enqueue([task()])
-            began = await tasks.now_ms()
-            while (waited := await tasks.now_ms() - began) < 20:
+            began = await tasks.query(StoreTime())
+            while (waited := await tasks.query(StoreTime()) - began) < 20:
                 await asyncio.sleep(0.001)
             worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
             (claim,) = (await tasks.turn(worker, want=1)).claims
@@ -89,8 +89,8 @@ def test_of_eight_places_one_goes_to_the_lane_whose_head_waited_longest(url, tmp
     async def _run():
         async with opened(url, tmp_path) as (store, tasks):
             await tasks.enqueue([task(lane=3), task(lane=3)])
-            began = await tasks.now_ms()
-            while await tasks.now_ms() == began:
+            began = await tasks.query(StoreTime())
+            while await tasks.query(StoreTime()) == began:
                 await asyncio.sleep(0.001)
             await tasks.enqueue([task(lane=lane) for lane in (0, 1) for _ in range(9)])
             worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
@@ -107,7 +107,7 @@ def test_a_turn_cancels_a_limited_number_of_expired_tasks(url, tmp_path):
             await tasks.enqueue([*[task(expires_at=1) for _ in range(150)], good])
             worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
             assert () == (await tasks.turn(worker, want=2)).claims
-            assert 100 == len(await tasks.rows(Listing(states=("cancelled",), most=1_000)))
+            assert 100 == len(await tasks.query(Listing(states=("cancelled",), most=1_000)))
             assert [good.id] == [claim.receipt.task for claim in (await tasks.turn(worker, want=2)).claims]
 
     asyncio.run(_run())
@@ -118,7 +118,7 @@ def test_an_idle_worker_is_known(url, tmp_path):
         async with opened(url, tmp_path) as (store, tasks):
             worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
             assert () == (await tasks.turn(worker, want=16)).claims
-            assert (worker,) == (await tasks.overview()).workers
+            assert (worker,) == (await tasks.query(Survey())).workers
 
     asyncio.run(_run())
 
@@ -132,7 +132,7 @@ def test_a_note_and_a_pause_take_effect(url, tmp_path):
             assert () == (await tasks.beat(worker.session, [Note(receipt=claim.receipt, progress=0.5)])).refused
             assert 1 == await tasks.control(Pause(queue="q"))
             assert () == (await tasks.turn(worker, want=1)).claims
-            (stats,) = (await tasks.overview()).queues
+            (stats,) = (await tasks.query(Survey())).queues
             assert (True, 1) == (stats.is_paused, stats.claimed)
 
     asyncio.run(_run())
@@ -170,7 +170,7 @@ def test_a_restored_file_is_another_life(tmp_path):
                 connection.execute("UPDATE meta SET incarnation = incarnation + 1")
             with pytest.raises(StoreWentBack):
                 await tasks.enqueue([task()])
-            assert 1 == len(await tasks.rows(Listing()))
+            assert 1 == len(await tasks.query(Listing()))
             await tasks.enqueue([task()])
 
     asyncio.run(_run())

@@ -6,8 +6,11 @@ The rules of enqueueing and claiming are in `task_ledger`.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
+from apportion.errors import InvariantBroken
 from apportion.stores.task_control import (
+    Answer,
     Cancel,
     Command,
     Hasten,
@@ -15,9 +18,12 @@ from apportion.stores.task_control import (
     Overview,
     Pause,
     Purge,
+    Question,
     QueueStats,
     Redrive,
     SetLimit,
+    StoreTime,
+    Survey,
     TaskRow,
 )
 from apportion.stores.task_ledger import TaskLedger
@@ -25,8 +31,28 @@ from apportion.stores.task_records import EndedTask, OpenTask, QueueControl, tok
 from apportion.stores.task_values import TaskState, Worker
 
 
+def answer(ledger: TaskLedger, question: Question[Answer], *, alive: Collection[int], now: int) -> Answer:
+    """See `TaskStore.query`."""
+    found: object
+    match question:
+        case Listing():
+            found = rows(ledger, question)
+        case Survey():
+            found = overview(ledger, alive=alive, now=now)
+        case StoreTime():
+            found = now
+        case _:
+            raise unknown(question)
+    return cast("Answer", found)
+
+
+def unknown(question: object) -> InvariantBroken:
+    """Return the error of a store that has no answer to a question."""
+    return InvariantBroken(f"this store has no answer to {question!r}")
+
+
 def rows(ledger: TaskLedger, listing: Listing) -> tuple[TaskRow, ...]:
-    """See `TaskStore.rows`. Ended tasks come after the open ones."""
+    """Return the tasks of a listing. Ended tasks come after the open ones."""
     opened = sorted(ledger.open.values(), key=lambda task: task.position)
     after = listing.after_ended
     found = [task_row(task, task.state) for task in opened if after is None and task.position > listing.after]
@@ -38,7 +64,7 @@ def rows(ledger: TaskLedger, listing: Listing) -> tuple[TaskRow, ...]:
 
 
 def overview(ledger: TaskLedger, *, alive: Collection[int], now: int) -> Overview:
-    """See `TaskStore.overview`."""
+    """Return the answer to a `Survey`."""
     live = [worker for session, worker in sorted(ledger.workers.items()) if session in alive]
     counts = Counter((task.queue, task.state) for task in ledger.open.values())
     counts.update((ended.task.queue, ended.state) for ended in ledger.ended.values())

@@ -17,10 +17,10 @@ hints.
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Protocol
 
-from apportion.stores.task_control import Command, Listing, Overview, TaskRow
+from apportion.stores.task_control import Answer, Command, Question
+from apportion.stores.task_transactions import TaskTransactions
 from apportion.stores.task_values import BeatAnswer, NewTask, Note, Settlement, TurnAnswer, Worker
 
 
@@ -28,7 +28,10 @@ class TaskStore(Protocol):
     """One handle of the tasks in a store, used by one event loop. Every call is bounded in time.
 
     Every call may raise the errors of `CoordinationStore`, and compares the life of the store as its calls do.
+    `transactions` are the tasks as statements for a transaction of the caller.
     """
+
+    transactions: TaskTransactions
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """Add tasks, all or none; return for each the id of the open task, and whether this call made it.
@@ -47,34 +50,19 @@ class TaskStore(Protocol):
     async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
         """Write notes of runs under way, and learn which of the session's tasks are to be cancelled."""
 
-    async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
-        """Return tasks, the open ones by position."""
+    async def query(self, question: Question[Answer]) -> Answer:
+        """Answer a question of `task_control`; one state of the store answers it.
 
-    async def overview(self) -> Overview:
-        """Return the numbers of the queues, and the workers."""
+        A `Listing` also takes note of the life of the store, so that a caller can go on after `StoreWentBack`.
+        """
 
     async def control(self, command: Command) -> int:
         """Do the command of an operator; return how many tasks (for `Pause` and `SetLimit`: queues) it changed."""
-
-    async def now_ms(self) -> int:
-        """Return the time of the store."""
 
     async def wait(self, seconds: float) -> None:
         """Return when there may be new work, or after some seconds. A hint: it may come without work, or not at all.
 
         While a call waits, this process takes part in ending the leases of dead sessions.
-        """
-
-    def begin(self) -> AbstractContextManager[Any]:
-        """Open a connection of the database's own library for a handler, in a transaction that the block ends.
-
-        The block commits, or rolls back if it raises. From any thread. `NotPromised` for a store without a database.
-        """
-
-    def completion(self) -> str:
-        """Return the statement that completes a claim in a transaction of the caller. It returns a row if that counts.
-
-        It has the texts `:id`, `:attempt` and `:session`. `NotPromised` for a store without a database.
         """
 
     async def close(self) -> None:

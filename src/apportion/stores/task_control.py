@@ -1,9 +1,18 @@
 """The control of tasks: the questions and the commands of operators, and the answers, as values."""
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from apportion.errors.brief import brief
 from apportion.stores.task_values import TaskState, Worker
+
+Answer = TypeVar("Answer")
+
+
+class Question(Generic[Answer]):
+    """A question for `TaskStore.query`; its type tells the type of the answer."""
+
+    __slots__ = ()
 
 
 @brief
@@ -38,7 +47,7 @@ class TaskRow:
 
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(Question[tuple[TaskRow, ...]]):
     """The tasks to list: those with these ids, or of a queue, in some states, with a name, under a session.
 
     None stands for all. A page has at most `most` tasks: open ones after a position, then ended ones in the order of
@@ -53,6 +62,12 @@ class Listing:
     after: int = 0
     after_ended: tuple[int, str] | None = None
     most: int = 100
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreTime(Question[int]):
+    """The time of the store, in milliseconds since 1970."""
 
 
 @brief
@@ -85,6 +100,12 @@ class Overview:
 
     queues: tuple[QueueStats, ...]
     workers: tuple[Worker, ...]
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey(Question[Overview]):
+    """The numbers of all queues, and the workers."""
 
 
 @brief

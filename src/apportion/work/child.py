@@ -11,16 +11,16 @@ import os
 import sys
 import threading
 from base64 import b64decode, b64encode
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from operator import attrgetter
-from typing import Any
 
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.task_api import TaskStore
+from apportion.stores.task_transactions import TaskTransactions
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement
 from apportion.work.attempt import attempt
 from apportion.work.attempts import Attempts
@@ -103,13 +103,10 @@ class _ChildDesk:
         """See `Desk`."""
         await io_thread().hop(self._opened().beat(note.receipt.session, [note]))
 
-    def begin(self) -> AbstractContextManager[Any]:
+    @property
+    def transactions(self) -> TaskTransactions:
         """See `Desk`."""
-        return self._opened().begin()
-
-    def completion(self) -> str:
-        """See `Desk`."""
-        return self._opened().completion()
+        return self._opened().transactions
 
     def seconds_left(self, _: int) -> float:
         """See `Desk`. The renewals of the worker are not known here: the worker kills the child in time."""

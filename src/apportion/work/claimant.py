@@ -9,9 +9,8 @@ Refuses: to touch a handler. It hands claims over, and is told their ends.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from apportion.errors import ClaimLost, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.groups.session import SharedSessions
@@ -56,8 +55,7 @@ class Claimant:
         self._tasks, self._worker, self._hears, self._attempts = tasks, worker, hears, attempts
         self._ttl_seconds, self._clock = ttl_seconds, clock_here()
         self._session = WorkerSession(sessions, ttl_seconds, missed=self._lose)
-        self.begin_transaction: Callable[[], AbstractContextManager[Any]] = tasks.begin  # from any thread
-        self.completion: Callable[[], str] = tasks.completion  # from any thread
+        self.transactions = tasks.transactions  # from any thread
         self._loop = asyncio.get_running_loop()
         self._settlements: list[Settlement] = []
         self._open: set[Receipt] = set()
@@ -158,7 +156,7 @@ class Claimant:
         session = self._session.id
         if session is None:
             return
-        rows = await self._tasks.rows(Listing(session=session, states=("claimed",), most=2 * _MOST_CLAIMS))
+        rows = await self._tasks.query(Listing(session=session, states=("claimed",), most=2 * _MOST_CLAIMS))
         held = {Receipt(task=row.id, attempt=row.attempt, session=session): row for row in rows}
         ended = {each.receipt for each in self._settlements}
         unknown = [each for each in held if each not in self._open and each not in ended]

@@ -4,7 +4,7 @@ Promises: a completion counts only under the receipt of this attempt. In `transa
 the completion of the task are one commit, or none. A worker that lost its lease is refused, whatever it has done.
 """
 
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from apportion.errors import ClaimLost, InvalidInput
 from apportion.guards.connections import Executes, require_transaction, run
 from apportion.model.epoch import FencingToken
 from apportion.runtime.blocks import Raised
+from apportion.stores.task_transactions import TaskTransactions
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement
 from apportion.work.attempts import Attempts
 
@@ -33,11 +34,9 @@ class Desk(Protocol):
     async def note(self, note: Note) -> None:
         """Write a note of a run; `ClaimLost` when its claim is no longer open."""
 
-    def begin(self) -> AbstractContextManager[Any]:
-        """Open a connection to the database of the queue, in a transaction."""
-
-    def completion(self) -> str:
-        """Return the statement that completes a claim in a transaction."""
+    @property
+    def transactions(self) -> TaskTransactions:
+        """The tasks of the queue as statements for a transaction."""
 
     def seconds_left(self, session: int) -> float:
         """Return how long a session lasts at least."""
@@ -106,8 +105,8 @@ class RunningTask:
         """
         require_transaction(connection)
         receipt, desk = self.claim.receipt, self.desk
-        values = {"id": receipt.task, "attempt": str(receipt.attempt), "session": str(receipt.session)}
-        if not run(connection, desk.completion(), values).fetchall():
+        statement = desk.transactions.completion(receipt)
+        if not run(connection, statement.sql, statement.values).fetchall():
             raise ClaimLost(receipt.task, receipt.attempt)
         desk.attempts.complete(receipt)
 
@@ -121,7 +120,7 @@ class CompletingTransaction:
     def __enter__(self) -> Any:  # noqa: ANN401 - a library's type
         with ExitStack() as stack:
             task = self._task
-            connection = stack.enter_context(task.desk.begin())
+            connection = stack.enter_context(task.desk.transactions.begin())
             self._task.complete(connection)
             self._stack = stack.pop_all()
         return connection

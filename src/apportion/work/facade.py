@@ -18,7 +18,7 @@ from apportion.runtime.handle import Handle
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.catalog import check_url, connect_tasks, parsed_url
 from apportion.stores.task_api import TaskStore
-from apportion.stores.task_control import Cancel, Hasten, Listing, TaskRow
+from apportion.stores.task_control import Cancel, Hasten, Listing, StoreTime, TaskRow
 from apportion.stores.task_values import Duplicate, Settlement, TaskState, Worker
 from apportion.work.budget import Budget, length, milliseconds
 from apportion.work.call import Call
@@ -281,12 +281,12 @@ class _Opened:
     async def enqueued(self, queue: str, calls: list[Call]) -> tuple[tuple[str, bool], ...]:
         """Add tasks."""
         store = await self.store()
-        now = await store.now_ms() if any(call.expires is not None for call in calls) else 0
+        now = await store.query(StoreTime()) if any(call.expires is not None for call in calls) else 0
         return await store.enqueue([call.task(uuid4().hex, queue, now) for call in calls])
 
     async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
         """Return tasks."""
-        return await (await self.store()).rows(listing)
+        return await (await self.store()).query(listing)
 
     async def settled(self, settlement: Settlement) -> None:
         """Settle one claim, or raise `ClaimLost`."""
@@ -303,8 +303,8 @@ class _Opened:
         """Make the delayed tasks of a queue ready that are due within some time."""
         store = await self.store()
         if ahead_ms:
-            rows = await store.rows(Listing(queue=queue, states=("delayed",), most=10_000))
-            until = await store.now_ms() + ahead_ms
+            rows = await store.query(Listing(queue=queue, states=("delayed",), most=10_000))
+            until = await store.query(StoreTime()) + ahead_ms
             await store.control(Hasten(tasks=tuple(row.id for row in rows if (row.due or 0) <= until)))
 
     async def close(self) -> None:

@@ -8,9 +8,8 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from apportion.errors import InvalidInput
 from apportion.runtime.attempt_events import AttemptObserver
@@ -19,6 +18,7 @@ from apportion.runtime.io_thread import io_thread
 from apportion.runtime.resource import AsyncResource
 from apportion.runtime.signals import leaving_on_sigterm
 from apportion.runtime.simulated import Runner, clock_here
+from apportion.stores.task_transactions import TaskTransactions
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement, Worker
 from apportion.work.attempts import Attempts
 from apportion.work.claimant import Claimant, Hears
@@ -144,13 +144,10 @@ class QueueWorker(OnlyAsync):
         """See `Desk`."""
         await io_thread().hop(self._claimant.note(note))
 
-    def begin(self) -> AbstractContextManager[Any]:
+    @property
+    def transactions(self) -> TaskTransactions:
         """See `Desk`."""
-        return self._claimant.begin_transaction()
-
-    def completion(self) -> str:
-        """See `Desk`."""
-        return self._claimant.completion()
+        return self._claimant.transactions
 
     def seconds_left(self, session: int) -> float:
         """See `Desk`."""

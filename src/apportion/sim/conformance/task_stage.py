@@ -10,7 +10,7 @@ from apportion.sim.conformance.case import Case, case
 from apportion.sim.conformance.context import Stage
 from apportion.sim.conformance.expect import holds, same
 from apportion.stores.task_api import TaskStore
-from apportion.stores.task_control import Listing, Overview, TaskRow
+from apportion.stores.task_control import Listing, Overview, StoreTime, Survey, TaskRow
 from apportion.stores.task_values import Claim, Fate, NewTask, Receipt, Settlement, TaskState, TurnAnswer, Worker
 
 STATES: tuple[TaskState, ...] = ("ready", "delayed", "claimed", "done", "dead", "cancelled")
@@ -100,15 +100,15 @@ class TaskStage:
 
     async def find(self, listing: Listing, *, of: TaskStore | None = None) -> tuple[TaskRow, ...]:
         """Return the tasks of a listing."""
-        return await (of or self.tasks).rows(listing)
+        return await (of or self.tasks).query(listing)
 
     async def overview(self) -> Overview:
         """Return the numbers of all queues, and the workers."""
-        return await self.tasks.overview()
+        return await self.tasks.query(Survey())
 
     async def now_ms(self) -> int:
         """Return the time of the store."""
-        return await self.tasks.now_ms()
+        return await self.tasks.query(StoreTime())
 
 
 def done(claim: Claim) -> Settlement:

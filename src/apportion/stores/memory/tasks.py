@@ -3,19 +3,17 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
-from typing import Any
+from contextlib import suppress
 
-from apportion.errors import NotPromised, StoreClosed
+from apportion.errors import StoreClosed
 from apportion.stores import task_admin as admin
 from apportion.stores.memory.store import Memory
+from apportion.stores.memory.task_transactions import NoTransactions
 from apportion.stores.requests import went_back
 from apportion.stores.task_api import TaskStore
-from apportion.stores.task_control import Command, Listing, Overview, TaskRow
+from apportion.stores.task_control import Answer, Command, Listing, Question
 from apportion.stores.task_ledger import TaskLedger
 from apportion.stores.task_values import BeatAnswer, NewTask, Note, Settlement, TurnAnswer, Worker
-
-_WITH_TRANSACTIONS = ("postgresql", "sqlite")
 
 
 class MemoryTasks(TaskStore):
@@ -27,6 +25,7 @@ class MemoryTasks(TaskStore):
         self._incarnation = memory.incarnation
         self._pid = os.getpid()
         self._closed = False
+        self.transactions = NoTransactions(name)
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """See `TaskStore`. O(open tasks)."""
@@ -44,34 +43,23 @@ class MemoryTasks(TaskStore):
     async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
         return self._same().beat(session, notes)
 
-    async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
+    async def query(self, question: Question[Answer]) -> Answer:
+        """See `TaskStore`. O(all tasks)."""
         self._open()
-        self._incarnation = self._memory.incarnation
-        return admin.rows(self._memory.tasks, listing)
-
-    async def overview(self) -> Overview:
-        return admin.overview(self._same(), alive=self._memory.now().leases, now=self._memory.now_ms())
+        if isinstance(question, Listing):
+            self._incarnation = self._memory.incarnation
+        return admin.answer(self._same(), question, alive=self._memory.now().leases, now=self._memory.now_ms())
 
     async def control(self, command: Command) -> int:
         count = admin.control(self._same(), command, now=self._memory.now_ms())
         self._memory.changed()
         return count
 
-    async def now_ms(self) -> int:
-        self._open()
-        return self._memory.now_ms()
-
     async def wait(self, seconds: float) -> None:
         self._open()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._memory.wait()
-
-    def begin(self) -> AbstractContextManager[Any]:
-        raise NotPromised(self._name, "transactions of handlers", able=_WITH_TRANSACTIONS)
-
-    def completion(self) -> str:
-        raise NotPromised(self._name, "transactions of handlers", able=_WITH_TRANSACTIONS)
 
     async def close(self) -> None:
         if not self._closed:

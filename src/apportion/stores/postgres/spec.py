@@ -17,7 +17,7 @@ async def _connect(url: StoreUrl, clock: Clock) -> CoordinationStore:
 
 
 async def _tasks(url: StoreUrl, clock: Clock) -> TaskStore:
-    from apportion.stores.postgres.tasks import connected  # noqa: PLC0415 - its client is an extra
+    from apportion.stores.postgres.tasks.store import connected  # noqa: PLC0415 - its client is an extra
 
     return await connected(url, clock)
 

@@ -2,7 +2,7 @@
 
 The driver fills in `{schema}`, quoted. `begin_tasks` compares the life of the store, as each landed write does, and
 reads the clock. `turn` does the common case. It answers `slow` before any effect where a rare rule applies: a limit, an
-ended session, a suspect, an expired task. `task_rules` has these rules.
+ended session, a suspect, an expired task. `tasks.rules` has these rules.
 
 A position comes from a sequence, after the number of its transaction. So once all transactions before some later number
 have ended, all smaller positions are visible. Rows are found by the indexes alone: a plan that was made while a table
@@ -193,7 +193,7 @@ BEGIN
 END $$
 """
 
-# Whether a turn needs the rules of `task_rules`: a limit, an ended session, a suspect, or an expired task.
+# Whether a turn needs the rules of `tasks.rules`: a limit, an ended session, a suspect, or an expired task.
 IS_RARE = """
 CREATE FUNCTION {schema}.is_rare(at_ms bigint, served text[]) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import cast
 
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.connection import Connection
 from apportion.stores.sqlite.task_ledger import end, is_name_free, wait
-from apportion.stores.task_admin import overview_of, task_row
+from apportion.stores.task_admin import overview_of, task_row, unknown
 from apportion.stores.task_control import (
+    Answer,
     Cancel,
     Command,
     Hasten,
@@ -15,8 +17,11 @@ from apportion.stores.task_control import (
     Overview,
     Pause,
     Purge,
+    Question,
     Redrive,
     SetLimit,
+    StoreTime,
+    Survey,
     TaskRow,
 )
 from apportion.stores.task_records import EndedTask, OpenTask
@@ -24,8 +29,23 @@ from apportion.stores.task_rows import ended_task, open_task, queue_control, wor
 from apportion.stores.task_values import TaskState
 
 
+def answer(connection: Connection, question: Question[Answer], now: int) -> Answer:
+    """See `TaskStore.query`."""
+    found: object
+    match question:
+        case Listing():
+            found = rows(connection, question)
+        case Survey():
+            found = overview(connection, now)
+        case StoreTime():
+            found = now
+        case _:
+            raise unknown(question)
+    return cast("Answer", found)
+
+
 def rows(connection: Connection, listing: Listing) -> tuple[TaskRow, ...]:
-    """See `TaskStore.rows`. O(open tasks after the position) at most."""
+    """Return the tasks of a listing. O(open tasks after the position) at most."""
     if listing.tasks is not None:
         opened, ended = _opened(connection, listing.tasks), _ended(connection, listing.tasks)
         return (*map(_open_row, opened), *map(_ended_row, ended))
@@ -41,7 +61,7 @@ def rows(connection: Connection, listing: Listing) -> tuple[TaskRow, ...]:
 
 
 def overview(connection: Connection, now: int) -> Overview:
-    """See `TaskStore.overview`. O(open tasks)."""
+    """Return the answer to a `Survey`. O(open tasks)."""
     opened = connection.execute(sql.COUNT_TASKS).fetchall()
     counts: dict[tuple[str, TaskState], int] = {(queue, state): count for queue, state, count, _ in opened}
     counts |= {(queue, state): count for queue, state, count in connection.execute(sql.COUNT_ENDED).fetchall()}

@@ -5,9 +5,8 @@ claims uses `NORMAL`: a lost claim is made again. A turn that finds nothing to d
 """
 
 import asyncio
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from typing import TypeVar
 
 from apportion.errors import InvalidInput, OutcomeUnknown, StoreClosed
@@ -17,10 +16,11 @@ from apportion.stores.sqlite import ledger, task_admin
 from apportion.stores.sqlite import task_ledger as tasks_in
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.connection import Connection, value_of
-from apportion.stores.sqlite.file import LOCK_WAIT_SECONDS, InDoubt
+from apportion.stores.sqlite.file import InDoubt
 from apportion.stores.sqlite.shared_file import SharedFile
+from apportion.stores.sqlite.task_transactions import SqliteTransactions
 from apportion.stores.task_api import TaskStore
-from apportion.stores.task_control import Command, Listing, Overview, TaskRow
+from apportion.stores.task_control import Answer, Command, Listing, Question
 from apportion.stores.task_values import BeatAnswer, NewTask, Note, Settlement, TurnAnswer, Worker
 from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
@@ -36,6 +36,7 @@ class SqliteTasks(TaskStore):
         self._incarnation = incarnation
         self._watcher: Watcher | None = None
         self._closed = False
+        self.transactions = SqliteTransactions(shared.file.path)
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """See `TaskStore`. One write to the disk."""
@@ -58,25 +59,22 @@ class SqliteTasks(TaskStore):
         work = self._same(lambda connection, _: tasks_in.beat(connection, session, notes))
         return await (self._file.write(work, synchronous="NORMAL") if notes else self._file.read(work))
 
-    async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
+    async def query(self, question: Question[Answer]) -> Answer:
+        is_listing = isinstance(question, Listing)
+        if not is_listing:
+            return await self._file.read(self._same(lambda at, now: task_admin.answer(at, question, now)))
         self._require_open()
         if self._file.moved:
             await self._file.reopen()
         incarnation, found = await self._file.read(
-            lambda connection: (ledger.state(connection).incarnation, task_admin.rows(connection, listing))
+            lambda at: (ledger.state(at).incarnation, task_admin.answer(at, question, tasks_in.now_ms(at)))
         )
         self._incarnation = incarnation
         return found
 
-    async def overview(self) -> Overview:
-        return await self._file.read(self._same(task_admin.overview))
-
     async def control(self, command: Command) -> int:
         work = self._same(lambda connection, now: task_admin.control(connection, command, now))
         return self._wrote(await self._file.write(work))
-
-    async def now_ms(self) -> int:
-        return await self._file.read(self._same(lambda _, now: now))
 
     async def wait(self, seconds: float) -> None:
         self._require_open()
@@ -86,17 +84,6 @@ class SqliteTasks(TaskStore):
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._lookout.change()
-
-    @contextmanager
-    def begin(self) -> Iterator[sqlite3.Connection]:
-        """See `TaskStore`. Waits for the lock of the file as long as every write of this store does."""
-        with closing(sqlite3.connect(self._file.path, timeout=LOCK_WAIT_SECONDS, isolation_level=None)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            with connection:
-                yield connection
-
-    def completion(self) -> str:
-        return sql.COMPLETE
 
     async def close(self) -> None:
         if self._closed or not self._file.is_ours:

@@ -14,7 +14,7 @@ from apportion.errors.brief import brief
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.catalog import connect_tasks, parsed_url
 from apportion.stores.task_api import TaskStore
-from apportion.stores.task_control import Command, Listing, Overview, QueueStats, TaskRow
+from apportion.stores.task_control import Command, Listing, Overview, QueueStats, StoreTime, Survey, TaskRow
 from apportion.stores.task_values import Worker
 
 Answer = TypeVar("Answer")
@@ -30,12 +30,12 @@ class Inquiry:
 
     async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
         """Return the tasks of a listing, whose queue has its full name."""
-        found = await self.store.rows(listing)
+        found = await self.store.query(listing)
         return tuple(replace(each, queue=self._name(each.queue)) for each in found if self._is_here(each.queue))
 
     async def overview(self) -> Overview:
         """Return the numbers of the queues, and the workers."""
-        found = await self.store.overview()
+        found = await self.store.query(Survey())
         queues = [replace(each, queue=self._name(each.queue)) for each in found.queues if self._is_here(each.queue)]
         workers = [self._worker(each) for each in found.workers if any(map(self._is_here, each.queues))]
         return Overview(queues=tuple(queues), workers=tuple(workers))
@@ -51,7 +51,7 @@ class Inquiry:
 
     async def now_ms(self) -> int:
         """Return the time of the store."""
-        return await self.store.now_ms()
+        return await self.store.query(StoreTime())
 
     def full(self, queue: str) -> str:
         """Return the name of a queue in the store."""

@@ -11,7 +11,7 @@ from apportion.sim.conformance.expect import holds, raises, same
 from apportion.sim.conformance.task_stage import TaskStage, task_case
 from apportion.stores import administration
 from apportion.stores.task_api import TaskStore
-from apportion.stores.task_control import Pause
+from apportion.stores.task_control import Pause, Survey
 from apportion.stores.task_values import Note, Receipt, Settlement, Worker
 
 
@@ -114,7 +114,7 @@ def _calls(tasks: TaskStore, worker: Worker, stage: TaskStage) -> dict[str, Call
         "settle": lambda: tasks.turn(worker, [Settlement(receipt=receipt, fate="done")]),
         "beat": lambda: tasks.beat(worker.session, [Note(receipt=receipt, progress=0.5)]),
         "control": lambda: tasks.control(Pause(queue=f"{stage.queue}2")),
-        "overview": tasks.overview,
+        "overview": lambda: tasks.query(Survey()),
     }
 
 

@@ -1,8 +1,7 @@
 """Settlements: a claim ends under its own receipt alone, once, with the counts that its fate says."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +12,8 @@ from apportion.sim.conformance.expect import holds, same
 from apportion.sim.conformance.rig import Impossible
 from apportion.sim.conformance.task_stage import FATES, TaskStage, done, ended, task_case
 from apportion.stores.task_control import Redrive
-from apportion.stores.task_values import MOST_CRASHES, Claim, Fate, Note, Settlement
-
-Begin = Callable[[], AbstractContextManager[Any]]
+from apportion.stores.task_transactions import TaskTransactions
+from apportion.stores.task_values import MOST_CRASHES, Claim, Fate, Note, Receipt, Settlement
 
 
 @task_case()
@@ -196,47 +194,45 @@ async def a_note_is_read_until_the_next_attempt_and_refused_after_it(stage: Task
 @task_case()
 async def a_claim_is_completed_in_a_transaction_of_the_database(stage: TaskStage) -> None:
     """The statement of completion counts with the commit, under the open receipt alone; a rollback leaves the claim."""
-    begin, statement = _transactions(stage)
+    transactions = _transactions(stage)
     await stage.add(stage.new())
     worker = await stage.worker()
     (claim,) = await stage.claim(worker)
     receipt = claim.receipt
     for change in ({"task": "0"}, {"attempt": 2}, {"session": worker.session + 1}):
         stale = replace(receipt, **change)
-        same([], await asyncio.to_thread(_completed, begin, statement, replace(claim, receipt=stale)), "rows")
-    same(1, len(await asyncio.to_thread(_rolled_back, begin, statement, claim)), "rows before a rollback")
+        same([], await asyncio.to_thread(_completed, transactions, stale), "rows")
+    same(1, len(await asyncio.to_thread(_rolled_back, transactions, receipt)), "rows before a rollback")
     same(["claimed"], await stage.states(claim.task), "the state after a rollback")
-    same(1, len(await asyncio.to_thread(_completed, begin, statement, claim)), "rows of the completion")
+    same(1, len(await asyncio.to_thread(_completed, transactions, receipt)), "rows of the completion")
     same(["missing"], await stage.states(claim.task), "the state after the commit")
     await stage.refused(worker, receipt)
 
 
-def _transactions(stage: TaskStage) -> tuple[Begin, str]:
+def _transactions(stage: TaskStage) -> TaskTransactions:
     try:
-        return stage.tasks.begin, stage.tasks.completion()
+        stage.tasks.transactions.completion(Receipt(task="0", attempt=1, session=1))
     except NotPromised as error:
         raise Impossible(TRANSACTIONS, "a store of this kind has no database") from error
+    return stage.tasks.transactions
 
 
 class _UndoneError(Exception):
     """A handler fails after its completion."""
 
 
-def _completed(begin: Begin, statement: str, claim: Claim) -> list[Any]:
+def _completed(transactions: TaskTransactions, receipt: Receipt) -> list[Any]:
     """Complete a claim in a transaction that commits; return the rows of the statement."""
-    with begin() as connection:
-        return run(connection, statement, _values(claim)).fetchall()
+    statement = transactions.completion(receipt)
+    with transactions.begin() as connection:
+        return run(connection, statement.sql, statement.values).fetchall()
 
 
-def _rolled_back(begin: Begin, statement: str, claim: Claim) -> list[Any]:
+def _rolled_back(transactions: TaskTransactions, receipt: Receipt) -> list[Any]:
     """Complete a claim in a transaction that fails afterwards; return the rows of the statement."""
     rows: list[Any] = []
-    with suppress(_UndoneError), begin() as connection:
-        rows = run(connection, statement, _values(claim)).fetchall()
+    statement = transactions.completion(receipt)
+    with suppress(_UndoneError), transactions.begin() as connection:
+        rows = run(connection, statement.sql, statement.values).fetchall()
         raise _UndoneError
     return rows
-
-
-def _values(claim: Claim) -> dict[str, str]:
-    receipt = claim.receipt
-    return {"id": receipt.task, "attempt": str(receipt.attempt), "session": str(receipt.session)}

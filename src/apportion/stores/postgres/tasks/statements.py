@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from apportion.stores.postgres.driver import Parameter
-from apportion.stores.postgres.task_floors import Places
+from apportion.stores.postgres.tasks.floors import Places
 from apportion.stores.task_rows import worker_values
 from apportion.stores.task_values import MOST_DUE, Claim, NewTask, Receipt, Worker
 

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from apportion.stores.postgres import task_statements as sql
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter
-from apportion.stores.postgres.task_floors import Places
+from apportion.stores.postgres.tasks import statements as sql
+from apportion.stores.postgres.tasks.floors import Places
 from apportion.stores.task_records import (
     EndState,
     Freed,

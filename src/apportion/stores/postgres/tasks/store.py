@@ -7,8 +7,8 @@ made again. A worker that waits is woken by a hint, and without hints it polls.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from apportion.errors import (
@@ -21,22 +21,23 @@ from apportion.errors import (
 )
 from apportion.runtime.clock import Clock
 from apportion.runtime.endings import or_undo
-from apportion.stores.postgres import task_admin
-from apportion.stores.postgres import task_rules as rules
-from apportion.stores.postgres import task_statements as sql
 from apportion.stores.postgres.door import Transaction
-from apportion.stores.postgres.driver import Parameter, Row, psycopg
+from apportion.stores.postgres.driver import Parameter, Row
 from apportion.stores.postgres.errors import MAKE_SCHEMA
 from apportion.stores.postgres.link import PostgresLink
 from apportion.stores.postgres.links import Links
-from apportion.stores.postgres.task_floors import Floors
-from apportion.stores.postgres.task_rules import Settling
-from apportion.stores.postgres.task_statements import claimed_task, enqueue_values, turn_values
 from apportion.stores.postgres.task_tables import make_tables
+from apportion.stores.postgres.tasks import admin as task_admin
+from apportion.stores.postgres.tasks import rules
+from apportion.stores.postgres.tasks import statements as sql
+from apportion.stores.postgres.tasks.floors import Floors
+from apportion.stores.postgres.tasks.rules import Settling
+from apportion.stores.postgres.tasks.statements import claimed_task, enqueue_values, turn_values
+from apportion.stores.postgres.tasks.transactions import PostgresTransactions
 from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.requests import went_back
 from apportion.stores.task_api import TaskStore
-from apportion.stores.task_control import Command, Listing, Overview, TaskRow
+from apportion.stores.task_control import Answer, Command, Listing, Question
 from apportion.stores.task_values import BeatAnswer, Claim, NewTask, Note, Settlement, TurnAnswer, Worker
 from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
@@ -54,13 +55,13 @@ class PostgresTasks(TaskStore):
     def __init__(self, links: Links, incarnation: int, clock: Clock) -> None:
         self._links, self._lookout, self._committing = links, links.lookout, links.committing
         self._leases, self._door, self._name = links.leases, links.door, links.door.name
-        self._fill = links.door.schema.fill
         self._incarnation = incarnation
         self._clock = clock
         self._floors = Floors()
         self._watcher: Watcher | None = None
         self._hints = _Hints(links, clock)
         self._closed = False
+        self.transactions = PostgresTransactions(links.door, allowed=self._require_open, read=self._read)
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """See `TaskStore`. One round trip, one flush."""
@@ -104,23 +105,19 @@ class PostgresTasks(TaskStore):
 
         return await self._transact(_beat)
 
-    async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
-        async def _rows(transaction: Transaction) -> tuple[int, tuple[TaskRow, ...]]:
+    async def query(self, question: Question[Answer]) -> Answer:
+        async def _query(transaction: Transaction) -> tuple[int, Answer]:
             await transaction.ask(sql.SNAPSHOT)
-            [(incarnation, _)] = await transaction.ask(sql.STATE)
-            return int(str(incarnation)), await task_admin.rows(transaction, listing)
+            rows: list[Any] = await transaction.ask(sql.STATE)
+            [(incarnation, now)] = rows
+            if not isinstance(question, Listing):
+                self._read(rows)
+            return incarnation, await task_admin.answer(transaction, question, now)
 
-        incarnation, found = await self._transact(_rows)
+        incarnation, found = await self._transact(_query)
         if incarnation != self._incarnation:
             self._incarnation, self._floors = incarnation, Floors()
         return found
-
-    async def overview(self) -> Overview:
-        async def _overview(transaction: Transaction) -> Overview:
-            await transaction.ask(sql.SNAPSHOT)
-            return await task_admin.overview(transaction, self._read(await transaction.ask(sql.STATE)))
-
-        return await self._transact(_overview)
 
     async def control(self, command: Command) -> int:
         async def _control(transaction: Transaction) -> tuple[int, bool]:
@@ -131,9 +128,6 @@ class PostgresTasks(TaskStore):
         self._hints.changed(is_awaited=is_awaited)
         return count
 
-    async def now_ms(self) -> int:
-        return self._read(await self._committing.ask(sql.STATE, allowed=self._require_open))
-
     async def wait(self, seconds: float) -> None:
         self._require_open()
         if self._watcher is None:
@@ -143,18 +137,6 @@ class PostgresTasks(TaskStore):
             async with asyncio.timeout(seconds):
                 await self._hints.ask()
                 await self._lookout.change_of_tasks()
-
-    @contextmanager
-    def begin(self) -> Iterator["psycopg.Connection[Row]"]:
-        """See `TaskStore`. A new connection, beside the links of this process."""
-        self._require_open()
-        with self._door.connect_here() as connection:
-            self._read(connection.execute(self._fill(sql.STATE)).fetchall())
-            connection.execute(sql.DURABLE)
-            yield connection
-
-    def completion(self) -> str:
-        return self._fill(sql.COMPLETE).decode()
 
     async def close(self) -> None:
         if self._closed or not self._links.ours:

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
-from apportion.stores.postgres import task_statements as sql
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter
-from apportion.stores.postgres.task_rules import end, is_name_free, reopen, wait
-from apportion.stores.task_admin import overview_of, task_row
+from apportion.stores.postgres.tasks import statements as sql
+from apportion.stores.postgres.tasks.rules import end, is_name_free, reopen, wait
+from apportion.stores.task_admin import overview_of, task_row, unknown
 from apportion.stores.task_control import (
+    Answer,
     Cancel,
     Command,
     Hasten,
@@ -17,8 +18,11 @@ from apportion.stores.task_control import (
     Overview,
     Pause,
     Purge,
+    Question,
     Redrive,
     SetLimit,
+    StoreTime,
+    Survey,
     TaskRow,
 )
 from apportion.stores.task_records import EndedTask, OpenTask
@@ -26,8 +30,23 @@ from apportion.stores.task_rows import ended_task, open_task, queue_control, wor
 from apportion.stores.task_values import TaskState
 
 
+async def answer(transaction: Transaction, question: Question[Answer], now: int) -> Answer:
+    """See `TaskStore.query`, within a transaction that sees one state."""
+    found: object
+    match question:
+        case Listing():
+            found = await rows(transaction, question)
+        case Survey():
+            found = await overview(transaction, now)
+        case StoreTime():
+            found = now
+        case _:
+            raise unknown(question)
+    return cast("Answer", found)
+
+
 async def rows(transaction: Transaction, listing: Listing) -> tuple[TaskRow, ...]:
-    """See `TaskStore.rows`, within a transaction that sees one state. O(open tasks after the position) at most."""
+    """Return the tasks of a listing, in a transaction that sees one state. O(open tasks after the position)."""
     if listing.tasks is not None:
         opened = list(map(open_task, await transaction.ask(sql.FIND_OPEN, [list(listing.tasks)])))
         return (*map(_open_row, opened), *map(_ended_row, await _ended(transaction, listing.tasks)))
@@ -50,7 +69,7 @@ async def rows(transaction: Transaction, listing: Listing) -> tuple[TaskRow, ...
 
 
 async def overview(transaction: Transaction, now: int) -> Overview:
-    """See `TaskStore.overview`, within a transaction that sees one state. O(open tasks)."""
+    """Return the answer to a `Survey`, within a transaction that sees one state. O(open tasks)."""
     opened: list[Any] = await transaction.ask(sql.COUNT_TASKS)
     ended: list[Any] = await transaction.ask(sql.COUNT_ENDED)
     limits: list[Any] = await transaction.ask(sql.CONTROLS)
