@@ -1,5 +1,6 @@
 """Lives of workers: the tasks of a session that ended go to others, its death counts, and a lapse is no death."""
 
+import asyncio
 from dataclasses import replace
 
 from apportion.sim.conformance.context import LATENESS_SECONDS
@@ -76,6 +77,24 @@ async def the_tasks_of_many_ended_sessions_are_all_taken_over(stage: TaskStage) 
     claims = [claim for _ in range(3) for claim in await stage.claim(heir, want=2 * _MANY)]
     same(sorted(ids), sorted(claim.task for claim in claims), "the tasks that were taken over")
     same({(2, 1)}, {(claim.attempt, claim.deaths) for claim in claims}, "their attempts and deaths")
+
+
+@task_case()
+async def a_task_of_an_ended_session_goes_to_one_of_the_workers_that_take_over_at_once(stage: TaskStage) -> None:
+    """Handles that take over at the same time share the tasks of ended sessions; none gets the task of another."""
+    handles = [stage.tasks, *[await stage.handle() for _ in range(3)]]
+    heirs = [await stage.worker() for _ in handles]
+    for _ in range(_MANY):
+        ids = await stage.add(*[stage.new() for _ in range(_MANY)])
+        dead = await stage.worker()
+        same(_MANY, len(await stage.claim(dead, want=_MANY)), "claims of the worker that dies")
+        await stage.end(dead)
+        claimed: list[Claim] = []
+        while len(claimed) < _MANY:
+            turns = [each.turn(heir, want=2 * _MANY) for each, heir in zip(handles, heirs, strict=True)]
+            claimed += [claim for answer in await asyncio.gather(*turns) for claim in answer.claims]
+        same(sorted(ids), sorted(claim.task for claim in claimed), "the tasks that were taken over, each once")
+        await stage.settle(heirs[0], *map(done, claimed))
 
 
 @task_case()

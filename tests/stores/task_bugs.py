@@ -1,0 +1,190 @@
+"""Bugs planted in the statements of task stores, and the means to plant them for a while.
+
+Each bug removes one comparison or lock. `FOUND_BY` names the case of the conformance suite that turns red with it;
+`RECEIPTS` names the statements of the matrix of receipts, and the verbs that each of them serves.
+"""
+
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
+
+from apportion.stores.postgres.tasks import functions
+from apportion.stores.postgres.tasks import statements as postgres
+from apportion.stores.sqlite import task_ledger as sqlite_rules
+from apportion.stores.sqlite import task_statements as sqlite
+from apportion.stores.task_values import Receipt
+
+SCHEMA = "apportion"
+
+
+def changed(text, *changes):
+    """Return a statement with these replacements, each of which must apply."""
+    for old, new in changes:
+        assert old in text, f"{old!r} is not in {text!r}"
+        text = text.replace(old, new)
+    return text
+
+
+@contextmanager
+def statement(module, name, *changes):
+    """Change a statement of this process."""
+    with patch.object(module, name, changed(getattr(module, name), *changes)):
+        yield
+
+
+@contextmanager
+def function(rig, name, *changes):
+    """Change a function of the schema."""
+    [text] = [each for each in functions.FUNCTIONS if f"CREATE FUNCTION {{schema}}.{name}(" in each]
+    text = text.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace("{schema}", SCHEMA)
+    rig.sql(changed(text, *[(old.replace("{schema}", SCHEMA), new) for old, new in changes]))
+    try:
+        yield
+    finally:
+        rig.sql(text)
+
+
+def planted(rig, bug):
+    """Plant a bug, for a block."""
+    stack = ExitStack()
+    for each in PLANTS[bug]:
+        stack.enter_context(each(rig))
+    return stack
+
+
+def _statement(module, name, *changes):
+    return lambda _: statement(module, name, *changes)
+
+
+def _function(name, *changes):
+    return lambda rig: function(rig, name, *changes)
+
+
+ATTEMPT_OF_SQLITE = ("attempt = ?", "? IS NOT NULL")
+SESSION_OF_SQLITE = ("AND session = ?", "AND ? IS NOT NULL")
+ATTEMPT_OF_COMPLETE = ("attempt = CAST(:attempt AS BIGINT)", "CAST(:attempt AS BIGINT) IS NOT NULL")
+SESSION_OF_COMPLETE = ("session = CAST(:session AS BIGINT)", "CAST(:session AS BIGINT) IS NOT NULL")
+ATTEMPT_OF_POSTGRES = ("attempt = %s", "%s::bigint IS NOT NULL")
+SESSION_OF_POSTGRES = ("session + 0 = %s", "%s::bigint IS NOT NULL")
+IN_TURN = "AND t.attempt = r.attempt AND t.session + 0 = r.session"
+_EVERY_NAME = (
+    "(SELECT id, queue, uniq, replaced FROM {schema}.task UNION ALL SELECT id, queue, uniq, 0 FROM {schema}.outcome)"
+    " AS named"
+)
+_ENDED = " WHERE NOT EXISTS (SELECT FROM {schema}.lease WHERE id = w.session)"
+
+
+def receipts_equal_in(*fields):
+    """Let two receipts be equal if these fields are."""
+
+    @contextmanager
+    def _equal(_):
+        def _key(receipt):
+            return tuple(getattr(receipt, each) for each in fields)
+
+        with (
+            patch.object(Receipt, "__eq__", lambda one, other: _key(one) == _key(other)),
+            patch.object(Receipt, "__hash__", lambda receipt: hash(_key(receipt))),
+        ):
+            yield
+
+    return _equal
+
+
+PLANTS = {
+    "sqlite: a retake of a living session": [
+        _statement(sqlite, "ENDED_SESSIONS", (" WHERE session NOT IN (SELECT id FROM lease)", "")),
+    ],
+    "sqlite: a claim without the row of the lease": [
+        lambda _: patch.object(sqlite_rules.lease_sql, "LEASE", "SELECT ?"),
+    ],
+    "sqlite: a row of a worker deleted while claims stand": [
+        _statement(
+            sqlite, "FORGET_WORKERS", (" AND NOT EXISTS (SELECT 1 FROM task WHERE task.session = worker.session)", "")
+        ),
+    ],
+    "sqlite: a name that is unique across finished tasks": [
+        _statement(sqlite, "ADD", ("WHERE id = ?1)", "WHERE id = ?1 OR (queue, uniq) = (?2, ?7))")),
+    ],
+    "postgres: a retake of a living session": [
+        _statement(postgres, "ORPHANS", (_ENDED, "")),
+        _function("is_rare", ("WHERE NOT EXISTS (SELECT FROM {schema}.lease WHERE id = worker.session)", "WHERE true")),
+    ],
+    "postgres: a retake without comparing the attempt, and without the lock": [
+        _statement(postgres, "ORPHANS", (" FOR UPDATE OF t SKIP LOCKED", "")),
+        _statement(postgres, "RETAKE", ATTEMPT_OF_POSTGRES, SESSION_OF_POSTGRES),
+    ],
+    "postgres: a claim without the row of the lease": [
+        _statement(postgres, "LEASE", ("SELECT id FROM {schema}.lease WHERE id = %s FOR KEY SHARE", "SELECT %s")),
+        _function("turn", ("IF NOT FOUND THEN\n                verdict", "IF false THEN\n                verdict")),
+    ],
+    "postgres: a row of a worker deleted while claims stand": [
+        _statement(
+            postgres,
+            "FORGET_WORKERS",
+            (" AND NOT EXISTS (SELECT FROM {schema}.task WHERE task.session = w.session)", ""),
+        ),
+    ],
+    "postgres: a name that is unique across finished tasks": [
+        _statement(postgres, "NAME_TAKEN", ("{schema}.task", _EVERY_NAME)),
+    ],
+    "postgres: a limit that is counted outside the lock": [
+        _statement(postgres, "LOCKED_CONTROLS", (" FOR UPDATE", "")),
+    ],
+}
+_TAKEN_OVER = "the tasks of a renewed session stay its own"
+_ENDED_CLAIMS = "a session that has ended claims nothing"
+_HALF = "work of ended sessions comes first in half of the places"
+_ONCE = "a task of an ended session goes to one of the workers that take over at once"
+_NAME = "a redrive takes no unique name from an open task"
+FOUND_BY = {
+    "sqlite: a retake of a living session": _TAKEN_OVER,
+    "sqlite: a claim without the row of the lease": _ENDED_CLAIMS,
+    "sqlite: a row of a worker deleted while claims stand": _HALF,
+    "sqlite: a name that is unique across finished tasks": _NAME,
+    "postgres: a retake of a living session": _TAKEN_OVER,
+    "postgres: a retake without comparing the attempt, and without the lock": _ONCE,
+    "postgres: a claim without the row of the lease": _ENDED_CLAIMS,
+    "postgres: a row of a worker deleted while claims stand": _HALF,
+    "postgres: a name that is unique across finished tasks": _NAME,
+    "postgres: a limit that is counted outside the lock": "a limit of open claims holds for all workers",
+}
+
+_OTHERS = {"complete with a result", "fail", "fail for ever", "release", "crashed", "cancelled"}
+_AGAIN, _RESTORED = "reclaimed by its session", "restored"
+# The comparison that is gone, the verbs that then take an old receipt, and the way in which the receipt became old.
+RECEIPTS = {
+    "sqlite: the attempt in DONE": ({"complete"}, _AGAIN),
+    "sqlite: the session in DONE": ({"complete"}, _RESTORED),
+    "sqlite: the attempt in HELD": (_OTHERS, _AGAIN),
+    "sqlite: the session in HELD": (_OTHERS, _RESTORED),
+    "sqlite: the attempt in NOTE": ({"note"}, _AGAIN),
+    "sqlite: the session in NOTE": ({"note"}, _RESTORED),
+    "sqlite: the attempt in COMPLETE": ({"transaction"}, _AGAIN),
+    "sqlite: the session in COMPLETE": ({"transaction"}, _RESTORED),
+    "postgres: the attempt in TURN": ({"complete"}, _AGAIN),
+    "postgres: the session in TURN": ({"complete"}, _RESTORED),
+    "postgres: the attempt among locked rows": (_OTHERS, _AGAIN),
+    "postgres: the session among locked rows": (_OTHERS, _RESTORED),
+    "postgres: the attempt in NOTE": ({"note"}, _AGAIN),
+    "postgres: the session in NOTE": ({"note"}, _RESTORED),
+    "postgres: the attempt in COMPLETE": ({"transaction"}, _AGAIN),
+    "postgres: the session in COMPLETE": ({"transaction"}, _RESTORED),
+}
+PLANTS |= {
+    "sqlite: the attempt in DONE": [_statement(sqlite, "DONE", ATTEMPT_OF_SQLITE)],
+    "sqlite: the session in DONE": [_statement(sqlite, "DONE", SESSION_OF_SQLITE)],
+    "sqlite: the attempt in HELD": [_statement(sqlite, "HELD", ATTEMPT_OF_SQLITE)],
+    "sqlite: the session in HELD": [_statement(sqlite, "HELD", SESSION_OF_SQLITE)],
+    "sqlite: the attempt in NOTE": [_statement(sqlite, "NOTE", ATTEMPT_OF_SQLITE)],
+    "sqlite: the session in NOTE": [_statement(sqlite, "NOTE", SESSION_OF_SQLITE)],
+    "sqlite: the attempt in COMPLETE": [_statement(sqlite, "COMPLETE", ATTEMPT_OF_COMPLETE)],
+    "sqlite: the session in COMPLETE": [_statement(sqlite, "COMPLETE", SESSION_OF_COMPLETE)],
+    "postgres: the attempt in TURN": [_function("turn", (IN_TURN, "AND t.session + 0 = r.session"))],
+    "postgres: the session in TURN": [_function("turn", (IN_TURN, "AND t.attempt = r.attempt"))],
+    "postgres: the attempt among locked rows": [receipts_equal_in("task", "session")],
+    "postgres: the session among locked rows": [receipts_equal_in("task", "attempt")],
+    "postgres: the attempt in NOTE": [_statement(postgres, "NOTE", ATTEMPT_OF_POSTGRES)],
+    "postgres: the session in NOTE": [_statement(postgres, "NOTE", SESSION_OF_POSTGRES)],
+    "postgres: the attempt in COMPLETE": [_statement(postgres, "COMPLETE", ATTEMPT_OF_COMPLETE)],
+    "postgres: the session in COMPLETE": [_statement(postgres, "COMPLETE", SESSION_OF_COMPLETE)],
+}
