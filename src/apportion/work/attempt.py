@@ -11,6 +11,7 @@ from apportion.stores.task_values import Claim, Settlement
 from apportion.work.budget import GiveUp, Snooze, milliseconds
 from apportion.work.current import CURRENT, RunningTask
 from apportion.work.function import AnyTaskFunction
+from apportion.work.trace import span
 
 _MOST_REASON = 2_000
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -27,7 +28,7 @@ async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThr
     except ValueError as error:
         return Settlement(receipt=claim.receipt, fate="dead", reason=str(error)[:_MOST_REASON])
     CURRENT.set(task)
-    call = asyncio.ensure_future(_called(function, args, kwargs, in_thread))
+    call = asyncio.ensure_future(_called(function, task, partial(function, *args, **kwargs), in_thread))
     try:
         await asyncio.wait([call])
     except asyncio.CancelledError:
@@ -43,16 +44,21 @@ async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThr
 
 
 async def _called(
-    function: AnyTaskFunction, args: tuple[object, ...], kwargs: dict[str, object], in_thread: InThread
+    function: AnyTaskFunction, task: RunningTask, call: Callable[[], Any], in_thread: InThread
 ) -> bytes | None:
-    """Call the function; return its result as bytes if the task keeps it."""
-    limit = function.task_options.time_limit
-    async with asyncio.timeout(None if limit is None else limit.total_seconds()):
-        if function.is_async:
-            result = await function(*args, **kwargs)
-        else:
-            result = await in_thread(partial(copy_context().run, function, *args, **kwargs))
+    """Call the function within the wrappers of its queue; return its result as bytes if the task keeps it."""
+    limit, wrappers = function.task_options.time_limit, function.wrappers
+    with span(task.claim):
+        async with asyncio.timeout(None if limit is None else limit.total_seconds()):
+            if not function.is_async:
+                plain = partial(wrappers.called, call) if wrappers else call
+                call = partial(_threaded, plain, in_thread)
+            result = await (wrappers.awaited(call, is_async=function.is_async) if wrappers else call())
     return function.signature.kept(result) if function.task_options.keep_result else None
+
+
+async def _threaded(call: Callable[[], Any], in_thread: InThread) -> Any:  # noqa: ANN401 - the function's
+    return await in_thread(partial(copy_context().run, call))
 
 
 def _failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Settlement:

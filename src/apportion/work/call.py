@@ -86,8 +86,8 @@ class Call:
         if self.on_duplicate not in ("keep", "replace"):
             raise InvalidInput("on_duplicate", self.on_duplicate, "'keep' or 'replace'", "The default is 'keep'.")
 
-    def task(self, task_id: str, queue: str, now_ms: int) -> NewTask:
-        """Return this call as a task of a queue. `now_ms` counts for `expires` alone."""
+    def task(self, task_id: str, queue: str, now_ms: int, trace: str = "") -> NewTask:
+        """Return this call as a task of a queue. `now_ms` counts for `expires` alone; `trace` is a traceparent."""
         return NewTask(
             id=task_id,
             queue=queue,
@@ -101,6 +101,7 @@ class Call:
             unique=self.unique,
             on_duplicate=self.on_duplicate,
             most_deaths=self.deaths,
+            trace=trace,
         )
 
 

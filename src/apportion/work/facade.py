@@ -20,11 +20,13 @@ from apportion.stores.catalog import check_url, connect_tasks, parsed_url
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Cancel, Hasten, Listing, StoreTime, TaskRow
 from apportion.stores.task_values import Duplicate, Settlement, TaskState, Worker
+from apportion.work.around import Wrapper, Wrappers
 from apportion.work.budget import Budget, length, milliseconds
 from apportion.work.call import Call
 from apportion.work.current import parsed_receipt
 from apportion.work.function import AnyTaskFunction, Params, Result, TaskFunction, TaskOptions
 from apportion.work.statistics import TaskStatistics
+from apportion.work.trace import traceparent
 from apportion.work.worker import QueueWorker
 
 Opened = TypeVar("Opened")
@@ -73,7 +75,7 @@ class Queue(Handle):
         self._full_name = f"{parsed_url(url).namespace}/{name}"
         self._ttl_seconds = length("lease_ttl", lease_ttl).total_seconds()
         self._functions: dict[str, AnyTaskFunction] = {}
-        self._statistics = TaskStatistics()
+        self._statistics, self._wrappers = TaskStatistics(), Wrappers()
         self._opened = _Opened(url)
         finalize(self, _Opened.let_go, self._opened)
 
@@ -124,7 +126,7 @@ class Queue(Handle):
             options = TaskOptions(
                 name=known, budget=budget, priority=priority, time_limit=time_limit, keep_result=keep_result
             )
-            made = TaskFunction(function, options)
+            made = TaskFunction(function, options, self._wrappers)
             if known in self._functions:
                 hint = "Give one of the two functions another name: @queue.task(name=...)."
                 raise InvalidInput("name of the task", known, "a name that this queue does not have yet", hint)
@@ -132,6 +134,23 @@ class Queue(Handle):
             return made
 
         return _made
+
+    def around(self, wrapper: Wrapper) -> Wrapper:
+        """Wrap each run of this queue's tasks with a generator function: up to `yield`, then the task, then the rest.
+
+            @queue.around
+            async def timed():
+                began = time.monotonic()
+                yield
+                print(current_task().name, time.monotonic() - began)
+
+        It may be async or plain, and takes nothing: `current_task()` has the facts. An error of the run is raised at
+        the `yield`, and an error of the wrapper is the failure of the run. A wrapper that catches the error makes the
+        run done. The first wrapper is the outermost; async ones are around plain ones. A plain wrapper runs in the
+        thread of a plain task function. `InvalidInput` for any other function.
+        """
+        self._wrappers.add(wrapper)
+        return wrapper
 
     async def enqueue(
         self,
@@ -157,7 +176,7 @@ class Queue(Handle):
     async def enqueue_many(self, calls: Iterable[Call]) -> "list[TaskHandle]":
         """Add tasks, all or none, and return their handles in order."""
         checked = [_checked_call(each) for each in calls]
-        added = await io_thread().hop(self._opened.enqueued(self._full_name, checked))
+        added = await io_thread().hop(self._opened.enqueued(self._full_name, checked, traceparent()))
         return [TaskHandle(self, task, is_new) for task, is_new in added]
 
     def worker(self, *, concurrency: int = 10, observer: AttemptObserver | None = None) -> QueueWorker:
@@ -278,11 +297,11 @@ class _Opened:
             self._opening = asyncio.ensure_future(connect_tasks(self._url))
         return await asyncio.shield(self._opening)
 
-    async def enqueued(self, queue: str, calls: list[Call]) -> tuple[tuple[str, bool], ...]:
-        """Add tasks."""
+    async def enqueued(self, queue: str, calls: list[Call], trace: str) -> tuple[tuple[str, bool], ...]:
+        """Add tasks. `trace` is the traceparent of the caller."""
         store = await self.store()
         now = await store.query(StoreTime()) if any(call.expires is not None for call in calls) else 0
-        return await store.enqueue([call.task(uuid4().hex, queue, now) for call in calls])
+        return await store.enqueue([call.task(uuid4().hex, queue, now, trace) for call in calls])
 
     async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
         """Return tasks."""

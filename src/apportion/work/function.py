@@ -8,6 +8,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from apportion.errors import InvalidInput
 from apportion.runtime.handler_calls import is_async
+from apportion.work.around import Wrappers
 from apportion.work.budget import Budget
 from apportion.work.call import Call, Signature
 
@@ -32,12 +33,13 @@ class TaskFunction(Generic[Params, Result]):
     `call(...)` returns a call of it for `Queue.enqueue`; its arguments are checked at once.
     """
 
-    def __init__(self, function: Callable[Params, Result], options: TaskOptions) -> None:
+    def __init__(self, function: Callable[Params, Result], options: TaskOptions, wrappers: Wrappers) -> None:
         if getattr(function, "__name__", "<lambda>") == "<lambda>" or not hasattr(function, "__qualname__"):
             raise InvalidInput("task", function, "a function with a name", "Write def or async def, not a lambda.")
         functools.update_wrapper(self, function)
         self.function: Callable[Params, Result] = function
         self.task_options: TaskOptions = options
+        self.wrappers: Wrappers = wrappers
         self.is_async: bool = is_async(function)
         self.signature: Signature = Signature(function)
 

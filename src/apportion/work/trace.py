@@ -1,0 +1,67 @@
+"""Trace: the context of a trace in the row of a task, and a span for each run, by OpenTelemetry's API.
+
+Promises: the first attempt continues the trace of the program that enqueued the task. Each later attempt begins a trace
+of its own, linked to that one: hours may lie between them, and a trace should end.
+Refuses: to import OpenTelemetry. A program without its API, or that has not imported it, has no span, and pays nothing.
+Source: https://www.w3.org/TR/trace-context/ and OpenTelemetry's conventions for spans of messaging.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from apportion.stores.task_values import Claim
+from apportion.work.budget import Snooze
+
+_API = "opentelemetry.trace"
+
+
+def traceparent() -> str:
+    """Return the context of the current span as a W3C traceparent; "" without a span."""
+    if _API not in sys.modules:
+        return ""
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415 - optional
+
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier)
+    return carrier.get("traceparent", "")
+
+
+@contextmanager
+def span(claim: Claim) -> Iterator[None]:
+    """Run a block in a span of the run of a task; an error of the block is the error of the span."""
+    if _API not in sys.modules:
+        yield
+        return
+    from opentelemetry import context, trace  # noqa: PLC0415 - optional
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
+
+    enqueued = TraceContextTextMapPropagator().extract({"traceparent": claim.trace}, context.Context())
+    is_first, of = claim.attempt == 1, trace.get_current_span(enqueued).get_span_context()
+    links = [] if is_first or not of.is_valid else [trace.Link(of)]
+    later: Snooze | None = None
+    with trace.get_tracer("apportion").start_as_current_span(
+        f"process {claim.name}",
+        context=enqueued if is_first else context.Context(),
+        kind=trace.SpanKind.CONSUMER,
+        links=links,
+        attributes=_attributes(claim),
+    ):
+        try:
+            yield
+        except Snooze as snooze:  # no failure, so no error of the span
+            later = snooze
+    if later is not None:
+        raise later
+
+
+def _attributes(claim: Claim) -> dict[str, str | int]:
+    return {
+        "messaging.system": "apportion",
+        "messaging.operation.name": "process",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": claim.queue,
+        "messaging.message.id": claim.task,
+        "apportion.task.name": claim.name,
+        "apportion.task.attempt": claim.attempt,
+    }
