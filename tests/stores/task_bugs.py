@@ -7,7 +7,7 @@ Each bug removes one comparison or lock. `FOUND_BY` names the case of the confor
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from apportion.stores.postgres.tasks import functions
+from apportion.stores.postgres.task_tables import TASK_TABLES
 from apportion.stores.postgres.tasks import statements as postgres
 from apportion.stores.sqlite import task_ledger as sqlite_rules
 from apportion.stores.sqlite import task_statements as sqlite
@@ -34,7 +34,7 @@ def statement(module, name, *changes):
 @contextmanager
 def function(rig, name, *changes):
     """Change a function of the schema."""
-    [text] = [each for each in functions.FUNCTIONS if f"CREATE FUNCTION {{schema}}.{name}(" in each]
+    [text] = [each for each in TASK_TABLES if f"CREATE FUNCTION {{schema}}.{name}(" in each]
     text = text.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace("{schema}", SCHEMA)
     rig.sql(changed(text, *[(old.replace("{schema}", SCHEMA), new) for old, new in changes]))
     try:
