@@ -8,15 +8,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, get_type_hints
 
-from apportion.errors import InvalidInput, MissingExtra
+from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
 from apportion.stores.task_values import LANES, Duplicate, NewTask
 from apportion.work.budget import length, milliseconds
-
-if TYPE_CHECKING:
-    from types import ModuleType
+from apportion.work.json_values import as_json, as_kind, of_json
 
 CODEC = "json"
 MOST_BYTES = 2**20
@@ -127,10 +125,13 @@ class Signature:
             expected = f"those of {name}{self._signature}"
             raise InvalidInput(f"arguments of {name}", str(error), expected, "Nothing was enqueued.") from error
         try:
-            data = bytes(_msgspec().json.encode(given))
+            data = as_json(given)
             back = self._converted(data)
-        except (TypeError, ValueError, OverflowError) as error:
-            hint = "Pass JSON types, datetime, UUID, Decimal, bytes, enums or dataclasses, and annotate the parameter."
+        except (TypeError, ValueError, OverflowError, NameError) as error:
+            hint = (
+                "Pass JSON types, datetime, UUID, Decimal, bytes, enums, dataclasses or pydantic models, and annotate"
+                " the parameter."
+            )
             raise InvalidInput(f"arguments of {name}", str(error), "values that JSON can hold", hint) from error
         if back != given:
             wrong = next(each for each in given if back[each] != given[each])
@@ -143,7 +144,10 @@ class Signature:
 
     def decoded(self, data: bytes) -> tuple[tuple[object, ...], dict[str, object]]:
         """Return the arguments of a call from its bytes; `ValueError` if they do not fit the function any more."""
-        values = self._converted(data)
+        try:
+            values = self._converted(data)
+        except (TypeError, NameError) as error:
+            raise ValueError(f"the arguments do not fit {self._function.__name__}: {error}") from error
         if self._fits(values):
             return (), values
         unknown = sorted(values.keys() - self._names)
@@ -159,12 +163,12 @@ class Signature:
 
     def kept(self, result: object) -> bytes:
         """Return the result of a run as bytes; `TypeError` for a value that JSON cannot hold."""
-        return bytes(_msgspec().json.encode(result))
+        return as_json(result)
 
     def result(self, data: bytes) -> object:
         """Return a result from its bytes, in the annotated type."""
-        values, kind = _msgspec().json.decode(data), self._known_hints().get("return", Any)
-        return values if kind is Any else _msgspec().convert(values, kind)
+        kept: object = as_kind(of_json(data), self._known_hints().get("return", Any))
+        return kept
 
     def _given(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         """Return the arguments by name; `TypeError` if they do not fit."""
@@ -178,8 +182,7 @@ class Signature:
         return self._is_plain and self._needed <= given.keys() <= self._names
 
     def _converted(self, data: bytes) -> dict[str, Any]:
-        msgspec = _msgspec()
-        values = msgspec.json.decode(data)
+        values = of_json(data)
         hints, parameters = self._known_hints(), self._signature.parameters
         converted = {}
         for name, value in values.items():
@@ -189,18 +192,13 @@ class Signature:
                 kind = tuple[kind, ...]
             elif parameter is not None and parameter.kind is inspect.Parameter.VAR_KEYWORD:
                 kind = dict[str, kind]
-            converted[name] = value if kind in (Any, type(value)) else msgspec.convert(value, kind)
+            try:
+                converted[name] = as_kind(value, kind)
+            except ValueError as error:
+                raise ValueError(f"{name} of {self._function.__name__}{self._signature}: {error}") from error
         return converted
 
     def _known_hints(self) -> Mapping[str, Any]:
         if self._hints is None:
             self._hints = get_type_hints(self._function)
         return self._hints
-
-
-def _msgspec() -> "ModuleType":
-    try:
-        import msgspec  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise MissingExtra("msgspec", "tasks") from error
-    return msgspec
