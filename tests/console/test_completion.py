@@ -17,10 +17,12 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("apportion ta", {"table"}),
+        ("apportion ta", {"table", "tasks"}),
         ("apportion table r", {"repair"}),
         ("apportion route --repl", {"--replicas"}),
         ("apportion completion z", {"zsh"}),
+        ("apportion tasks red", {"redrive"}),
+        ("apportion tasks limit --ra", {"--rate"}),
     ],
 )
 def test_bash_completes_a_word_that_was_begun(words, expected, tmp_path):

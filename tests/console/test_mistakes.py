@@ -22,6 +22,8 @@ table exprt | command of apportion table is 'exprt' Did you mean 'export'?
 group shw | command of apportion group is 'shw' Did you mean 'show'?
 guard chek | 'chek' Did you mean 'check'?
 store upgarde | 'upgarde' Did you mean 'upgrade'?
+tasks worke | command of apportion tasks is 'worke' Did you mean 'worker'?
+tasks stat sqlite:///x.db | 'stat' Did you mean 'stats'?
 route --nodez a k | '--nodez' Did you mean '--nodes'?
 route --jsn --nodes a,b k | '--jsn' Did you mean '--json'?
 route --nodes a,b -x k | '-x' See apportion route --help.
@@ -57,6 +59,21 @@ guard check | URL is missing
 store upgrade | URL is missing
 store grants sqlite:///x.db | --user is missing
 doctor --store | --store is missing
+tasks worker | QUEUES is missing Write for example app:queue
+tasks enqueue sqlite:///x.db mail | NAME is missing apportion tasks enqueue --help
+tasks ls sqlite:///x.db | QUEUE is missing
+tasks stats | URL is missing sqlite:///work.db
+tasks workers | URL is missing
+tasks top | URL is missing
+tasks show sqlite:///x.db | ID is missing apportion tasks ls URL QUEUE
+tasks why sqlite:///x.db | ID is missing
+tasks cancel sqlite:///x.db | ID is missing
+tasks retry sqlite:///x.db | ID is missing
+tasks redrive sqlite:///x.db | ID is missing
+tasks purge sqlite:///x.db mail | --state is missing
+tasks pause sqlite:///x.db | QUEUE is missing
+tasks resume sqlite:///x.db | QUEUE is missing
+tasks limit sqlite:///x.db mail | --open is missing --off
 evaluate --html | --html is missing
 hotkeys | keys is missing
 assign --nodes a,b | --partitions is missing Write --partitions 1000
@@ -175,11 +192,62 @@ group drain memory:// g m | 'g'
 guard check memory:// | resource is ''
 store upgrade nofile | 'nofile' Write for example
 doctor --store nofile | 'nofile' Write for example
+tasks worker app | QUEUES is 'app' app:queue MODULE:NAME
+tasks worker nomodule:queue | QUEUES is 'nomodule' PYTHONPATH
+tasks worker os:queue | QUEUES is 'os:queue' os has none
+tasks worker jobs:queu | QUEUES is 'jobs:queu' Did you mean 'jobs:queue'?
+tasks worker jobs:queue jobs:queue | QUEUES is 'jobs:queue' each queue once --concurrency
+tasks worker jobs:bare | QUEUES is 'jobs:bare' task functions Import the modules
+tasks worker jobs:queue --concurrency 0 | --concurrency is 0
+tasks worker jobs:queue --concurrency many | --concurrency is 'many' a whole number
+tasks enqueue sqlite:///x.db mail send ann | arguments of send is 'ann' JSON
+tasks enqueue sqlite:///x.db mail send '["ann"]' | arguments of send an object of JSON by name
+tasks enqueue sqlite:///x.db mail send '{"a": NaN}' | arguments of send NaN by name
+tasks enqueue sqlite:///x.db "my mail" send | queue is 'my mail'
+tasks enqueue sqlite:///x.db mail send --priority 4 | priority is 4
+tasks enqueue sqlite:///x.db mail send --delay 5 | --delay is '5' Write 5s
+tasks enqueue sqlite:///x.db mail send --delay -5s | delay is
+tasks enqueue sqlite:///x.db mail send --on-duplicate drop | --on-duplicate is 'drop' keep, replace
+tasks ls sqlite:///no.db mail | no.db Check the URL
+tasks ls memory:// "my mail" | queue is 'my mail'
+tasks ls memory:// mail --state dea | --state is 'dea' Did you mean 'dead'?
+tasks ls memory:// mail --most 0 | most is 0
+tasks ls memory:// mail --after here | after is 'here' first page
+tasks stats sqlite:///no.db | no.db Check the URL
+tasks stats nofile | 'nofile' Write for example
+tasks workers mysql://h/db | 'mysql' one of
+tasks top sqlite:///no.db | no.db
+tasks show sqlite:///no.db x | no.db
+tasks why sqlite:///no.db x | no.db
+tasks cancel memory:// x --queue mail | --queue is 'mail' no ids
+tasks cancel memory:// --state ready | --state is 'ready' --queue beside it
+tasks cancel memory:// --queue mail --state dead | states is 'dead' some of ready, delayed
+tasks retry memory:// --queue mail --state dead | --state is 'dead' apportion tasks redrive
+tasks redrive memory:// --queue mail --state ready | states is 'ready' some of dead
+tasks redrive memory:// --name send | --name is 'send' --queue beside it
+tasks redrive sqlite:///no.db --queue mail | no.db
+tasks purge memory:// mail --state claimed | --state is 'claimed' apportion tasks cancel
+tasks purge memory:// mail --state all | --state is 'all' one of
+tasks pause sqlite:///no.db mail | no.db
+tasks resume memory:// mail! | queue is 'mail!'
+tasks limit memory:// mail --open 0 | --open is 0 apportion tasks pause
+tasks limit memory:// mail --open many | --open is 'many' a whole number
+tasks limit memory:// mail --rate 100 | --rate is '100' 100/min
+tasks limit memory:// mail --rate 5/week | --rate is '5/week' 100/min
+tasks limit memory:// mail --off --open 5 | --off alone
 explain-error NotEnough | 'NotEnough' one of
 explain-error | CODE is missing
 """.strip().splitlines()
 ERRORS_PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text()
 PYTHON = re.compile(r"\bNone\b|\w\(|\b[a-z_]+=(True|False|'|\")|\ban int\b|\bdocs/|\.py\b|<class|strip\(\)|Tokens")
+
+
+JOBS = """
+import apportion
+queue, bare = apportion.Queue("sqlite:///no.db", "mail"), apportion.Queue("sqlite:///no.db", "bare")
+@queue.task()
+def send(to: str) -> None: ...
+"""
 
 
 @pytest.fixture(scope="module")
@@ -189,8 +257,10 @@ def folder(tmp_path_factory):
         assert 0 == run(*made.split(), folder=folder).returncode
     assert 2 == run(*("plan", "--nodes", "a,b", "--add", "c", "-o", "p.json"), folder=folder).returncode
     written(folder, "cut.json", (folder / "t.json").read_bytes()[:-40])
+    written(folder, "jobs.py", JOBS)
     for name, text in (("junk.json", "hello\n"), ("empty", ""), ("keys", "k\n"), ("top.toml", "[[node]]\nid = 'a'\n")):
         written(folder, name, text)
+    run("tasks", "worker", "jobs:none", folder=folder)  # a program is compiled when it is imported first
     return folder
 
 

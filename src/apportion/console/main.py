@@ -68,7 +68,30 @@ STORE_COMMANDS = {
     "restored": "Tell members that the store was restored from a copy, so that they join again.",
     "upgrade": "Create the schema of a store, or bring it to the newest version.",
 }
-_ROOMS = {"table": TABLE_COMMANDS, "group": GROUP_COMMANDS, "guard": GUARD_COMMANDS, "store": STORE_COMMANDS}
+TASK_COMMANDS = {
+    "cancel": "Cancel tasks by id, or all waiting ones of a queue.",
+    "enqueue": "Add a task to a queue, and print its id.",
+    "limit": "Limit a queue over all workers: running tasks, and starts in a time.",
+    "ls": "List the tasks of a queue, a page at a time.",
+    "pause": "Stop new starts of a queue, over all workers.",
+    "purge": "Forget the tasks of a queue in some states. This cannot be undone.",
+    "redrive": "Make dead tasks ready again, by id, or all of a queue.",
+    "resume": "Allow the starts of a paused queue again.",
+    "retry": "Make delayed tasks ready now, by id, or all of a queue.",
+    "show": "Show tasks: state, attempts, reason and arguments.",
+    "stats": "Show the numbers of each queue.",
+    "top": "Show queues and workers live, until Ctrl-C.",
+    "why": "Show why tasks are not done yet, and the next step.",
+    "worker": "Run the tasks of the queues of a program.",
+    "workers": "List the live workers.",
+}
+_ROOMS = {
+    "table": TABLE_COMMANDS,
+    "group": GROUP_COMMANDS,
+    "guard": GUARD_COMMANDS,
+    "store": STORE_COMMANDS,
+    "tasks": TASK_COMMANDS,
+}
 _WHERE = "Without a URL, the commands take it from --url-file FILE or APPORTION_STORE."
 
 
@@ -163,6 +186,10 @@ def application(taken: list[str] | None = None) -> "App":
     for name, words in STORE_COMMANDS.items():
         store.command(f"apportion.console.store:{name}_store", name=name, help=words)
     app.command(store)
+    tasks = App(name="tasks", help=f"Run tasks, and look after their queues. {_WHERE}")
+    for name, words in TASK_COMMANDS.items():
+        tasks.command(f"apportion.console.tasks.command:{name}_tasks", name=name, help=words)
+    app.command(tasks)
     return app
 
 

@@ -81,19 +81,24 @@ async def opened(url: str, *, needs: Collection[Need] = ()) -> AsyncIterator[Coo
     Other errors are those of `connect`.
     """
     if CONNECT_HERE.get() is None:
-        try:
-            async with asyncio.timeout(_INSPECT_SECONDS):
-                findings = await administration(url).inspect()
-        except TimeoutError:
-            raise StoreUnavailable(shown_url(url), f"no answer within {_INSPECT_SECONDS:g} s") from None
-        for each in findings:
-            if each.verdict == "absent":
-                raise InvalidInput("store", shown_url(url), f"an existing store ({each.found})", "Check the URL.")
+        await require_made(url)
     store = await connect(url, needs=needs)
     try:
         yield store
     finally:
         await store.close()
+
+
+async def require_made(url: str) -> None:
+    """Raise `InvalidInput` where no store was made yet: the first to connect would make one at a mistyped URL."""
+    try:
+        async with asyncio.timeout(_INSPECT_SECONDS):
+            findings = await administration(url).inspect()
+    except TimeoutError:
+        raise StoreUnavailable(shown_url(url), f"no answer within {_INSPECT_SECONDS:g} s") from None
+    for each in findings:
+        if each.verdict == "absent":
+            raise InvalidInput("store", shown_url(url), f"an existing store ({each.found})", "Check the URL.")
 
 
 def administration(url: str) -> "Administration":

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, KeysView
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -75,6 +75,7 @@ class Queue(Handle):
         self._full_name = f"{parsed_url(url).namespace}/{name}"
         self._ttl_seconds = length("lease_ttl", lease_ttl).total_seconds()
         self._functions: dict[str, AnyTaskFunction] = {}
+        self.task_names: KeysView[str] = self._functions.keys()
         self._statistics, self._wrappers = TaskStatistics(), Wrappers()
         self._opened = _Opened(url)
         finalize(self, _Opened.let_go, self._opened)

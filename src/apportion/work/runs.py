@@ -21,6 +21,7 @@ from apportion.work.child import place_of, run_in_child
 from apportion.work.current import Desk, RunningTask
 from apportion.work.function import AnyTaskFunction
 
+THREADS = "apportion-task"  # the names of the threads of plain functions begin so
 _UNKNOWN_MS, _MOST_UNKNOWN_MS = 5_000, 300_000
 
 
@@ -68,6 +69,10 @@ class Runs:
         for receipt in [each for each in self._running if each.session == session]:
             self._running[receipt].cancel()
         self._tell_idle()
+
+    def running(self) -> tuple[str, ...]:
+        """Return the ids of the tasks that run now."""
+        return tuple(receipt.task for receipt in self._running)
 
     async def until_idle(self) -> None:
         """Return once no task runs or waits."""
@@ -132,5 +137,5 @@ class Runs:
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - a call of any function
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="apportion-task")
+            self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix=THREADS)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)

@@ -85,6 +85,11 @@ class QueueWorker(OnlyAsync):
         finally:
             await self._resource.__aexit__(*raised)
 
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The ids of the tasks that run now."""
+        return () if self._runs is None else self._runs.running()
+
     async def until_drained(self) -> None:
         """Wait until no task is ready and none runs here."""
         await io_thread().hop(self._claimant.drained())

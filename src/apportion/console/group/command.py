@@ -10,11 +10,11 @@ from apportion.console.files.output_file import FileKind, OutputFile
 from apportion.console.group import report
 from apportion.console.group.plan import print_applied, print_applied_json, print_change, print_change_json, read_plan
 from apportion.console.group.run import Joining, run
-from apportion.console.group.top import show_live
 from apportion.console.options.arguments import Force, GroupName, Json, MemberId, PartitionNumber, Url, Whole
 from apportion.console.options.edits import Edits
 from apportion.console.options.table_place import file_at
 from apportion.console.plan import PENDING
+from apportion.console.print.live import show_live
 from apportion.console.print.output import print_json
 from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput
@@ -54,7 +54,7 @@ def show_group(
 
 def top_group(url: Url, name: GroupName, /) -> None:
     """Show members, target, and all that is out of order, again every second. Ctrl-C ends it."""
-    show_live(url, name)
+    show_live(lambda: admin.read(url, name), lambda found: report.print_group(found, every=False))
 
 
 def watch_group(url: Url, name: GroupName, /, *, json: bool = False) -> None:

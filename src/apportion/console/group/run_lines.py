@@ -27,7 +27,7 @@ class Reports(logging.Handler):
     def __init__(self, group: str, *, json: bool, descriptor: int = _STANDARD_ERROR) -> None:
         super().__init__()
         self.dropped = 0
-        self._group, self._json, self._descriptor = group, json, descriptor
+        self._group, self.is_json, self._descriptor = group, json, descriptor
         self._lines: queue.Queue[str | None] = queue.Queue(MOST_LINES)
         self._thread = threading.Thread(target=self._write_all, name="apportion-reports", daemon=True)
         self._thread.start()
@@ -35,7 +35,7 @@ class Reports(logging.Handler):
     def say(self, partition: int | None, event: str, text: str) -> None:
         """Report an event of a partition, or of the member."""
         try:
-            self._lines.put_nowait(self._line(partition, event, text))
+            self._lines.put_nowait(self.line(partition, event, text))
         except queue.Full:
             self.dropped += 1
 
@@ -51,15 +51,16 @@ class Reports(logging.Handler):
             return
         self._thread.join(LAST_SECONDS)
 
-    def _line(self, partition: int | None, event: str, text: str) -> str:
-        if self._json:
+    def line(self, partition: int | None, event: str, text: str) -> str:
+        """Return the line of an event of a partition, or of the member."""
+        if self.is_json:
             facts = {"group": self._group, "event": event, "partition": partition, "text": text}
             return json.dumps({"format_version": FORMAT_VERSION, "command": "group run", **facts}, ensure_ascii=False)
         return f"{self._group}: {text}" if partition is None else f"{self._group}/{partition}: {text}"
 
     def _write_all(self) -> None:
         while (line := self._lines.get()) is not None:
-            if self.dropped and self._is_written(self._line(None, "dropped", f"{self.dropped} reports were dropped")):
+            if self.dropped and self._is_written(self.line(None, "dropped", f"{self.dropped} reports were dropped")):
                 self.dropped = 0
             if not self._is_written(line):
                 self.dropped += 1

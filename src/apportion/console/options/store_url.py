@@ -12,7 +12,9 @@ from apportion.errors import InvalidInput
 VARIABLE = "APPORTION_STORE"
 _FILE = "--url-file"
 _STORE = "--store"
-_ROOMS = ("group", "store", "guard")
+_ROOMS = ("group", "store", "guard", "tasks")
+_WITHOUT_STORE = [["tasks", "worker"]]
+_JSON = ("{", "[", '"')
 _MOST_CHARACTERS = 4096
 
 
@@ -23,8 +25,9 @@ def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     said = environ.get(VARIABLE, "")
     if kept[:1] == ["doctor"]:
         return [*_of_doctor(kept, path, said), *after]
-    is_for_store = len(kept) >= 2 and kept[0] in _ROOMS and not kept[1].startswith("-")
-    is_written = any("://" in each for each in kept[2:])
+    is_command = len(kept) >= 2 and kept[0] in _ROOMS and not kept[1].startswith("-")
+    is_for_store = is_command and kept[:2] not in _WITHOUT_STORE
+    is_written = any("://" in each and not each.startswith(_JSON) for each in kept[2:])
     if path is not None and (is_written or not is_for_store):
         expected = "one URL, for a command that takes one"
         raise InvalidInput(_FILE, path, expected, "Leave out the option, or the URL argument.")

@@ -13,6 +13,7 @@ from apportion.work.admin.acts import (
     retry_all,
 )
 from apportion.work.admin.cause import Cause, Why
+from apportion.work.admin.enqueue import enqueue, written_call
 from apportion.work.admin.questions import TaskPage, show, stats, tasks, why, workers
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Why",
     "cancel",
     "cancel_all",
+    "enqueue",
     "limit",
     "pause",
     "purge",
@@ -34,4 +36,5 @@ __all__ = [
     "tasks",
     "why",
     "workers",
+    "written_call",
 ]

@@ -39,7 +39,7 @@ async def cancel_all(
     url: str, queue: str, *, states: tuple[TaskState, ...] = ("ready", "delayed"), name: str | None = None
 ) -> int:
     """Cancel the tasks of a queue in some open states; return how many. `name`: only those of this task function."""
-    _require("states", states, ("ready", "delayed", "claimed"))
+    _require(states, ("ready", "delayed", "claimed"), "A task that has ended stays as it is.")
     return await _done_to_all(url, queue, states, name, Cancel)
 
 
@@ -55,7 +55,7 @@ async def redrive_all(
 
     - `name`: only those of this task function.
     """
-    _require("states", states, ("dead", "cancelled"))
+    _require(states, ("dead", "cancelled"), "Only a task that has ended can run again.")
     return await _done_to_all(url, queue, states, name, Redrive)
 
 
@@ -124,7 +124,6 @@ async def _done_to_all(
     return await asked(url, _do)
 
 
-def _require(field: str, given: tuple[TaskState, ...], known: tuple[TaskState, ...]) -> None:
-    wrong = [each for each in given if each not in known]
-    if wrong or not given:
-        raise InvalidInput(field, given, f"states of {', '.join(known)}", f"Write {field}={known[:1]!r}")
+def _require(given: tuple[TaskState, ...], known: tuple[TaskState, ...], hint: str) -> None:
+    if not given or not set(given) <= set(known):
+        raise InvalidInput("states", ", ".join(given), f"some of {', '.join(known)}", hint)

@@ -12,7 +12,7 @@ from typing import TypeVar
 from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
 from apportion.runtime.io_thread import io_thread
-from apportion.stores.catalog import connect_tasks, parsed_url
+from apportion.stores.catalog import connect_tasks, parsed_url, require_made
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Command, Listing, Overview, QueueStats, StoreTime, Survey, TaskRow
 from apportion.stores.task_values import Worker
@@ -68,10 +68,11 @@ class Inquiry:
 
 
 async def asked(url: str, ask: Callable[[Inquiry], Awaitable[Answer]]) -> Answer:
-    """Ask the store of a URL; errors are those of `connect_tasks`."""
+    """Ask the store of a URL; errors are those of `connect_tasks`, and `InvalidInput` where no store was made yet."""
     prefix = f"{parsed_url(url).namespace}/"
 
     async def _ask() -> Answer:
+        await require_made(url)
         store = await connect_tasks(url)
         try:
             return await ask(Inquiry(store=store, prefix=prefix))
@@ -84,5 +85,6 @@ async def asked(url: str, ask: Callable[[Inquiry], Awaitable[Answer]]) -> Answer
 def checked_queue(queue: str) -> str:
     """Return the name of a queue; `InvalidInput` for a name that no queue can have."""
     if not isinstance(queue, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", queue):
-        raise InvalidInput("queue", queue, "the name of a queue", "Write the name that Queue(url, name) has.")
+        expected = "the name of a queue: letters, digits, '.', '_' and '-'"
+        raise InvalidInput("queue", queue, expected, "Write the name that the program gives to the queue.")
     return queue

@@ -43,7 +43,7 @@ async def tasks(
 ) -> TaskPage:
     """Return a page of the tasks of a queue, at most `most`; `after` is that of the page before."""
     if type(most) is not int or not 1 <= most <= MOST:
-        raise InvalidInput("most", most, f"an int in 1 .. {MOST}", "Ask for the next page with after=.")
+        raise InvalidInput("most", most, f"an int in 1 .. {MOST}", "Ask for the next page instead.")
     checked_queue(queue)
     position, end = _parsed(after)
 

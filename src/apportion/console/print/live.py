@@ -1,16 +1,16 @@
-"""Top: a live screen of a group. It reads the group again and again, and shows each reading like `group show`."""
+"""Live: a screen that is read and shown again and again, until Ctrl-C."""
 
 import io
 import time
+from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
+from typing import TypeVar
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from apportion.console.group.report import print_group
-from apportion.sync import admin
-
+Reading = TypeVar("Reading")
 _SECONDS = 1.0
 
 
@@ -22,17 +22,17 @@ class _Screen(io.StringIO):
         return True
 
 
-def show_live(url: str, name: str) -> None:
-    """Show a group on the whole screen until Ctrl-C; without a terminal, show it once."""
+def show_live(read: Callable[[], Reading], show: Callable[[Reading], None]) -> None:
+    """Show a reading on the whole screen, anew every second until Ctrl-C; without a terminal, show it once."""
     console = Console(highlight=False)
-    found = admin.read(url, name)
+    found = read()
     if not console.is_terminal:
-        print_group(found, every=False)
+        show(found)
         return
     with suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             with redirect_stdout(_Screen()) as printed:
-                print_group(found, every=False)
+                show(found)
             live.update(Text.from_ansi(printed.getvalue(), no_wrap=True, overflow="crop"), refresh=True)
             time.sleep(_SECONDS)
-            found = admin.read(url, name)
+            found = read()

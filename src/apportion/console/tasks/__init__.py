@@ -1,0 +1,1 @@
+"""`apportion tasks`: workers, and the commands of an operator of tasks."""

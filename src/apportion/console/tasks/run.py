@@ -1,0 +1,140 @@
+"""Run: `apportion tasks worker`, which runs the tasks of a program's queues until it is asked to leave.
+
+Promises: SIGTERM, SIGINT and SIGHUP ask all workers to leave at once, and the command ends with exit code 0. A signal
+a second later ends the process. While tasks still run, the command says so every five seconds. It waits for them for
+20 seconds, and not for plain functions that go on in their threads: the store refuses their completion.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from apportion.console.tasks.lines import WorkerLines
+from apportion.console.tasks.program import queues_at
+from apportion.errors import InvalidInput
+from apportion.runtime.signals import ONE_SIGNAL_SECONDS
+from apportion.work.facade import Queue
+from apportion.work.runs import THREADS
+from apportion.work.worker import MOST_CONCURRENCY, QueueWorker
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SAY_SECONDS = 5.0
+_MOST_NAMED, _LAST_SECONDS = 3, 0.5
+
+
+def run(places: Sequence[str], *, concurrency: int, json: bool) -> None:
+    """Run the tasks of queues until a signal asks to leave."""
+    if not 1 <= concurrency <= MOST_CONCURRENCY:
+        hint = "It is the number of tasks of a queue that run at a time."
+        raise InvalidInput("--concurrency", concurrency, f"a whole number in 1 .. {MOST_CONCURRENCY}", hint)
+    queues = queues_at(places)
+    lines = WorkerLines(json=json)
+    logging.getLogger().addHandler(lines)
+    logging.getLogger("apportion").setLevel(logging.INFO)
+    try:
+        asyncio.run(_Workers(queues, concurrency, lines).work())
+    finally:
+        logging.getLogger().removeHandler(lines)
+        if is_abandoned := _is_busy():
+            lines.tell("abandoned", "ends while plain functions still run; other workers run their tasks again")
+        lines.end()
+    if is_abandoned:
+        sys.stdout.flush()
+        os._exit(0)  # the interpreter would wait for their threads
+
+
+class _Workers:
+    """The workers of this process, one per queue."""
+
+    def __init__(self, queues: Sequence[Queue], concurrency: int, lines: WorkerLines) -> None:
+        self._queues, self._concurrency, self._say = queues, concurrency, lines.tell
+        self._leaving = asyncio.Event()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._open: dict[str, QueueWorker] = {}
+
+    async def work(self) -> None:
+        """Open all workers, wait for a signal, and leave."""
+        with self._heard():
+            runs = [asyncio.ensure_future(self._run(each)) for each in self._queues]
+            self._opening.update(runs)
+            saying = asyncio.ensure_future(self._say_the_wait())
+            try:
+                await asyncio.gather(*runs)
+            except asyncio.CancelledError:
+                if not self._leaving.is_set():
+                    raise
+            finally:
+                self._leave()
+                await asyncio.wait(runs)
+                saying.cancel()
+        self._say("left", "left; all tasks are settled or given back")
+
+    async def _run(self, queue: Queue) -> None:
+        async with queue.worker(concurrency=self._concurrency) as worker:
+            self._opening.discard(asyncio.current_task())
+            self._open[queue.name] = worker
+            functions = ", ".join(sorted(queue.task_names))
+            self._say("ready", f"{queue.name}: runs {functions}; {self._concurrency} at a time")
+            await self._leaving.wait()
+        del self._open[queue.name]
+
+    def _leave(self) -> None:
+        self._leaving.set()
+        for each in self._opening:
+            each.cancel()
+
+    async def _say_the_wait(self) -> None:
+        await self._leaving.wait()
+        while True:
+            await asyncio.sleep(SAY_SECONDS)
+            for name, worker in self._open.items():
+                self._say("waiting", f"{name}: {_reason(worker)}")
+
+    @contextmanager
+    def _heard(self) -> Iterator[None]:
+        """Hear the signals within the block; one that is ignored, as under nohup, stays ignored."""
+        loop, numbers = asyncio.get_running_loop(), [each for each in SIGNALS if _is_heard(each)]
+        first_at: list[float] = []
+
+        def _hear(number: int) -> None:
+            if not first_at:
+                first_at.append(loop.time())
+                self._say("leaving", "leaves: starts nothing more; a second signal ends it at once")
+                self._leave()
+            elif loop.time() >= first_at[0] + ONE_SIGNAL_SECONDS:
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
+
+        for number in numbers:
+            loop.add_signal_handler(number, _hear, number)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                with suppress(ValueError):
+                    loop.remove_signal_handler(number)
+
+
+def _is_busy() -> bool:
+    """Whether a plain function still runs in its thread; a thread without one ends in a moment."""
+    threads = [each for each in threading.enumerate() if each.name.startswith(THREADS)]
+    for each in threads:
+        each.join(_LAST_SECONDS / len(threads))
+    return any(each.is_alive() for each in threads)
+
+
+def _is_heard(number: int) -> bool:
+    return signal.getsignal(number) is not signal.SIG_IGN
+
+
+def _reason(worker: QueueWorker) -> str:
+    running = worker.running
+    if not running:
+        return "still waits for the store to take the ends of its tasks"
+    named = ", ".join(running[:_MOST_NAMED]) + (" and others" if len(running) > _MOST_NAMED else "")
+    return f"still waits for {len(running)} running {'task' if len(running) == 1 else 'tasks'}: {named}"

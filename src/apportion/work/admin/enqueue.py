@@ -1,0 +1,48 @@
+"""Enqueue: a task from its name and its arguments as JSON, without the program that has the function.
+
+Promises: the arguments are an object of JSON, and at most a mebibyte. The worker checks them against the function; a
+task whose arguments do not fit is dead at once.
+"""
+
+import json
+
+from apportion.errors import InvalidInput
+from apportion.work.admin.inquiry import checked_queue
+from apportion.work.call import MOST_BYTES, Call
+from apportion.work.facade import Queue, TaskHandle
+
+_HINT = """Write the arguments by name: '{"to": "ann"}'"""
+
+
+async def enqueue(url: str, queue: str, call: Call) -> TaskHandle:
+    """Add a task, and return its handle; errors are those of `Queue.enqueue`."""
+    opened = Queue(url, checked_queue(queue))
+    try:
+        return await opened.enqueue(call)
+    finally:
+        await opened.close()
+
+
+def written_call(name: str, arguments: str) -> Call:
+    """Return the call of a task function with arguments by name, from their JSON.
+
+    >>> written_call("send", '{"to": "ann"}').arguments
+    b'{"to":"ann"}'
+    """
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise InvalidInput("name of the task", name, "the name of a task function", "It is that of the function.")
+    try:
+        values = json.loads(arguments, parse_constant=_refuse)
+    except ValueError as error:
+        raise InvalidInput(f"arguments of {name}", arguments, f"JSON ({error})", _HINT) from error
+    if not isinstance(values, dict):
+        raise InvalidInput(f"arguments of {name}", arguments, "an object of JSON", _HINT)
+    data = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(data) > MOST_BYTES:
+        hint = "Store the data, and pass its name."
+        raise InvalidInput(f"arguments of {name}", f"{len(data)} bytes", f"at most {MOST_BYTES} bytes", hint)
+    return Call(name=name, arguments=data)
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is no JSON")
