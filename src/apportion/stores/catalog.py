@@ -1,4 +1,4 @@
-"""The catalog of stores: the `SPEC` in `spec.py` of every folder of this room, and the stores of other packages.
+"""The catalog of stores: each `SPEC` in a `spec.py` of a folder of this room, and the stores of other packages.
 
 Other packages add their stores through the entry point group `apportion.stores`, with an entry `scheme =
 "module:SPEC"`. A `SPEC` imports its store and client only when a URL names its scheme: nobody needs to install an
@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
@@ -137,8 +138,8 @@ def parsed_url(url: str) -> StoreUrl:
 @cache
 def _own() -> dict[str, StoreSpec]:
     room = import_module("apportion.stores")
-    folders = [each.name for each in iter_modules(room.__path__) if each.ispkg]
-    specs = [import_module(f"apportion.stores.{folder}.spec").SPEC for folder in folders]
+    folders = [f"apportion.stores.{each.name}" for each in iter_modules(room.__path__) if each.ispkg]
+    specs = [import_module(f"{folder}.spec").SPEC for folder in folders if find_spec(f"{folder}.spec") is not None]
     return {scheme: spec for spec in specs for scheme in spec.schemes}
 
 

@@ -106,6 +106,7 @@ def claim_of(task: OpenTask, now: int, *, is_retaken: bool = False) -> Claim:
         crashes=task.crashes,
         enqueued=task.enqueued,
         trace=task.new.trace,
+        slot=task.new.slot,
         waited_ms=max(0, now - task.ready_at),
         is_retaken=is_retaken,
     )

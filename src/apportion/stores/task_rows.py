@@ -42,6 +42,8 @@ def shared_values(task: OpenTask) -> tuple[Value, ...]:
         task.note,
         task.reason,
         new.trace,
+        new.schedule,
+        new.slot,
         task.enqueued,
         task.ready_at,
         len(task.deaths_of),
@@ -76,7 +78,8 @@ def worker(row: tuple[Any, ...]) -> Worker:
 
 def _task(position: int, session: int | None, row: tuple[Any, ...]) -> OpenTask:
     (id_, queue, lane, name, codec, arguments, unique, due, expires, attempt, failures, crashes, deaths_of) = row[:13]
-    (most_deaths, cancelling, replaced, progress, note, reason, trace, enqueued, ready_at, _) = row[13:]
+    (most_deaths, cancelling, replaced, progress, note, reason, trace) = row[13:20]
+    (schedule, slot, enqueued, ready_at, _) = row[20:]
     new = NewTask(
         id=id_,
         queue=queue,
@@ -88,6 +91,8 @@ def _task(position: int, session: int | None, row: tuple[Any, ...]) -> OpenTask:
         unique=unique,
         most_deaths=most_deaths,
         trace=trace,
+        schedule=schedule,
+        slot=slot,
     )
     return OpenTask(
         new=new,

@@ -34,7 +34,8 @@ class NewTask:
     `id` is a UUID in hexadecimal, made by the caller, so that a repeat of a lost request is recognised. `arguments`
     are bytes in a `codec` that the worker knows. The task is due after `delay_ms`, or at the time `due_at`. It is
     cancelled if it is claimed after `expires_at`. `unique` names the task among the open tasks of its queue.
-    `most_deaths` ended sessions condemn it (None: none do). `trace` is the context of a trace, as text.
+    `most_deaths` ended sessions condemn it (None: none do). `trace` is the context of a trace, as text. `schedule` and
+    `slot` name the slot of a schedule that the task was made for.
     """
 
     id: str
@@ -50,6 +51,8 @@ class NewTask:
     on_duplicate: Duplicate = "keep"
     most_deaths: int | None = 5
     trace: str = ""
+    schedule: str | None = None
+    slot: int | None = None
 
 
 @brief
@@ -83,6 +86,7 @@ class Claim:
     crashes: int
     enqueued: int
     trace: str
+    slot: int | None = None
     waited_ms: int = field(default=0, compare=False)
     is_retaken: bool = False
 

@@ -15,17 +15,15 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from apportion.errors import InvalidInput, MissingExtra
 from apportion.errors.brief import brief
+from apportion.stores.schedules.values import Fold, Gap
 
 if TYPE_CHECKING:
     from cronsim import CronSim
-
-Gap = Literal["run-after", "skip"]
-Fold = Literal["first", "last", "both"]
 
 MACROS = {
     "@hourly": "0 * * * *",

@@ -252,7 +252,7 @@ CREATE FUNCTION {schema}.turn(
     verdict text, at_incarnation bigint, is_awaited boolean, settled bigint[], heads bigint[], left_at bigint[],
     oldest_open bigint, mark bigint, c_id text, c_attempt bigint, c_queue text, c_lane bigint, c_pos bigint,
     c_name text, c_codec text, c_arguments bytea, c_failures bigint, c_deaths bigint, c_crashes bigint,
-    c_enqueued bigint, c_trace text, c_waited bigint
+    c_enqueued bigint, c_trace text, c_waited bigint, c_slot bigint
 ) LANGUAGE plpgsql {by_index} AS $$
 DECLARE
     begun record;
@@ -330,7 +330,7 @@ BEGIN
         RETURN QUERY SELECT NULL::text, NULL::bigint, NULL::boolean, NULL::bigint[], NULL::bigint[],
             NULL::bigint[], NULL::bigint, NULL::bigint, c.id, c.attempt, c.queue, c.lane, c.pos, c.name, c.codec,
             c.arguments, c.failures, c.deaths, c.crashes, c.enqueued, c.trace,
-            greatest(0, begun.at_ms - c.ready_at)
+            greatest(0, begun.at_ms - c.ready_at), c.slot
             FROM {schema}.claim_tasks(own, served, place_queues, place_lanes, floors, lane, most) AS c;
         GET DIAGNOSTICS got = ROW_COUNT;
         taken := taken + got;

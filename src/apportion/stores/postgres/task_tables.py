@@ -34,6 +34,8 @@ _SHARED_COLUMNS = """
     note text NOT NULL DEFAULT '',
     reason text NOT NULL DEFAULT '',
     trace text NOT NULL,
+    schedule text COLLATE "C",
+    slot bigint,
     enqueued bigint NOT NULL,
     ready_at bigint NOT NULL
 """
@@ -67,6 +69,7 @@ TASK_TABLES = (
     "CREATE INDEX task_open ON {schema}.task (session, pos) WHERE session IS NOT NULL",
     "CREATE INDEX task_deaths ON {schema}.task (deaths) WHERE deaths > 0",
     "CREATE INDEX task_expires ON {schema}.task (queue, expires) WHERE session IS NULL AND expires IS NOT NULL",
+    "CREATE INDEX task_scheduled ON {schema}.task (queue, schedule) WHERE schedule IS NOT NULL",
     "CREATE UNIQUE INDEX task_uniq ON {schema}.task (queue, uniq) WHERE uniq IS NOT NULL AND replaced = 0",
     'CREATE TABLE {schema}.outcome (id text COLLATE "C" PRIMARY KEY, state text NOT NULL, at bigint NOT NULL,'
     " keep_until bigint, result bytea," + _SHARED_COLUMNS + ")",

@@ -17,11 +17,13 @@ TABLES = (
     " deaths INTEGER NOT NULL DEFAULT 0, crashes INTEGER NOT NULL DEFAULT 0, deaths_of TEXT NOT NULL DEFAULT '',"
     " most_deaths INTEGER, session INTEGER, cancelling INTEGER NOT NULL DEFAULT 0,"
     " replaced INTEGER NOT NULL DEFAULT 0, progress REAL NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '',"
-    " reason TEXT NOT NULL DEFAULT '', trace TEXT NOT NULL, enqueued INTEGER NOT NULL, ready_at INTEGER NOT NULL)",
+    " reason TEXT NOT NULL DEFAULT '', trace TEXT NOT NULL, schedule TEXT, slot INTEGER,"
+    " enqueued INTEGER NOT NULL, ready_at INTEGER NOT NULL)",
     "CREATE INDEX IF NOT EXISTS task_ready ON task (queue, lane, pos) WHERE session IS NULL AND due IS NULL",
     "CREATE INDEX IF NOT EXISTS task_due ON task (queue, due, pos) WHERE session IS NULL AND due IS NOT NULL",
     "CREATE INDEX IF NOT EXISTS task_open ON task (session, pos) WHERE session IS NOT NULL",
     "CREATE INDEX IF NOT EXISTS task_deaths ON task (pos) WHERE deaths > 0",
+    "CREATE INDEX IF NOT EXISTS task_scheduled ON task (queue, schedule) WHERE schedule IS NOT NULL",
     "CREATE UNIQUE INDEX IF NOT EXISTS task_uniq ON task (queue, uniq) WHERE uniq IS NOT NULL AND replaced = 0",
     "CREATE TABLE IF NOT EXISTS outcome (id TEXT PRIMARY KEY, state TEXT NOT NULL, at INTEGER NOT NULL,"
     " keep_until INTEGER, result BLOB, queue TEXT NOT NULL, lane INTEGER NOT NULL, name TEXT NOT NULL,"
@@ -29,7 +31,7 @@ TABLES = (
     " attempt INTEGER NOT NULL, failures INTEGER NOT NULL, deaths INTEGER NOT NULL, crashes INTEGER NOT NULL,"
     " deaths_of TEXT NOT NULL, most_deaths INTEGER, cancelling INTEGER NOT NULL, replaced INTEGER NOT NULL,"
     " progress REAL NOT NULL, note TEXT NOT NULL, reason TEXT NOT NULL, trace TEXT NOT NULL,"
-    " enqueued INTEGER NOT NULL, ready_at INTEGER NOT NULL) WITHOUT ROWID",
+    " schedule TEXT, slot INTEGER, enqueued INTEGER NOT NULL, ready_at INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS outcome_kept ON outcome (keep_until) WHERE keep_until IS NOT NULL",
     "CREATE INDEX IF NOT EXISTS outcome_condemned ON outcome (at) WHERE state = 'dead' AND deaths > 0",
     "CREATE TABLE IF NOT EXISTS worker (session INTEGER PRIMARY KEY, name TEXT NOT NULL, host TEXT NOT NULL,"
@@ -46,7 +48,7 @@ NOW = f"SELECT {NOW_MILLISECONDS} + offset_ms FROM work_meta"  # noqa: S608 - ou
 # The columns that a task and its outcome share, in the order of `task_rows`.
 SHARED = (
     "id, queue, lane, name, codec, arguments, uniq, due, expires, attempt, failures, crashes, deaths_of, most_deaths,"
-    " cancelling, replaced, progress, note, reason, trace, enqueued, ready_at, deaths"
+    " cancelling, replaced, progress, note, reason, trace, schedule, slot, enqueued, ready_at, deaths"
 )
 _MARKS = ", ".join("?" * (SHARED.count(",") + 1))
 OPEN = f"SELECT pos, session, {SHARED} FROM task"  # noqa: S608 - ours

@@ -189,5 +189,5 @@ async def the_numbers_of_a_queue_are_those_of_its_tasks(stage: TaskStage) -> Non
     (found,) = [each for each in (await stage.overview()).queues if each.queue == stage.queue]
     holds(0 <= found.oldest_ready_ms < 60_000, f"the oldest ready task waits since {found.oldest_ready_ms} ms")
     counts = {"ready": 1, "delayed": 1, "claimed": 1, "dead": 1, "cancelled": 1, "workers": 1}
-    expected = QueueStats(queue=stage.queue, **counts, is_paused=True, open_claims=7, rate=9, per_ms=5)
+    expected = QueueStats(queue=stage.queue, **counts, is_paused=True, open_claims=7, rate=9, per_ms=5, starts_left=9.0)
     same(expected, replace(found, oldest_ready_ms=0), "the numbers")

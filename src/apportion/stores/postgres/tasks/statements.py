@@ -56,7 +56,7 @@ HINT = "SELECT pg_notify({channel}, 'tasks')"
 # The columns that a task and its outcome share, in the order of `task_rows`.
 SHARED = (
     "id, queue, lane, name, codec, arguments, uniq, due, expires, attempt, failures, crashes, deaths_of, most_deaths,"
-    " cancelling, replaced, progress, note, reason, trace, enqueued, ready_at, deaths"
+    " cancelling, replaced, progress, note, reason, trace, schedule, slot, enqueued, ready_at, deaths"
 )
 _MARKS = ", ".join(["%s"] * (SHARED.count(",") + 1))
 _OF_TASK = ", ".join(f"t.{each}" for each in SHARED.split(", "))
@@ -162,7 +162,9 @@ COUNT_ENDED = "SELECT queue, state, count(*) FROM {schema}.outcome GROUP BY 1, 2
 
 def claimed_task(row: Sequence[Any], session: int) -> Claim:
     """Return the claim in a row of `TURN`."""
-    task, attempt, queue, lane, _, name, codec, arguments, failures, deaths, crashes, enqueued, trace, waited = row[8:]
+    task, attempt, queue, lane, _, name, codec, arguments, failures, deaths, crashes, enqueued, trace, waited, slot = (
+        row[8:]
+    )
     return Claim(
         receipt=Receipt(task=task, attempt=attempt, session=session),
         queue=queue,
@@ -176,6 +178,7 @@ def claimed_task(row: Sequence[Any], session: int) -> Claim:
         enqueued=enqueued,
         trace=trace,
         waited_ms=waited,
+        slot=slot,
     )
 
 

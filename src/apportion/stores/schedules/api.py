@@ -1,0 +1,53 @@
+"""ScheduleStore: the schedules beside the tasks of a store. A slot fires once, whatever node, clock or zone fires it.
+
+- A firing counts by compare-and-set on the version and the last slot of the stored row, and only for later slots.
+- The tasks of a firing are enqueued in the commit that moves the last slot: both are there, or none.
+- A schedule that one caller cannot evaluate costs that caller nothing but the schedule.
+
+All times are milliseconds since 1970 on the clock of the store.
+Refuses: to evaluate rules. The caller decides, by a pure function, within the transaction.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol, TypeAlias
+
+from apportion.stores.schedules.values import DueSchedule, FireAnswer, Firing, SlotMark, TaskSchedule
+
+Decide: TypeAlias = Callable[[DueSchedule, int], Firing | None]
+
+
+class ScheduleStore(Protocol):
+    """The schedules of one handle of a `TaskStore`; errors are those of the handle."""
+
+    async def register(self, schedules: Sequence[TaskSchedule]) -> tuple[str, ...]:
+        """Add the schedules with new names, and change no other; return the names that were added."""
+
+    async def change(self, schedule: TaskSchedule, *, version: int) -> bool:
+        """Replace rule, policies and call of a stored schedule of this version; the last slot and a pause stay.
+
+        The next slot becomes that of `schedule`. Return False, and change nothing, at any other version.
+        """
+
+    async def remove(self, queue: str, names: Sequence[str]) -> int:
+        """Forget schedules and their histories; return how many there were. Their tasks stay."""
+
+    async def pause(self, queue: str, names: Sequence[str]) -> int:
+        """Let schedules fire no more; return how many fired before. A firing with `resumes` ends the pause."""
+
+    async def fire(
+        self, queues: Collection[str], decide: Decide, *, by: str, without: Collection[tuple[str, str]] = ()
+    ) -> FireAnswer:
+        """Fire due schedules, up to `MOST_DUE_SCHEDULES`, those with the oldest slot first, in one commit.
+
+        `decide` gets a due schedule and the time, and returns its firing; None: the caller cannot evaluate it.
+        `without` are the queues and names of schedules to leave out. `by` names the caller in the history.
+        """
+
+    async def trigger(self, firing: Firing, *, by: str) -> bool:
+        """Make one firing; return whether it counted."""
+
+    async def listed(self, queue: str) -> tuple[TaskSchedule, ...]:
+        """Return the schedules of a queue, sorted by name."""
+
+    async def history(self, queue: str, name: str) -> tuple[SlotMark, ...]:
+        """Return the last slots of a schedule, up to `KEPT_MARKS`, oldest first."""

@@ -1,0 +1,113 @@
+"""The values of schedules in a task store: a schedule as it is stored, its slots, and one firing.
+
+All times are milliseconds since 1970 on the clock of the store. The stored `next_slot` is the only truth about the slot
+that comes next: a worker with other zone data fires it all the same.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from apportion.errors.brief import brief
+from apportion.stores.task_values import NewTask
+
+Gap = Literal["run-after", "skip"]
+Fold = Literal["first", "last", "both"]
+Missed = Literal["skip", "last", "all"]
+Overlap = Literal["allow", "skip", "queue-one", "cancel-old"]
+Mark = Literal["fired", "skipped", "missed"]
+
+MOST_DUE_SCHEDULES = 100  # that fire in one commit
+KEPT_MARKS = 100  # in the history of each schedule
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSchedule:
+    """A schedule as it is stored: its rule and policies, the call that each slot enqueues, and its place in time.
+
+    `rule` is a cron rule, or `every 300000ms`. `version` grows with every change of the rule, a policy or the call. No
+    slot up to `last_slot` fires; at first it is the time of the registration. `tzdata` names the zone data from which
+    `next_slot` was computed.
+    """
+
+    queue: str
+    name: str
+    rule: str
+    task: str
+    arguments: bytes
+    zone: str = "UTC"
+    gap: Gap = "run-after"
+    fold: Fold = "first"
+    missed: Missed = "last"
+    overlap: Overlap = "skip"
+    jitter_ms: int = 0
+    codec: str = "json"
+    lane: int = 2
+    most_deaths: int | None = 5
+    version: int = 1
+    last_slot: int
+    next_slot: int
+    is_paused: bool = False
+    tzdata: str = ""
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueSchedule:
+    """A schedule that is due, with its open tasks: those that wait, and those that run."""
+
+    schedule: TaskSchedule
+    waiting: tuple[str, ...] = ()
+    running: tuple[str, ...] = ()
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """One firing of a schedule. It counts if the stored row has this `version` and `last_slot`, and `slot` is later.
+
+    In one commit the row gets `slot` as its last slot and the new next one, the tasks of `cancels` are cancelled, and
+    `tasks` are enqueued. `skipped` are slots that an open task held back. A firing that `resumes` ends a pause.
+    """
+
+    queue: str
+    name: str
+    version: int
+    last_slot: int
+    slot: int
+    next_slot: int
+    tzdata: str
+    tasks: tuple[NewTask, ...] = ()
+    skipped: tuple[int, ...] = ()
+    cancels: tuple[str, ...] = ()
+    resumes: bool = False
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotMark:
+    """One slot in the history of a schedule: when it was fired or passed over, by which worker, and its task."""
+
+    slot: int
+    at: int
+    by: str
+    mark: Mark
+    task: str = ""
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FireAnswer:
+    """The firings of one commit, the schedules that the caller could not evaluate, and the next slot of all others."""
+
+    firings: tuple[Firing, ...] = ()
+    unable: tuple[tuple[str, str], ...] = ()
+    next_slot: int | None = None
+
+
+def marks_of(firing: Firing, *, at: int, by: str) -> tuple[SlotMark, ...]:
+    """Return the history of a firing, by slot."""
+    fired = [SlotMark(slot=task.slot or 0, at=at, by=by, mark="fired", task=task.id) for task in firing.tasks]
+    skipped = [SlotMark(slot=slot, at=at, by=by, mark="skipped") for slot in firing.skipped]
+    passed = [] if fired or skipped or firing.resumes else [SlotMark(slot=firing.slot, at=at, by=by, mark="missed")]
+    return tuple(sorted([*fired, *skipped, *passed], key=lambda each: each.slot))

@@ -1,0 +1,140 @@
+"""Due slots: which slots of a due schedule get a task now, and which slot comes next; pure.
+
+Promises: no slot up to `last_slot` is fired, whatever the clock or the zone data of this process say. A slot has one
+task at most. The newest slot that has come is fired, held back
+by an open task, or too late by the policy for missed slots.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+from typing import Protocol
+
+from xxhash import xxh3_64_intdigest
+
+from apportion.stores.schedules.values import DueSchedule, Firing, TaskSchedule
+from apportion.stores.task_values import NewTask
+from apportion.work.calendar import Cron, Every
+
+LATE_MS = 60_000  # missed="skip" fires a slot that is at most so late
+MOST_MISSED = 100  # missed="all" fires so many slots at most,
+OLDEST_MISSED_MS = 24 * 3_600 * 1_000  # and none that is older
+_LOOKS_BACK_MS = (3_600_000, 24 * 3_600_000, 32 * 24 * 3_600_000, 400 * 24 * 3_600_000)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class SlotRule(Protocol):
+    """A rule that yields slots: `Cron` or `Every`."""
+
+    def slots(self, after: datetime) -> Iterator[datetime]:
+        """Yield the slots after an instant, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A firing. `disagrees`: the stored next slot is no slot of the rule, as this process evaluates it."""
+
+    firing: Firing
+    disagrees: bool
+
+
+def rule_of(schedule: TaskSchedule) -> SlotRule:
+    """Return the rule of a stored schedule; `InvalidInput` if this process cannot evaluate it."""
+    if schedule.rule.startswith("every "):
+        return Every(period=int(schedule.rule.removeprefix("every ").removesuffix("ms")) * _MILLISECOND)
+    return Cron(rule=schedule.rule, zone=schedule.zone, gap=schedule.gap, fold=schedule.fold)
+
+
+def next_slot(rule: SlotRule, after: int) -> int:
+    """Return the first slot of a rule after a time."""
+    return next(_slots(rule, after))
+
+
+def decide(due: DueSchedule, *, now: int, new_id: Callable[[], str], tzdata: str) -> Decision:
+    """Decide the firing of a schedule that is due. Pure, but for the ids of its tasks.
+
+    `now` is the time of the store; `tzdata` names the zone data of this process.
+    """
+    schedule, rule = due.schedule, rule_of(due.schedule)
+    newest = _newest(rule, schedule.next_slot, now)
+    wanted = _wanted(schedule, rule, newest, now)
+    fired, cancels = _beside_open_tasks(due, wanted)
+    after = next_slot(rule, max(newest, now))
+    firing = Firing(
+        queue=schedule.queue,
+        name=schedule.name,
+        version=schedule.version,
+        last_slot=schedule.last_slot,
+        slot=newest,
+        next_slot=after,
+        tzdata=tzdata,
+        tasks=tuple(_task(schedule, slot, new_id()) for slot in fired),
+        cancels=cancels,
+        skipped=tuple(slot for slot in wanted if slot not in fired),
+    )
+    return Decision(firing=firing, disagrees=next_slot(rule, schedule.next_slot - 1) != schedule.next_slot)
+
+
+def _newest(rule: SlotRule, earliest: int, now: int) -> int:
+    """Return the newest slot up to now, at least the earliest. A long outage of a frequent rule costs few steps."""
+    for back in _LOOKS_BACK_MS:
+        found = list(_between(rule, max(earliest, now - back), now))
+        if found:
+            return found[-1]
+    return earliest
+
+
+def _wanted(schedule: TaskSchedule, rule: SlotRule, newest: int, now: int) -> tuple[int, ...]:
+    """Return the slots that the policy for missed slots fires, oldest first."""
+    if schedule.missed == "skip":
+        return (newest,) if now - newest <= LATE_MS else ()
+    if schedule.missed == "last":
+        return (newest,)
+    begin = max(schedule.next_slot, now - OLDEST_MISSED_MS)
+    first = (schedule.next_slot,) if begin == schedule.next_slot else ()
+    return (*first, *_between(rule, begin, now))[-MOST_MISSED:]
+
+
+def _beside_open_tasks(due: DueSchedule, wanted: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the slots to fire beside the open tasks of the schedule, and the open tasks to cancel."""
+    overlap, is_open = due.schedule.overlap, bool(due.waiting or due.running)
+    if overlap == "skip":
+        return () if is_open else wanted[:1], ()
+    if overlap == "queue-one":
+        room = 0 if due.waiting else 1 if due.running else 2
+        return wanted[:room], ()
+    if overlap == "cancel-old":
+        return wanted[-1:], (*due.waiting, *due.running) if wanted else ()
+    return wanted, ()
+
+
+def _between(rule: SlotRule, after: int, until: int) -> Iterator[int]:
+    """Yield the slots after one time and up to another."""
+    return takewhile(lambda slot: slot <= until, _slots(rule, after))
+
+
+def _slots(rule: SlotRule, after: int) -> Iterator[int]:
+    return ((slot - _EPOCH) // _MILLISECOND for slot in rule.slots(_EPOCH + after * _MILLISECOND))
+
+
+def _task(schedule: TaskSchedule, slot: int, task_id: str) -> NewTask:
+    """Return the task of a slot. Jitter moves the task, never the slot, and is equal on every node."""
+    return NewTask(
+        id=task_id,
+        queue=schedule.queue,
+        name=schedule.task,
+        arguments=schedule.arguments,
+        codec=schedule.codec,
+        lane=schedule.lane,
+        due_at=slot + jitter_ms(schedule, slot) if schedule.jitter_ms else None,
+        most_deaths=schedule.most_deaths,
+        schedule=schedule.name,
+        slot=slot,
+    )
+
+
+def jitter_ms(schedule: TaskSchedule, slot: int) -> int:
+    """Return how long the task of a slot waits within the jitter of its schedule; equal in every process."""
+    return xxh3_64_intdigest(f"{schedule.queue}/{schedule.name}/{slot}".encode()) % (schedule.jitter_ms or 1)
