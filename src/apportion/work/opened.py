@@ -1,0 +1,94 @@
+"""The handle of a queue in its store, for the I/O thread: the effects of the calls of a queue, in both of its forms.
+
+It is opened by the first call that needs it.
+"""
+
+import asyncio
+from datetime import timedelta
+from uuid import uuid4
+
+from apportion.errors import ClaimLost, InvalidInput, TimedOut
+from apportion.runtime.io_thread import io_thread
+from apportion.runtime.simulated import clock_here
+from apportion.stores.catalog import connect_tasks
+from apportion.stores.task_api import TaskStore
+from apportion.stores.task_control import Cancel, Hasten, Listing, StoreTime, TaskRow
+from apportion.stores.task_values import Settlement, Worker
+from apportion.work.call import Call
+
+_ENDED = ("done", "dead", "cancelled")
+_LOOK_SECONDS = 0.1
+
+
+class OpenedQueue:
+    """The handle of a queue in the store, for the I/O thread; it is opened by the first call that needs it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._opening: asyncio.Future[TaskStore] | None = None
+
+    async def store(self) -> TaskStore:
+        """Return the open handle."""
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+            self._opening = asyncio.ensure_future(connect_tasks(self._url))
+        return await asyncio.shield(self._opening)
+
+    async def enqueued(self, queue: str, calls: list[Call], trace: str) -> tuple[tuple[str, bool], ...]:
+        """Add tasks. `trace` is the traceparent of the caller."""
+        store = await self.store()
+        now = await store.query(StoreTime()) if any(call.expires is not None for call in calls) else 0
+        return await store.enqueue([call.task(uuid4().hex, queue, now, trace) for call in calls])
+
+    async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
+        """Return tasks."""
+        return await (await self.store()).query(listing)
+
+    async def row(self, task: str) -> TaskRow:
+        """Return one task."""
+        rows = await self.rows(Listing(tasks=(task,)))
+        return rows[0] if rows else TaskRow(id=task, queue="", name="", state="missing")
+
+    async def ended(self, task: str, timeout: timedelta) -> TaskRow:
+        """Return a task once it has ended. `InvalidInput` if it keeps no result, `TimedOut` after the timeout."""
+        clock = clock_here()
+        deadline = clock.elapsed() + timeout.total_seconds()
+        while (row := await self.row(task)).state not in _ENDED:
+            if row.state == "missing":
+                hint = "Write @queue.task(keep_result=True)."
+                raise InvalidInput("result", task, "a task that keeps its result", hint)
+            if clock.elapsed() >= deadline:
+                raise TimedOut(f"the result of task {task}", timeout)
+            await asyncio.sleep(_LOOK_SECONDS)
+        return row
+
+    async def settled(self, settlement: Settlement) -> None:
+        """Settle one claim, or raise `ClaimLost`."""
+        receipt = settlement.receipt
+        worker = Worker(session=receipt.session, queues=())
+        if (await (await self.store()).turn(worker, [settlement])).refused:
+            raise ClaimLost(receipt.task, receipt.attempt)
+
+    async def cancelled(self, task: str) -> int:
+        """Cancel a task, and return 1 if it was open."""
+        return await (await self.store()).control(Cancel(tasks=(task,)))
+
+    async def hastened(self, queue: str, ahead_ms: int) -> None:
+        """Make the delayed tasks of a queue ready that are due within some time."""
+        store = await self.store()
+        if ahead_ms:
+            rows = await store.query(Listing(queue=queue, states=("delayed",), most=10_000))
+            until = await store.query(StoreTime()) + ahead_ms
+            await store.control(Hasten(tasks=tuple(row.id for row in rows if (row.due or 0) <= until)))
+
+    async def close(self) -> None:
+        """Close the handle, if it is open."""
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            await asyncio.wait([opening])
+            if not opening.cancelled() and opening.exception() is None:
+                await opening.result().close()
+
+    def let_go(self) -> None:
+        """Close the handle once no program can use it; a finalizer may call this."""
+        if self._opening is not None:
+            io_thread().send(self.close())

@@ -1,0 +1,130 @@
+"""A queue without its calls: its name, its task functions, their wrappers, and its handle in the store.
+
+`Queue` adds the calls for programs with an event loop, `apportion.sync.Queue` those for all others.
+"""
+
+import re
+from collections.abc import Callable, KeysView
+from datetime import timedelta
+from typing import TypeVar
+from weakref import finalize
+
+from apportion.errors import InvalidInput
+from apportion.runtime.handle import Handle
+from apportion.stores.catalog import check_url, parsed_url
+from apportion.work.around import Wrapper, Wrappers
+from apportion.work.budget import Budget, length
+from apportion.work.call import Call
+from apportion.work.function import AnyTaskFunction, Params, Result, TaskFunction, TaskOptions
+from apportion.work.opened import OpenedQueue
+from apportion.work.statistics import TaskStatistics
+
+Kind = TypeVar("Kind", bound="TaskQueue")
+TTL = timedelta(seconds=10)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class TaskQueue(Handle):
+    """The part of a queue that both of its forms share."""
+
+    def __init__(self, url: str, name: str, *, lease_ttl: timedelta = TTL) -> None:
+        check_url(url)
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            expected = "1 to 100 letters, digits, '.', '_' or '-', the first a letter or digit"
+            raise InvalidInput("name of the queue", name, expected, 'Write Queue(url, "mail")')
+        self.url = url
+        self.name = name
+        self._full_name = f"{parsed_url(url).namespace}/{name}"
+        self._ttl_seconds = length("lease_ttl", lease_ttl).total_seconds()
+        self._functions: dict[str, AnyTaskFunction] = {}
+        self.task_names: KeysView[str] = self._functions.keys()
+        self._statistics, self._wrappers = TaskStatistics(), Wrappers()
+        self._opened = OpenedQueue(url)
+        finalize(self, OpenedQueue.let_go, self._opened)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(parsed_url(self.url))!r}, {self.name!r})"
+
+    @property
+    def statistics(self) -> TaskStatistics:
+        """The counts of the attempts that workers of this object have made in this process. No I/O."""
+        return self._statistics
+
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        failures: int = 25,
+        deaths: int | None = 5,
+        first_delay: timedelta = timedelta(seconds=1),
+        longest_delay: timedelta = timedelta(hours=1),
+        give_up_on: tuple[type[Exception], ...] = (),
+        time_limit: timedelta | None = None,
+        priority: int = 2,
+        keep_result: bool = False,
+    ) -> Callable[[Callable[Params, Result]], TaskFunction[Params, Result]]:
+        """Make a function a task of this queue.
+
+        - `name`: the name in the store. Default: the name of the function.
+        - `failures`: so many failed runs end the task as dead. Default: 25.
+        - `deaths`: so many sessions that ended under it, one after another, end it as dead. None: never. Default: 5.
+        - `first_delay`, `longest_delay`: bounds of the random wait before a retry; it doubles from one to the other.
+        - `give_up_on`: kinds of exceptions that end the task as dead at once.
+        - `time_limit`: a run that takes longer is cancelled, and has failed. Default: None.
+        - `priority`: 0 to 3; 0 is claimed first. Default: 2.
+        - `keep_result`: keep the result for a week, for `handle.result()`. Default: False.
+        """
+        budget = Budget(
+            failures=failures,
+            deaths=deaths,
+            first_delay=first_delay,
+            longest_delay=longest_delay,
+            give_up_on=give_up_on,
+        )
+        if time_limit is not None:
+            length("time_limit", time_limit)
+
+        def _made(function: Callable[Params, Result]) -> TaskFunction[Params, Result]:
+            known = name if name is not None else getattr(function, "__name__", "")
+            options = TaskOptions(
+                name=known, budget=budget, priority=priority, time_limit=time_limit, keep_result=keep_result
+            )
+            made = TaskFunction(function, options, self._wrappers)
+            if known in self._functions:
+                hint = "Give one of the two functions another name: @queue.task(name=...)."
+                raise InvalidInput("name of the task", known, "a name that this queue does not have yet", hint)
+            self._functions[known] = made
+            return made
+
+        return _made
+
+    def around(self, wrapper: Wrapper) -> Wrapper:
+        """Wrap each run of this queue's tasks with a generator function: up to `yield`, then the task, then the rest.
+
+            @queue.around
+            async def timed():
+                began = time.monotonic()
+                yield
+                print(current_task().name, time.monotonic() - began)
+
+        It may be async or plain, and takes nothing: `current_task()` has the facts. An error of the run is raised at
+        the `yield`, and an error of the wrapper is the failure of the run. A wrapper that catches the error makes the
+        run done. The first wrapper is the outermost; async ones are around plain ones. A plain wrapper runs in the
+        thread of a plain task function. `InvalidInput` for any other function.
+        """
+        self._wrappers.add(wrapper)
+        return wrapper
+
+    def _shown_as(self, kind: type[Kind]) -> Kind:
+        """Return this queue in another form: the same functions, wrappers, statistics and handle."""
+        other = kind.__new__(kind)
+        other.__dict__.update(self.__dict__, _source=self)
+        return other
+
+
+def checked_call(call: Call) -> Call:
+    """Return a call; `InvalidInput` for any other value."""
+    if not isinstance(call, Call):
+        hint = "Write queue.enqueue(send.call(...)); send(...) itself runs the function here."
+        raise InvalidInput("call", call, "a call of a task function", hint)
+    return call
