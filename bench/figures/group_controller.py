@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from apportion.groups.controller.controller import Controller, Write
+from apportion.groups.log import log
 from apportion.groups.opening import Options
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, encoded
@@ -52,7 +53,7 @@ def _planned() -> tuple[float, Write]:
     items[keys.controller] = b"worker-0000 1"
     _load(view, items)
     options = Options(group="bench", record=group, member_id=ids[0], member=MemberRecord(nonce=""))
-    controller = Controller(view, options)
+    controller = Controller(view, options, log)
     first = controller.look(0.0)
     if first is None or first.target is None:
         raise RuntimeError("the controller planned nothing")

@@ -5,6 +5,7 @@ taken at once. Moves go from one live owner to another: the first claims are non
 """
 
 from apportion.groups.controller.controller import Controller
+from apportion.groups.log import log
 from apportion.groups.opening import Options
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, encoded
@@ -51,7 +52,7 @@ class _Start:
         group, member = GroupRecord(partitions=PARTITIONS), MemberRecord(nonce="")
         self._view = View(self._keys, group)
         options = Options(group="bench", record=group, member_id="worker-0000", member=member)
-        self._controller = Controller(self._view, options)
+        self._controller = Controller(self._view, options, log)
         self._revision = 0
         self._sessions: dict[str | None, int] = {}
 

@@ -11,6 +11,7 @@ import pytest
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.groups.agreement import Agreement
 from apportion.groups.driver import Driver
+from apportion.groups.log import log
 from apportion.groups.session import Sessions
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
@@ -93,12 +94,12 @@ def test_a_member_outlives_all_records_of_its_group_damaged_in_one_commit(damage
 def test_a_setting_that_never_changes_is_written_anew_unless_somebody_joined_under_it(changed):
     async def main():
         store = handle(memory())
-        agreement = Agreement(store, "g", RECORD)
+        agreement = Agreement(store, "g", RECORD, log)
         async with asyncio.timeout(5):
             await agreement.reached(is_over=lambda: False)
             await over(store, group=encoded(replace(RECORD, **changed)))
             with pytest.raises(InvalidInput, match="of group g is"):
-                await Agreement(store, "g", RECORD).reached(is_over=lambda: False)
+                await Agreement(store, "g", RECORD, log).reached(is_over=lambda: False)
             await agreement.reached(is_over=lambda: False)
             assert encoded(RECORD) == await value_of(store, KEYS.record)
             await over(store, group=encoded(replace(RECORD, **changed)))
@@ -171,10 +172,10 @@ def test_a_process_that_never_was_in_a_group_does_not_believe_its_record_against
         three = encoded_target(Target(generation=1, digest="d", owners=("b",) * 3))
         await over(store, group=encoded(RECORD), target=three, **owned)
         with pytest.raises(InvalidInput, match="partitions of group g is 2, expected 3"):
-            await Agreement(store, "g", RECORD).reached(is_over=lambda: False)
+            await Agreement(store, "g", RECORD, log).reached(is_over=lambda: False)
         await over(store, own2=encoded(OwnershipRecord(epoch=2)))
         async with asyncio.timeout(5):
-            await Agreement(store, "g", RECORD).reached(is_over=lambda: False)
+            await Agreement(store, "g", RECORD, log).reached(is_over=lambda: False)
         assert encoded(RECORD) == await value_of(store, KEYS.record)
 
     asyncio.run(main())

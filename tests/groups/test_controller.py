@@ -12,6 +12,7 @@ from apportion.errors import InvalidInput
 from apportion.groups.controller import controller
 from apportion.groups.controller.arrivals import STILL_SECONDS
 from apportion.groups.controller.controller import TURN_SECONDS, Controller, assigned
+from apportion.groups.log import log
 from apportion.groups.opening import Options
 from apportion.groups.settled import is_at_rest, knows_all
 from apportion.groups.view.keys import GroupKeys
@@ -44,7 +45,7 @@ class Stage:
         given = Options(
             group="g", record=self.group, member_id=me, member=own, throttle=throttle, settle_seconds=settle
         )
-        self.controller = Controller(self.view, given)
+        self.controller = Controller(self.view, given, log)
 
     def put(self, key, value, lease=None):
         self.revision += 1

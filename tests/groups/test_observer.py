@@ -17,11 +17,13 @@ from apportion.groups import (
     Gained,
     GaveUp,
     HandedOver,
+    HandlerFailed,
     Joined,
     Lost,
     SessionBegan,
     SessionEnded,
     TookOver,
+    Unguarded,
 )
 from apportion.groups.view.keys import GroupKeys
 from apportion.sim import World
@@ -114,6 +116,26 @@ def test_at_a_gain_the_partition_can_be_held_and_at_a_loss_it_cannot(url):
             other.wait_until_settled()
         group.wait_until_settled()
     assert [(Lost, False), (Gained, True), (Lost, False), (Lost, False)] == seen
+
+
+def test_a_handler_that_fails_and_work_without_a_guard_are_told(url):
+    heard, options = [], {"partitions": 2, "settle": AT_ONCE}
+
+    def fails_once(partition, token):
+        if not of(HandlerFailed, heard):
+            raise OSError("no disk")
+        if partition == 1:
+            group.leave()
+
+    with sync.open_group(url, "g", member_id="a", observer=heard.append, **options) as group:
+        group.wait_until_settled()
+        group.serve(on_gained=fails_once)
+    failed = of(HandlerFailed, heard)
+    assert {("no disk", 0.1)} == {(str(each.error), each.seconds) for each in failed}
+    assert {0, 1} >= {each.partition for each in failed}
+    first, last = of(Unguarded, heard)
+    assert (1, (0, 1)) == (len(first.partitions), last.partitions)
+    assert [Unguarded, Departed] == kinds(heard)[-2:]
 
 
 def test_an_owner_that_dies_is_taken_over_and_the_time_without_an_owner_is_told(world):

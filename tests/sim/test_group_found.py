@@ -10,6 +10,7 @@ from apportion.groups.batches import Commit
 from apportion.groups.controller.controller import Controller
 from apportion.groups.driver import Driver
 from apportion.groups.holdings import GroupChange
+from apportion.groups.log import log
 from apportion.groups.member import Admitted, MemberMachine
 from apportion.groups.membership import Options
 from apportion.groups.session import Sessions
@@ -215,7 +216,7 @@ def test_a_paused_target_is_ended_though_its_owners_are_those_of_before():
     record = encoded(MemberRecord(nonce="x"))
     paused = encoded_target(Target(generation=3, digest="", owners=("a",), is_paused=True))
     view.load(scan((KEYS.member("a"), record), (KEYS.controller, b"a 1"), (KEYS.target, paused)), 0.0)
-    write = Controller(view, given).look(1.0)
+    write = Controller(view, given, log).look(1.0)
     assert (("a",), False) == (write.target.owners, write.target.is_paused)
     assert write.target.digest
 

@@ -1,13 +1,12 @@
 """Agreement: the settings to which all members of a group agree, compared with the record in the store.
 
 Promises: a process that agreed once never ends because of the record of its group. It treats a difference as damage
-that may pass: it logs the difference once, waits, and asks again. Only a process that never agreed gets
+that may pass: it tells the difference once, waits, and asks again. Only a process that never agreed gets
 `InvalidInput`. A record that cannot be right is written anew. No single record decides the number of partitions: see
 `witnesses`.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import fields, replace
 
@@ -17,9 +16,9 @@ from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, decoded, encoded, later_format
 from apportion.groups.view.view import View
 from apportion.groups.view.witnesses import partitions_of
+from apportion.runtime.events import Disagreed, Observer, Rewritten
 from apportion.stores.api import Absent, Committed, CoordinationStore, Item, Put, Unchanged
 
-logger: logging.Logger = logging.getLogger("apportion.group")
 _PAUSE_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 2.0
 _NO_CHANGE = "a group keeps the settings it was made with, and a group of another name may have others."
@@ -32,8 +31,8 @@ _CHANGE = {
 class Agreement:
     """The settings that one process states for its group, and whether the store has stated the same before."""
 
-    def __init__(self, store: CoordinationStore, group: str, record: GroupRecord) -> None:
-        self._store, self._group, self._record = store, group, record
+    def __init__(self, store: CoordinationStore, group: str, record: GroupRecord, tell: Observer) -> None:
+        self._store, self._group, self._record, self._tell = store, group, record, tell
         self._keys = GroupKeys(group=group)
         self._was_reached = False
 
@@ -53,9 +52,7 @@ class Agreement:
                 if is_over():
                     raise BadSnapshot("group", self._group, "a group with its former settings", HINT) from error
                 if error.problem != told:
-                    logger.warning(
-                        "%s: this process waits until its group has its former settings: %s", self._group, error
-                    )
+                    self._tell(Disagreed(why=str(error)))
                 told = error.problem
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -77,8 +74,7 @@ class Agreement:
             when = Absent(key=key) if found is None else Unchanged(key=key, revision=found.revision)
             outcome = await self._store.commit(when=[when], puts=[Put(key=key, value=encoded(ours))])
             if found is not None and isinstance(outcome, Committed):
-                words = "%s: the record %s was damaged (%s) and is written anew"
-                logger.warning(words, self._group, key, shown(found.value))
+                self._tell(Rewritten(key=key, found=shown(found.value)))
             await asyncio.sleep(0)
 
     async def _is_denied(self) -> bool:

@@ -20,7 +20,7 @@ from apportion.groups.session import Sessions
 from apportion.groups.statistics import GroupSummary, Statistics, sight
 from apportion.groups.view.view import View
 from apportion.runtime.clock import Clock
-from apportion.runtime.events import Departed, SessionBegan, SessionEnded
+from apportion.runtime.events import Departed, Observer, SessionBegan, SessionEnded, Unguarded
 from apportion.stores.api import CoordinationStore
 
 _MISUSE = (DuplicateMember, InvalidInput, NotPromised, StoreClosed)
@@ -39,17 +39,18 @@ class Driver:
     statistics: Statistics
     turn: Callable[[], Coroutine[object, object, None]]
     note_turn: Callable[[], None]
+    tell: Observer
 
     def __init__(self, store: CoordinationStore, sessions: Sessions, clock: Clock, options: Options) -> None:
         self.options, self._sessions, self._clock = options, sessions, clock
-        self._agreement = Agreement(store, options.group, options.record)
         self.parts: MemberParts = MemberParts(store, clock, options)
         parts = self.parts
+        self._agreement = Agreement(store, options.group, options.record, parts.events.tell)
         self.view, self.member, self.controller = parts.view, parts.member, parts.controller
         self.holdings, self.statistics = parts.holdings, parts.statistics
         self._inbox, self._feed, self._departure = parts.inbox, parts.feed, parts.departure
         self._events = parts.events
-        self.turn, self.note_turn = self._inbox.turn, self._inbox.note_turn
+        self.turn, self.note_turn, self.tell = self._inbox.turn, self._inbox.note_turn, parts.tell
         self.life: Life | None = None
 
     async def run(self) -> None:
@@ -57,6 +58,8 @@ class Driver:
         try:
             await self._live_on()
         finally:
+            if self.holdings.unguarded:
+                self._events.tell(Unguarded(partitions=tuple(sorted(self.holdings.unguarded))))
             self._events.tell(Departed())
 
     async def _live_on(self) -> None:

@@ -104,8 +104,14 @@ class Group(Handle):
 
     async def _serve_here(self, on_gained: Call | None, on_lost: Call | None) -> None:
         """Call async handlers on the caller's event loop, until this member has left."""
-        drain_seconds = self._options.drain_seconds
-        self._handlers = Handlers(self._told(), self._holdings, on_gained, on_lost, drain_seconds=drain_seconds)
+        self._handlers = Handlers(
+            self._told(),
+            self._holdings,
+            on_gained,
+            on_lost,
+            tell=self._driver.tell,
+            drain_seconds=self._options.drain_seconds,
+        )
         await self._handlers.run()
 
     def _serve_in_threads(self, on_gained: Call | None, on_lost: Call | None) -> None:
@@ -115,6 +121,7 @@ class Group(Handle):
             self._holdings,
             on_gained,
             on_lost,
+            tell=self._driver.tell,
             drain_seconds=self._options.drain_seconds,
             at_once=MOST_THREADS,
             last_seconds=LAST_SECONDS,

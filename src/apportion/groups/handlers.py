@@ -9,7 +9,6 @@ that call. Between two handlers of a partition, no deadline of progress applies.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 
@@ -18,9 +17,9 @@ from apportion.groups.holdings import GroupChange, Holdings
 from apportion.groups.holds import block
 from apportion.groups.open_holds import Hold
 from apportion.model.epoch import FencingToken
+from apportion.runtime.events import HandlerFailed, Observer
 from apportion.runtime.handler_calls import Call, NoHandler
 
-logger: logging.Logger = logging.getLogger("apportion.group")
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 30.0
 
@@ -28,7 +27,8 @@ LONGEST_PAUSE_SECONDS = 30.0
 class Handlers:
     """The handlers of one group, and one task per partition that is ours.
 
-    At most `at_once` handlers run at a time; None means no limit. After this member has left, `run` waits up to
+    `tell` takes each failure of a handler as an event. At most `at_once` handlers run at a time; None means no limit.
+    After this member has left, `run` waits up to
     `last_seconds` for handlers that still run; None means until they end. `drain_seconds` is the time that `on_lost`
     may take once the session is over.
     """
@@ -42,12 +42,13 @@ class Handlers:
         on_gained: Call | None,
         on_lost: Call | None,
         *,
+        tell: Observer,
         drain_seconds: float,
         at_once: int | None = None,
         last_seconds: float | None = None,
     ) -> None:
         self._changes, self._holdings = changes, holdings
-        self._on_gained, self._on_lost = on_gained, on_lost
+        self._on_gained, self._on_lost, self._tell_event = on_gained, on_lost, tell
         self._places: AbstractAsyncContextManager[None] = (
             nullcontext() if at_once is None else asyncio.Semaphore(at_once)
         )
@@ -117,8 +118,8 @@ class Handlers:
                     await self._until_done(self._on_lost, token, hold, give_up=None)
                 else:
                     await self._end(token, hold)
-        except NotOwner as error:
-            logger.warning("%s", error.problem)
+        except NotOwner:
+            return  # its loss came before the first handler, and was told as an event
         finally:
             self.failing.pop(partition, None)
 
@@ -133,9 +134,9 @@ class Handlers:
                 await asyncio.wait([call], timeout=ends - loop.time())
         if not call.done():
             call.cancel()
-            logger.error("on_lost of %s was cancelled: its session is over, and it did not end in time", token.resource)
+            self._tell_event(HandlerFailed(partition=hold.partition, error=None, seconds=None))
         elif (error := call.result()) is not None:
-            logger.error("on_lost of %s failed; its session is over", token.resource, exc_info=error)
+            self._tell_event(HandlerFailed(partition=hold.partition, error=error, seconds=None))
 
     async def _until_done(
         self, call: Call | None, token: FencingToken, hold: Hold, *, give_up: asyncio.Event | None
@@ -149,7 +150,7 @@ class Handlers:
             if isinstance(error, NoHandler):
                 raise error
             self.failing[hold.partition] = f"{type(error).__name__}: {error}"
-            logger.error("handler of %s failed; again in %.1f s", token.resource, pause, exc_info=error)
+            self._tell_event(HandlerFailed(partition=hold.partition, error=error, seconds=pause))
             await _pause(pause, unless=give_up)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 

@@ -10,7 +10,6 @@ partition is withdrawn before its holds are checked. The driver fills the holdin
 them.
 """
 
-import logging
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, Mapping, Set, ValuesView
@@ -24,8 +23,6 @@ from apportion.model.epoch import FencingToken
 from apportion.runtime.clock import Clock
 from apportion.runtime.handle import Handle
 from apportion.runtime.simulated import WorkObserver
-
-logger: logging.Logger = logging.getLogger("apportion.group")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +93,8 @@ class _Owned(Mapping[int, Holding]):
 class Holdings(Handle, _Owned):
     """The partitions that are ours now. Empty once the deadline has passed.
 
-    `unguarded` are the partitions on which work has ended although no guard had seen their token.
+    `unguarded` are the partitions on which work has ended although no guard had seen their token. `first_unguarded` is
+    called with the first of them, at once, because a process that is killed tells nothing at its end.
     """
 
     deadline: float
@@ -109,6 +107,7 @@ class Holdings(Handle, _Owned):
         self._holds = Holds()
         self._tellings, self._lapses = _Tellings(), 0
         self.unguarded: set[int] = set()
+        self.first_unguarded: Callable[[int], None] | None = None
         self.observer: WorkObserver | None = None
 
     @property
@@ -192,8 +191,8 @@ class Holdings(Handle, _Owned):
         is_first = not self.unguarded
         if not checked(hold.resource):
             self.unguarded.add(hold.partition)
-        if is_first and self.unguarded:  # logged at once: a process that is killed logs nothing at its end
-            logger.warning("%s: work on it ended, and no guard saw its token; see group.unguarded", hold.resource)
+        if is_first and self.unguarded and self.first_unguarded is not None:
+            self.first_unguarded(hold.partition)
         self._holds.end(hold)
         self._settle([hold.partition])
         if hold.partition in self._tellings.lapsed:

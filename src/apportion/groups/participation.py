@@ -1,7 +1,6 @@
 """Participation: runs a driver on the I/O thread for one process, from the first join to the last hand-over."""
 
 import asyncio
-import logging
 import os
 from contextlib import suppress
 
@@ -20,7 +19,6 @@ from apportion.runtime.waits import AGAIN_SECONDS, Saying, said
 from apportion.stores.api import CoordinationStore, Need
 from apportion.stores.catalog import connect, parsed_url
 
-logger: logging.Logger = logging.getLogger("apportion.group")
 FORKED = "it belongs to the parent of this forked process"
 OVER = "the block that opened it has ended"
 OPEN = "Use it within its block: async with apportion.open_group(…) as group:"
@@ -74,9 +72,6 @@ class Participation:
         self._say_leaving()
         await asyncio.wait([self._running])
         self._say_no_more()
-        if self.holdings.unguarded:
-            which = ", ".join(map(str, sorted(self.holdings.unguarded)))
-            logger.warning("%s: no guard saw a token of partitions %s", self.options.group, which)
         try:
             await self._shared.let_go()
         finally:

@@ -122,6 +122,61 @@ class Damaged(GroupEvent):
 
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten(GroupEvent):
+    """The record of the group was damaged, and we have written it anew; `found` is the beginning of the old bytes."""
+
+    key: str
+    found: str
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreed(GroupEvent):
+    """The group had our settings once and has others now; this process waits for the former ones."""
+
+    why: str
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unplanned(GroupEvent):
+    """We are the controller, and the balancer refuses to choose owners; the target stays as it is."""
+
+    why: str
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpublished(GroupEvent):
+    """We are the controller and cannot publish the table of the owners; we try again every `seconds`."""
+
+    why: str
+    seconds: float
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerFailed(GroupEvent):
+    """A handler of a partition raised an error, or did not end in time (None).
+
+    It is called again after `seconds`; never again if they are None, because the session is over.
+    """
+
+    partition: int
+    error: BaseException | None
+    seconds: float | None
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unguarded(GroupEvent):
+    """Work on partitions ended, and no guard saw their tokens: told for the first one, and at the end for all."""
+
+    partitions: tuple[int, ...]
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GaveUp(GroupEvent):
     """We end our session, because some work does not end or makes no progress."""
 

@@ -6,7 +6,6 @@ Refuses: to wait and to read clocks. Members campaign in the order of their ids,
 """
 
 import json
-import logging
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -23,9 +22,9 @@ from apportion.model.assignment import Assignment
 from apportion.model.epoch import content_digest
 from apportion.model.rows import NOBODY, Rows
 from apportion.model.topology import Node, Topology
+from apportion.runtime.events import Observer, Unplanned
 from apportion.stores.api import Compare, Put, Unchanged
 
-logger: logging.Logger = logging.getLogger("apportion.group")
 TURN_SECONDS = 0.1
 GHOST_SECONDS = 2.0
 AGAIN_SECONDS = 0.25
@@ -48,7 +47,8 @@ class Controller:
     members, the target stays as it is, and the log gives the reason.
     """
 
-    def __init__(self, view: View, options: Options) -> None:
+    def __init__(self, view: View, options: Options, tell: Observer) -> None:
+        self._tell = tell
         self._view, self._group, self._id = view, options.record, options.member_id
         self._throttle = options.throttle
         self._arrivals = Arrivals(options.settle_seconds)
@@ -128,7 +128,7 @@ class Controller:
             owners = self._plan(digest, nodes)
         except ApportionError as error:
             # A refusal of the balancer must not end this member: each next controller would end in the same way.
-            logger.warning("%s: %s plans nothing: %s", self._view.keys.group, self._id, error)
+            self._tell(Unplanned(why=str(error)))
             self._refused = digest
             return None
         if former is not None:  # the former owners let go of everything first

@@ -2,18 +2,16 @@
 
 Promises: a version holds the ownership records of one moment, and is published under the controller's term. A
 controller that lost its term publishes nothing more. Changes that come close together are one version. If something
-else is published under the name of the group, the owners cannot be published. The controller logs this once and tries
+else is published under the name of the group, the owners cannot be published. The controller tells this once and tries
 again now and then, and the members go on. A check every half a minute finds a damaged table, and publishes it anew.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
 from apportion.errors import (
-    ApportionError,
     Conflict,
     InvalidInput,
     Outdated,
@@ -25,17 +23,21 @@ from apportion.groups.controller.controller import Controller
 from apportion.groups.view.view import View
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
+from apportion.runtime.events import Observer, Unpublished
 from apportion.stores.api import CoordinationStore, Unchanged
 from apportion.tables.publisher import Publisher
 
-logger: logging.Logger = logging.getLogger("apportion.group")
 PAUSE_SECONDS = 0.2
 AGAIN_SECONDS = 5.0
 CHECK_SECONDS = 30.0
 
 
 async def publish_owners(
-    store: CoordinationStore, view: View, controller: Controller, turn: Callable[[], Awaitable[None]]
+    store: CoordinationStore,
+    view: View,
+    controller: Controller,
+    turn: Callable[[], Awaitable[None]],
+    tell: Observer,
 ) -> None:
     """Publish the owners under the name of the group at each change, while this process is the controller."""
     fresh = partial(Publisher, store, view.keys.group, incarnation=view.incarnation)
@@ -60,7 +62,9 @@ async def publish_owners(
             publisher = fresh()
         except (InvalidInput, StoreDenied) as error:
             publisher, pause = fresh(), AGAIN_SECONDS
-            told = _tell(view.keys.group, error, told)
+            if error.problem != told:
+                told, advice = error.problem, "The name of a group is for the table of its owners alone."
+                tell(Unpublished(why=f"{told} {error.hint} {advice}", seconds=AGAIN_SECONDS))
         await asyncio.sleep(pause)
 
 
@@ -77,12 +81,3 @@ def owners(view: View) -> Assignment:
     topology = Topology({name for name in names if name is not None})
     rows = {name: (place,) for place, name in enumerate(topology.ids)}
     return Assignment(topology=topology, rows=tuple(() if name is None else rows[name] for name in names))
-
-
-def _tell(group: str, error: ApportionError, told: str) -> str:
-    """Log the reason why the owners are not published, unless it is the last logged one; return the reason."""
-    if error.problem != told:
-        what = "%s: members go on, but table %s does not show the owners; the controller tries again every %g s: %s %s"
-        advice = f"{error.hint} The name of a group is for the table of its owners alone."
-        logger.warning(what, group, group, AGAIN_SECONDS, error.problem, advice)
-    return error.problem

@@ -4,7 +4,9 @@ Promises: news is taken in the order in which it came. Any thread may tell the m
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from apportion.groups.batches import CommitAnswered
 from apportion.groups.member import Quiet
@@ -28,8 +30,12 @@ class Inbox:
 
     def tell(self, news: Quiet | None) -> None:
         """Put news into the inbox, from any thread."""
+        self.call(partial(self.hear, news))
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Call a function on the loop of this member, from any thread."""
         with suppress(RuntimeError):  # the loop has ended with the interpreter
-            self._loop.call_soon_threadsafe(self.hear, news)
+            self._loop.call_soon_threadsafe(function)
 
     def quiet(self, partitions: frozenset[int]) -> None:
         """Tell that all work on some partitions has ended, from any thread."""
@@ -64,5 +70,4 @@ class Inbox:
 
     def turn_soon(self) -> None:
         """Wake all callers that wait in `turn`, from any thread."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self.note_turn)
+        self.call(self.note_turn)

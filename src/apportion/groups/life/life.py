@@ -43,7 +43,7 @@ class Life:
     async def run(self, scan: Scan) -> None:
         """Live, from the last scan on, until the first part of this life ends; raise the error of that part, if any."""
         self._step(Seen(touched=self._view.load(scan, self._clock.elapsed())))
-        publishing = publish_owners(self._store, self._view, self._controller, self._inbox.turn)
+        publishing = publish_owners(self._store, self._view, self._controller, self._inbox.turn, self._events.tell)
         running = (self._lease.keep(), self._feed.follow(scan.revision), self._serve(), publishing)
         tasks = [asyncio.ensure_future(each) for each in running]
         try:

@@ -1,6 +1,7 @@
 """Parts: the machines and states of one member that outlive its sessions."""
 
 from collections import deque
+from functools import partial
 
 from apportion.groups.controller.controller import Controller
 from apportion.groups.holdings import Holdings
@@ -17,7 +18,7 @@ from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import KEPT_SESSIONS
 from apportion.groups.view.view import View
 from apportion.runtime.clock import Clock
-from apportion.runtime.events import EventStream
+from apportion.runtime.events import EventStream, GroupEvent, Unguarded
 from apportion.stores.api import CoordinationStore
 
 
@@ -40,13 +41,21 @@ class MemberParts:
         # A move compares three keys at most, and all moves of a commit compare our own record.
         self.width: int = max(1, (store.capabilities().max_operations - 1) // 3)
         self.member: MemberMachine = MemberMachine(self.view, options.member_id, width=self.width)
-        self.controller: Controller = Controller(self.view, options)
         self.inbox, self.statistics = Inbox(), Statistics()
         self.holdings: Holdings = Holdings(clock, quiet=self.inbox.quiet, told=self.inbox.turn_soon)
         self.deadlines: Deadlines = Deadlines(options)
         observers = (log, self.statistics.observe, *filter(None, (options.observer,)))
         self.events = EventStream(*observers, group=options.group, member_id=options.member_id, clock=clock)
+        self.holdings.first_unguarded = self._first_unguarded
+        self.controller: Controller = Controller(self.view, options, self.events.tell)
         self.effects: Effects = Effects(self.view, self.holdings, self.deadlines, self.events)
         self.feed: GroupFeed = GroupFeed(store, self.view, heard=self.inbox.hear, troubled=self.effects.asks_again)
         self.departure: Departure = Departure(options)
         self.former: deque[int] = deque(maxlen=KEPT_SESSIONS)
+
+    def tell(self, event: GroupEvent) -> None:
+        """Tell an event of this member, from any thread."""
+        self.inbox.call(partial(self.events.tell, event))
+
+    def _first_unguarded(self, partition: int) -> None:
+        self.tell(Unguarded(partitions=(partition,)))
