@@ -12,7 +12,7 @@ from apportion.stores.task_control import Listing, Pause, StoreTime, Survey
 from apportion.stores.task_values import Receipt, Settlement, Worker
 from tests.stores.rigs import absent
 from tests.stores.rigs.postgres import PostgresRig
-from tests.stores.test_task_rules import Twins
+from tests.stores.test_task_rules import Twins, an_entry_is_kept_as_long_as_its_task_is_open_and_a_week
 from tests.stores.test_tasks import (
     opened,
     task,
@@ -21,6 +21,7 @@ from tests.stores.test_tasks import (
     test_a_task_is_claimed_once_and_done_under_its_receipt_alone,
     test_a_turn_cancels_a_limited_number_of_expired_tasks,
     test_a_wait_ends_when_another_handle_enqueues,
+    test_an_effect_is_begun_by_one_open_claim_at_a_time_and_never_again_once_it_is_done,
     test_an_idle_worker_is_known,
     test_of_eight_places_one_goes_to_the_lane_whose_head_waited_longest,
     test_the_tasks_of_an_ended_session_go_to_another_one_first,
@@ -32,6 +33,7 @@ __all__ = [
     "test_a_task_is_claimed_once_and_done_under_its_receipt_alone",
     "test_a_turn_cancels_a_limited_number_of_expired_tasks",
     "test_a_wait_ends_when_another_handle_enqueues",
+    "test_an_effect_is_begun_by_one_open_claim_at_a_time_and_never_again_once_it_is_done",
     "test_an_idle_worker_is_known",
     "test_of_eight_places_one_goes_to_the_lane_whose_head_waited_longest",
     "test_the_tasks_of_an_ended_session_go_to_another_one_first",
@@ -89,6 +91,10 @@ class PostgresTwin:
     def beat(self, session, notes):
         return self.runner.run(self.tasks.beat(session, notes))
 
+    def once(self, step, now):
+        self.at(now)
+        return self.runner.run(self.tasks.once(step))
+
     def control(self, command, now):
         self.at(now)
         return self.runner.run(self.tasks.control(command))
@@ -109,6 +115,14 @@ class PostgresTwin:
     def close(self):
         self.runner.run(self.tasks.close())
         self.runner.close()
+
+
+def test_an_entry_is_kept_as_long_as_its_task_is_open_and_a_week(rig, schema):
+    other = PostgresTwin(rig, schema)
+    try:
+        an_entry_is_kept_as_long_as_its_task_is_open_and_a_week(other)
+    finally:
+        other.close()
 
 
 @pytest.mark.parametrize("seed", [*range(9), 113, 114, 139])

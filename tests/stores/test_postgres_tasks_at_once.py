@@ -27,7 +27,8 @@ from apportion.stores.postgres.tasks.statements import (
     turn_values,
 )
 from apportion.stores.task_control import Listing, SetLimit
-from apportion.stores.task_values import Settlement, Worker
+from apportion.stores.task_once import OnceState, OnceStep
+from apportion.stores.task_values import Receipt, Settlement, Worker
 from tests.stores.rigs.postgres import DATABASE, SECRET
 from tests.stores.test_postgres_tasks import rig, schema, url
 from tests.stores.test_tasks import task
@@ -302,3 +303,20 @@ def test_the_rules_of_a_rare_turn_find_their_rows_by_an_index(place, statement, 
             told = "\n".join(line for (line,) in plan)
             assert f"using {index} on" in told
             assert "Seq Scan on task" not in told
+
+
+def test_an_entry_that_another_transaction_adds_meanwhile_is_waited_for(rig, schema, url):
+    async def _run():
+        async with opened(url, 1) as (store, (tasks,)):
+            await tasks.enqueue([task()])
+            (claim,) = (await tasks.turn(await worker(store), want=1)).claims
+            with administrator(rig) as other:
+                other.execute(f"INSERT INTO {schema}.once VALUES ('q', 'k', '0', 1, 1, 1e13, '7')")
+                asked = asyncio.create_task(tasks.once(OnceStep(scope="q", key="k", receipt=claim.receipt)))
+                while not other.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchall():
+                    assert not asked.done()
+                    await asyncio.sleep(0.01)
+                other.commit()
+            assert OnceState(found="done", receipt=Receipt(task="0", attempt=1, session=1), value=b"7") == await asked
+
+    asyncio.run(_run())

@@ -12,10 +12,12 @@ from apportion.stores.sqlite import schema, task_statements
 from apportion.stores.sqlite import statements as lease_sql
 from apportion.stores.sqlite import task_admin as sqlite_admin
 from apportion.stores.sqlite import task_ledger as sqlite_rules
+from apportion.stores.sqlite import task_once as sqlite_once
 from apportion.stores.sqlite.tasks import make_tables
 from apportion.stores.task_control import Cancel, Hasten, Listing, Pause, Purge, Redrive, SetLimit
 from apportion.stores.task_ledger import TaskLedger
-from apportion.stores.task_values import NewTask, Note, Receipt, Settlement, Worker
+from apportion.stores.task_once import OnceState, OnceStep
+from apportion.stores.task_values import KEPT_MS, NewTask, Note, Receipt, Settlement, Worker
 
 QUEUES = ("a", "b")
 STATES = ("ready", "delayed", "claimed", "done", "dead", "cancelled")
@@ -38,6 +40,9 @@ class SqliteTwin:
 
     def beat(self, session, notes):
         return sqlite_rules.beat(self.connection, session, notes)
+
+    def once(self, step, now):
+        return sqlite_once.once(self.connection, step, now)
 
     def control(self, command, now):
         return sqlite_admin.control(self.connection, command, now)
@@ -70,8 +75,8 @@ class Twins:
     def step(self):
         """Make one random call on both."""
         self.now += self.draw.choice([0, 1, 300, 5_000])
-        call = self.draw.choice([self.enqueue, self.turn, self.turn, self.turn, self.beat, self.control, self.end])
-        call()
+        turns, rest = [self.turn] * 3, [self.enqueue, self.beat, self.once, self.control, self.end]
+        self.draw.choice([*turns, *rest])()
         assert self.state(task_admin.rows(self.ledger, EVERYTHING)) == self.state(self.other.rows(EVERYTHING))
         page = self.page()
         assert self.state(task_admin.rows(self.ledger, page)) == self.state(self.other.rows(page))
@@ -161,6 +166,21 @@ class Twins:
         notes = [Note(receipt=self.receipt(), progress=0.5, text="half") for _ in range(self.draw.randint(0, 2))]
         self.both(lambda: self.ledger.beat(session, notes), lambda: self.other.beat(session, notes))
 
+    def once(self):
+        """Begin, take over or end one of few entries."""
+        draw, now = self.draw, self.now
+        step = OnceStep(
+            scope="q",
+            key=draw.choice("kl"),
+            receipt=self.receipt(),
+            value=draw.choice([None, None, b"7"]),
+            instead_of=draw.choice([None, self.receipt()]),
+        )
+        self.both(
+            lambda: self.ledger.once(step, alive=self.alive, now=now),
+            lambda: self.other.once(step, now),
+        )
+
     def control(self):
         draw, now = self.draw, self.now
         some = tuple(draw.choices(self.ids, k=3)) if self.ids else ()
@@ -204,3 +224,23 @@ def test_the_tables_are_made_once_and_only_for_this_version():
     for statement in schema.statements(since=0):
         connection.execute(statement)
     assert make_tables(connection) == make_tables(connection)
+
+
+def an_entry_is_kept_as_long_as_its_task_is_open_and_a_week(other):
+    """Fail unless the store keeps entries of the idempotency log so long, and no longer."""
+    other.begin(11)
+    other.enqueue([NewTask(id=each, queue="a", name="f", arguments=b"") for each in "tu"], 0)
+    worker = Worker(session=11, queues=("a",))
+    first, second = [each.receipt for each in other.turn(worker, (), want=2, now=0).claims]
+    begin = OnceStep(scope="q", key="k", receipt=first)
+    assert "begun" == other.once(begin, 0).found
+    assert "done" == other.once(replace(begin, value=b"7"), 1).found
+    asked = replace(begin, receipt=second)
+    assert OnceState(found="done", receipt=first, value=b"7") == other.once(asked, 2 + KEPT_MS)
+    assert () == other.turn(worker, [Settlement(receipt=first, fate="done")], want=0, now=3).refused
+    assert OnceState(found="done", receipt=first, value=b"7") == other.once(asked, KEPT_MS)
+    assert "begun" == other.once(asked, 1 + KEPT_MS).found
+
+
+def test_an_sqlite_file_keeps_an_entry_as_long_as_its_task_is_open_and_a_week():
+    an_entry_is_kept_as_long_as_its_task_is_open_and_a_week(SqliteTwin())

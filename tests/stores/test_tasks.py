@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from apportion.errors import InvalidInput, LeaseLost, NotPromised, StoreClosed, StoreWentBack
 from apportion.stores.catalog import connect, connect_tasks
 from apportion.stores.task_control import Listing, Pause, StoreTime, Survey
+from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import NewTask, Note, Receipt, Settlement, Worker
 
 URLS = ["memory://tasks", "sqlite:///{}/work.db"]
@@ -134,6 +136,26 @@ def test_a_note_and_a_pause_take_effect(url, tmp_path):
             assert () == (await tasks.turn(worker, want=1)).claims
             (stats,) = (await tasks.query(Survey())).queues
             assert (True, 1) == (stats.is_paused, stats.claimed)
+
+    asyncio.run(_run())
+
+
+def test_an_effect_is_begun_by_one_open_claim_at_a_time_and_never_again_once_it_is_done(url, tmp_path):
+    async def _run():
+        async with opened(url, tmp_path) as (store, tasks):
+            await tasks.enqueue([task(), task()])
+            workers = [Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",)) for _ in range(2)]
+            first, second = [(await tasks.turn(each, want=1)).claims[0].receipt for each in workers]
+            steps = [OnceStep(scope="q", key="k", receipt=each) for each in (first, second)]
+            assert ["begun", "begun", "busy"] == [(await tasks.once(each)).found for each in (steps[0], *steps)]
+            await store.revoke(first.session)
+            assert OnceState(found="unknown", receipt=first) == await tasks.once(steps[1])
+            assert "refused" == (await tasks.once(steps[0])).found
+            assert "refused" == (await tasks.once(replace(steps[1], value=b"8"))).found
+            assert "begun" == (await tasks.once(replace(steps[1], instead_of=first))).found
+            assert "refused" == (await tasks.once(replace(steps[0], value=b"7"))).found
+            assert "done" == (await tasks.once(replace(steps[1], value=b"8"))).found
+            assert OnceState(found="done", receipt=second, value=b"8") == await tasks.once(steps[1])
 
     asyncio.run(_run())
 

@@ -8,7 +8,8 @@ holds every store to these promises:
 - A task has at most one claim. Attempts of a task only grow, so no receipt comes twice.
 - A settlement counts only under the receipt of the open claim. Every other receipt is refused, and changes nothing.
 - Another session takes a claim over only after the lease of the claimant has ended; then old work goes before new.
-- A session whose lease has ended claims nothing.
+- A session claims nothing once its lease has ended.
+- An effect under a name is begun by one open claim at a time, and is not begun again once it is done.
 - A task is not claimed before it is due, nor while its queue is paused, nor beyond the limits of its queue.
 
 All times are milliseconds since 1970 on the clock of the store.
@@ -16,12 +17,41 @@ Refuses: to know any task function; a budget stands in the row of its task. To w
 hints.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from apportion.errors.brief import brief
 from apportion.stores.task_control import Answer, Command, Question
-from apportion.stores.task_transactions import TaskTransactions
-from apportion.stores.task_values import BeatAnswer, NewTask, Note, Settlement, TurnAnswer, Worker
+from apportion.stores.task_once import OnceState, OnceStep
+from apportion.stores.task_values import BeatAnswer, NewTask, Note, Receipt, Settlement, TurnAnswer, Worker
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStatement:
+    """A statement with values named as in `:name`."""
+
+    sql: str
+    values: Mapping[str, str]
+
+
+class TaskTransactions(Protocol):
+    """The tasks of one database, for statements on connections of its own libraries.
+
+    The statements are pure, and count under the same rules as the calls of `TaskStore`, when the caller commits. Each
+    call is good from any thread. `NotPromised` for a store without a database.
+    """
+
+    def begin(self) -> AbstractContextManager[Any]:
+        """Open a connection of the database's own library for a handler, in a transaction that the block ends.
+
+        The block commits, or rolls back if it raises.
+        """
+
+    def completion(self, receipt: Receipt) -> TaskStatement:
+        """Return the statement that completes a claim. It returns a row if the receipt is that of the open claim."""
 
 
 class TaskStore(Protocol):
@@ -49,6 +79,12 @@ class TaskStore(Protocol):
 
     async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
         """Write notes of runs under way, and learn which of the session's tasks are to be cancelled."""
+
+    async def once(self, step: OnceStep) -> OnceState:
+        """Make a step at an entry of the idempotency log, on the disk before the caller hears.
+
+        A step may be sent again after its reply was lost. An entry is kept for 7 days, and as long as its task is open.
+        """
 
     async def query(self, question: Question[Answer]) -> Answer:
         """Answer a question of `task_control`; one state of the store answers it.

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from apportion.errors import LeaseLost
+from apportion.stores.task_once import OnceEntry, OnceState, OnceStep, once
 from apportion.stores.task_records import (
     EndedTask,
     EndState,
@@ -61,6 +62,7 @@ class TaskLedger:
     ended: dict[str, EndedTask] = field(default_factory=dict)
     workers: dict[int, Worker] = field(default_factory=dict)
     controls: dict[str, QueueControl] = field(default_factory=dict)
+    log: dict[tuple[str, str], OnceEntry] = field(default_factory=dict)
     last_position: int = 0
 
     def enqueue(self, tasks: Sequence[NewTask], *, now: int) -> tuple[tuple[str, bool], ...]:
@@ -99,10 +101,25 @@ class TaskLedger:
         held = [task for task in self.by_position() if task.session == session and task.is_cancelling]
         return BeatAnswer(refused=tuple(refused), cancels=tuple(map(receipt_of, held)))
 
+    def once(self, step: OnceStep, *, alive: Collection[int], now: int) -> OnceState:
+        """See `TaskStore.once`."""
+
+        def _is_open(receipt: Receipt) -> bool:
+            return receipt.session in alive and self._held(receipt) is not None
+
+        for each in [each for each, entry in self.log.items() if entry.at + KEPT_MS <= now]:
+            if self.log[each].receipt.task not in self.open:
+                del self.log[each]
+        place = step.scope, step.key
+        state, entry = once(self.log.get(place), step, is_open=_is_open, now=now)
+        if entry is not None:
+            self.log[place] = entry
+        return state
+
     def _enqueued(self, new: NewTask, now: int) -> tuple[str, bool]:
         if new.id in self.open or new.id in self.ended:
             return new.id, False
-        named = next((task for task in self.open.values() if self._shares_name(task, new)), None)
+        named = next((task for task in self.open.values() if _shares_name(task, new)), None)
         if named is not None and new.on_duplicate == "keep":
             return named.id, False
         if named is not None and named.session is None:
@@ -112,11 +129,6 @@ class TaskLedger:
             self.open[named.id] = replace(named, is_replaced=True)
         self.open[new.id] = self._placed(new, now)
         return new.id, True
-
-    @staticmethod
-    def _shares_name(task: OpenTask, new: NewTask) -> bool:
-        is_named = new.unique is not None and not task.is_replaced
-        return is_named and (task.queue, task.new.unique) == (new.queue, new.unique)
 
     def _placed(self, new: NewTask, now: int, *, attempt: int = 0) -> OpenTask:
         due = now + new.delay_ms if new.due_at is None else new.due_at
@@ -160,7 +172,7 @@ class TaskLedger:
     def redriven(self, ended: EndedTask, now: int) -> bool:
         """Make a dead or cancelled task ready again with fresh budgets; False if its unique name is taken."""
         new = ended.task.new
-        if any(self._shares_name(task, new) for task in self.open.values()):
+        if any(_shares_name(task, new) for task in self.open.values()):
             return False
         del self.ended[new.id]
         task = replace(ended.task, failures=0, crashes=0, deaths_of=(), is_cancelling=False, is_replaced=False)
@@ -181,7 +193,7 @@ class TaskLedger:
         condemned = [each for each in self.ended.values() if each.state == "dead" and session in each.task.deaths_of]
         for ended in sorted(condemned, key=lambda each: (each.at, each.task.id)):
             task = replace(ended.task, deaths_of=without(ended.task.deaths_of, session), reason="")
-            if any(self._shares_name(each, task.new) for each in self.open.values()):
+            if any(_shares_name(each, task.new) for each in self.open.values()):
                 self.ended[task.id] = replace(ended, task=task)
             else:
                 del self.ended[task.id]
@@ -228,6 +240,11 @@ class TaskLedger:
     def by_position(self) -> list[OpenTask]:
         """Return all open tasks, oldest first."""
         return sorted(self.open.values(), key=lambda task: task.position)
+
+
+def _shares_name(task: OpenTask, new: NewTask) -> bool:
+    is_named = new.unique is not None and not task.is_replaced
+    return is_named and (task.queue, task.new.unique) == (new.queue, new.unique)
 
 
 @dataclass(frozen=True, slots=True)

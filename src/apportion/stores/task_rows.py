@@ -2,8 +2,9 @@
 
 from typing import Any, TypeAlias
 
+from apportion.stores.task_once import OnceEntry, OnceStep
 from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
-from apportion.stores.task_values import NewTask, Worker
+from apportion.stores.task_values import NewTask, Receipt, Worker
 
 Value: TypeAlias = bytes | str | int | float | None
 
@@ -74,6 +75,22 @@ def worker(row: tuple[Any, ...]) -> Worker:
     return Worker(
         session=session, name=name, host=host, pid=pid, queues=tuple(queues.split("\n")), concurrency=concurrency
     )
+
+
+def receipt_values(receipt: Receipt) -> tuple[Value, ...]:
+    """Return the values of a receipt, in the order of the statements."""
+    return receipt.task, receipt.attempt, receipt.session
+
+
+def once_entry(row: tuple[Any, ...]) -> OnceEntry:
+    """Return the entry of a row of `ONCE`."""
+    task, attempt, session, at, value = row
+    return OnceEntry(receipt=Receipt(task=task, attempt=attempt, session=session), at=at, value=value)
+
+
+def once_values(step: OnceStep, entry: OnceEntry) -> tuple[Value, ...]:
+    """Return the values of the row of an entry."""
+    return step.scope, step.key, *receipt_values(entry.receipt), entry.at, entry.value
 
 
 def _task(position: int, session: int | None, row: tuple[Any, ...]) -> OpenTask:

@@ -19,8 +19,7 @@ from operator import attrgetter
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
-from apportion.stores.task_api import TaskStore
-from apportion.stores.task_transactions import TaskTransactions
+from apportion.stores.task_api import TaskStore, TaskTransactions
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement
 from apportion.work.attempt import attempt
 from apportion.work.attempts import Attempts

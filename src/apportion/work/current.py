@@ -13,7 +13,7 @@ from apportion.errors import ClaimLost, InvalidInput
 from apportion.guards.connections import Executes, require_transaction, run
 from apportion.model.epoch import FencingToken
 from apportion.runtime.blocks import Raised
-from apportion.stores.task_transactions import TaskTransactions
+from apportion.stores.task_api import TaskTransactions
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement
 from apportion.work.attempts import Attempts
 

@@ -18,7 +18,7 @@ from apportion.runtime.io_thread import io_thread
 from apportion.runtime.resource import AsyncResource
 from apportion.runtime.signals import leaving_on_sigterm
 from apportion.runtime.simulated import Runner, clock_here
-from apportion.stores.task_transactions import TaskTransactions
+from apportion.stores.task_api import TaskTransactions
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement, Worker
 from apportion.work.attempts import Attempts
 from apportion.work.claimant import Claimant, Hears

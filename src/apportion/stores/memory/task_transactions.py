@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from apportion.errors import NotPromised
-from apportion.stores.task_transactions import TaskStatement, TaskTransactions
+from apportion.stores.task_api import TaskStatement, TaskTransactions
 from apportion.stores.task_values import Receipt
 
 

@@ -13,6 +13,7 @@ from apportion.stores.requests import went_back
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Answer, Command, Listing, Question
 from apportion.stores.task_ledger import TaskLedger
+from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import BeatAnswer, NewTask, Note, Settlement, TurnAnswer, Worker
 
 
@@ -42,6 +43,9 @@ class MemoryTasks(TaskStore):
 
     async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
         return self._same().beat(session, notes)
+
+    async def once(self, step: OnceStep) -> OnceState:
+        return self._same().once(step, alive=self._memory.now().leases, now=self._memory.now_ms())
 
     async def query(self, question: Question[Answer]) -> Answer:
         """See `TaskStore`. O(all tasks)."""

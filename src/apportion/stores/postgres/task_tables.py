@@ -80,14 +80,18 @@ TASK_TABLES = (
     'CREATE TABLE {schema}.control (queue text COLLATE "C" PRIMARY KEY, paused bigint NOT NULL DEFAULT 0,'
     " open_claims bigint, rate bigint, per_ms bigint NOT NULL DEFAULT 60000,"
     " tokens double precision NOT NULL DEFAULT 0, tokens_at bigint NOT NULL DEFAULT 0)",
+    'CREATE TABLE {schema}.once (scope text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL,'
+    " task text NOT NULL, attempt bigint NOT NULL, session bigint NOT NULL, at bigint NOT NULL, value bytea,"
+    " PRIMARY KEY (scope, key))",
+    "CREATE INDEX once_at ON {schema}.once (at)",
     *(each.replace("{by_index}", _BY_INDEX) for each in _FUNCTIONS),
     f"INSERT INTO {{schema}}.work_meta VALUES (1, {TASKS_VERSION}, 0, 0)",  # noqa: S608 - ours
 )
 HAS_TASKS = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = {channel} AND tablename = 'work_meta')"
 VERSION = "SELECT version FROM {schema}.work_meta"
 TASK_GRANTS = (
-    "GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.task, {schema}.outcome, {schema}.worker, {schema}.control"
-    " TO {user}",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.task, {schema}.outcome, {schema}.worker, {schema}.control,"
+    " {schema}.once TO {user}",
     "GRANT SELECT, UPDATE ON {schema}.work_meta TO {user}",
     "GRANT USAGE ON SEQUENCE {schema}.task_pos TO {user}",
 )
@@ -98,6 +102,7 @@ SELECT array_to_string(array(
         ('task', 'SELECT'), ('task', 'INSERT'), ('task', 'UPDATE'), ('task', 'DELETE'),
         ('outcome', 'SELECT'), ('outcome', 'INSERT'), ('outcome', 'UPDATE'), ('outcome', 'DELETE'),
         ('worker', 'SELECT'), ('worker', 'INSERT'), ('worker', 'UPDATE'), ('worker', 'DELETE'),
+        ('once', 'SELECT'), ('once', 'INSERT'), ('once', 'UPDATE'), ('once', 'DELETE'),
         ('control', 'SELECT'), ('control', 'INSERT'), ('control', 'UPDATE'),
         ('work_meta', 'SELECT'), ('work_meta', 'UPDATE')
     ) AS tables (name, needed)

@@ -39,6 +39,10 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS control (queue TEXT PRIMARY KEY, paused INTEGER NOT NULL DEFAULT 0,"
     " open_claims INTEGER, rate INTEGER, per_ms INTEGER NOT NULL DEFAULT 60000, tokens REAL NOT NULL DEFAULT 0,"
     " tokens_at INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS once (scope TEXT NOT NULL, key TEXT NOT NULL, task TEXT NOT NULL,"
+    " attempt INTEGER NOT NULL, session INTEGER NOT NULL, at INTEGER NOT NULL, value BLOB,"
+    " PRIMARY KEY (scope, key)) WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS once_at ON once (at)",
     f"INSERT OR IGNORE INTO work_meta VALUES (1, {TASKS_VERSION}, 0)",  # noqa: S608 - ours
 )
 HAS_TASKS = "SELECT count(*) FROM sqlite_master WHERE name = 'work_meta'"
@@ -107,6 +111,14 @@ LIVE_WORKERS = (
 NOTE = "UPDATE task SET progress = ?, note = ? WHERE id = ? AND attempt = ? AND session = ? RETURNING pos"
 CANCELS = "SELECT id, attempt, session FROM task WHERE session = ? AND cancelling ORDER BY pos"
 CANCEL_CLAIMED = "UPDATE task SET cancelling = 1 WHERE id = ?"
+
+IS_OPEN = (
+    "SELECT 1 FROM task WHERE id = ? AND attempt = ? AND session = ?"
+    " AND EXISTS (SELECT 1 FROM lease WHERE lease.id = task.session)"
+)
+ONCE = "SELECT task, attempt, session, at, value FROM once WHERE scope = ? AND key = ?"
+PUT_ONCE = "REPLACE INTO once (scope, key, task, attempt, session, at, value) VALUES (?, ?, ?, ?, ?, ?, ?)"
+FORGET_ONCE = "DELETE FROM once WHERE at <= ? AND NOT EXISTS (SELECT 1 FROM task WHERE task.id = once.task)"
 
 CONTROL = "SELECT paused, open_claims, rate, per_ms, tokens, tokens_at FROM control WHERE queue = ?"
 CONTROLS = "SELECT queue, paused, open_claims, rate, per_ms, tokens, tokens_at FROM control"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.file import LOCK_WAIT_SECONDS
-from apportion.stores.task_transactions import TaskStatement, TaskTransactions
+from apportion.stores.task_api import TaskStatement, TaskTransactions
 from apportion.stores.task_values import Receipt
 
 

@@ -18,9 +18,11 @@ from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.connection import Connection, value_of
 from apportion.stores.sqlite.file import InDoubt
 from apportion.stores.sqlite.shared_file import SharedFile
+from apportion.stores.sqlite.task_once import once
 from apportion.stores.sqlite.task_transactions import SqliteTransactions
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Answer, Command, Listing, Question
+from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import BeatAnswer, NewTask, Note, Settlement, TurnAnswer, Worker
 from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
@@ -58,6 +60,9 @@ class SqliteTasks(TaskStore):
     async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
         work = self._same(lambda connection, _: tasks_in.beat(connection, session, notes))
         return await (self._file.write(work, synchronous="NORMAL") if notes else self._file.read(work))
+
+    async def once(self, step: OnceStep) -> OnceState:
+        return await self._file.write(self._same(lambda connection, now: once(connection, step, now)))
 
     async def query(self, question: Question[Answer]) -> Answer:
         is_listing = isinstance(question, Listing)

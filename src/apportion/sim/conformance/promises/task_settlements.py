@@ -11,8 +11,8 @@ from apportion.sim.conformance.context import TRANSACTIONS
 from apportion.sim.conformance.expect import holds, same
 from apportion.sim.conformance.rig import Impossible
 from apportion.sim.conformance.task_stage import FATES, TaskStage, done, ended, task_case
+from apportion.stores.task_api import TaskTransactions
 from apportion.stores.task_control import Redrive
-from apportion.stores.task_transactions import TaskTransactions
 from apportion.stores.task_values import MOST_CRASHES, Claim, Fate, Note, Receipt, Settlement
 
 

@@ -123,6 +123,23 @@ NOTE = f"UPDATE {{schema}}.task SET progress = %s, note = %s WHERE {_BY_RECEIPT}
 CANCELS = "SELECT id, attempt, session FROM {schema}.task WHERE session = %s AND cancelling <> 0 ORDER BY pos"
 CANCEL_CLAIMED = "UPDATE {schema}.task SET cancelling = 1 WHERE id = %s"
 
+IS_OPEN = (
+    "SELECT FROM {schema}.task AS t WHERE id = %s AND attempt = %s AND session + 0 = %s"
+    " AND EXISTS (SELECT FROM {schema}.lease WHERE lease.id = t.session)"
+)
+ONCE = "SELECT task, attempt, session, at, value FROM {schema}.once WHERE scope = %s AND key = %s FOR UPDATE"
+_ONCE_COLUMNS = "scope, key, task, attempt, session, at, value"
+ADD_ONCE = (
+    f"INSERT INTO {{schema}}.once ({_ONCE_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+    " ON CONFLICT DO NOTHING RETURNING key"
+)
+CHANGE_ONCE = (
+    f"UPDATE {{schema}}.once SET ({_ONCE_COLUMNS}) = (%s, %s, %s, %s, %s, %s, %s) WHERE scope = %s AND key = %s"
+)
+FORGET_ONCE = (
+    "DELETE FROM {schema}.once WHERE at <= %s AND NOT EXISTS (SELECT FROM {schema}.task WHERE task.id = once.task)"
+)
+
 _CONTROL = "paused, open_claims, rate, per_ms, tokens, tokens_at"
 CONTROLS = f"SELECT queue, {_CONTROL} FROM {{schema}}.control"
 LOCKED_CONTROLS = (

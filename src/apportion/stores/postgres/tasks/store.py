@@ -31,6 +31,7 @@ from apportion.stores.postgres.tasks import admin as task_admin
 from apportion.stores.postgres.tasks import rules
 from apportion.stores.postgres.tasks import statements as sql
 from apportion.stores.postgres.tasks.floors import Floors
+from apportion.stores.postgres.tasks.once import once
 from apportion.stores.postgres.tasks.rules import Settling
 from apportion.stores.postgres.tasks.statements import claimed_task, enqueue_values, turn_values
 from apportion.stores.postgres.tasks.transactions import PostgresTransactions
@@ -38,6 +39,7 @@ from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.requests import went_back
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Answer, Command, Listing, Question
+from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import BeatAnswer, Claim, NewTask, Note, Settlement, TurnAnswer, Worker
 from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
@@ -104,6 +106,13 @@ class PostgresTasks(TaskStore):
             return await rules.beat(transaction, session, notes)
 
         return await self._transact(_beat)
+
+    async def once(self, step: OnceStep) -> OnceState:
+        async def _once(transaction: Transaction) -> OnceState:
+            now, _ = await self._begun(transaction, is_durable=True)
+            return await once(transaction, step, now)
+
+        return await self._transact(_once)
 
     async def query(self, question: Question[Answer]) -> Answer:
         async def _query(transaction: Transaction) -> tuple[int, Answer]:

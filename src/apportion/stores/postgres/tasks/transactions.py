@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from apportion.stores.postgres.door import Door
 from apportion.stores.postgres.driver import Row, psycopg
 from apportion.stores.postgres.tasks import statements as sql
-from apportion.stores.task_transactions import TaskStatement, TaskTransactions
+from apportion.stores.task_api import TaskStatement, TaskTransactions
 from apportion.stores.task_values import Receipt
 
 
