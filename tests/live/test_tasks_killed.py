@@ -1,108 +1,156 @@
-"""Tasks while their workers are killed, stopped past their lease and woken: none is lost, none is completed twice."""
+"""Tasks while workers are killed, stopped and woken, and stores cut and restarted: none lost, none completed twice."""
 
 import asyncio
 import os
-import random
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from collections import Counter
 from contextlib import closing
 
+import psycopg
 import pytest
 
-from tests.work.task_worker import TTL, made
+from tests.live.task_fleet import Feeder, Fleet
+from tests.live.task_verdict import Said, read, verdict
+from tests.stores.rigs import rig_of
+from tests.stores.rigs.postgres import USER
+from tests.work.task_worker import TTL
 
-TASKS, WORKERS = 1_000, 4
-KILLS, STOPS = (200, 100) if os.environ.get("APPORTION_GROUP_RUNS") == "500" else (20, 10)
+IS_LONG = os.environ.get("APPORTION_GROUP_RUNS") == "500"
+KILLS, STOPS, CUTS, RESTARTS = (200, 100, 20, 5) if IS_LONG else (20, 10, 2, 1)
+WORKERS, AT_ONCE = 5, 2
 PATIENCE_SECONDS = 60
+LOCKED_SECONDS = 1.0
 
 
-class Fleet:
-    """Worker processes on one file."""
+class SqlitePlace:
+    """A file: a cut is a foreign lock, a restart is the death of all workers at once, as of their machine."""
 
-    def __init__(self, url, log):
-        self.url, self.log, self.draw = url, log, random.Random(7)
-        self.processes = []
+    name = "sqlite"
 
-    def start(self):
-        """Start a worker; it is one of the fleet once it is ready."""
-        command = [sys.executable, "-m", "tests.work.task_worker", self.url, str(self.log), "4"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert b"ready\n" == process.stdout.readline()
-        self.processes.append(process)
+    def __init__(self, rig):
+        self.path = rig.url("kills").removeprefix("sqlite:///").partition("?")[0]
+        self.url = f"sqlite:///{self.path}"
 
-    def kill(self):
-        """Kill a worker, and start another."""
-        victim = self.processes.pop(self.draw.randrange(len(self.processes)))
-        victim.kill()
-        victim.wait()
-        self.start()
+    def prepare(self):
+        self.run("CREATE TABLE effect (number INTEGER, attempt INTEGER)")
 
-    def stop(self, seconds):
-        """Stop a worker for longer than its lease, then let it go on."""
-        victim = self.draw.choice(self.processes)
-        victim.send_signal(signal.SIGSTOP)
-        time.sleep(seconds)
-        victim.send_signal(signal.SIGCONT)
+    def run(self, statement):
+        with closing(sqlite3.connect(self.path, timeout=20, isolation_level=None)) as connection:
+            return connection.execute(statement).fetchall()
 
-    def end(self):
-        """End all workers."""
-        for process in self.processes:
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-            process.wait()
+    async def cut(self):
+        with closing(sqlite3.connect(self.path, timeout=20, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            await asyncio.sleep(LOCKED_SECONDS)
+
+    async def restart(self, fleet):
+        await fleet.kill(len(fleet.workers))
 
 
-def effects(path):
+class PostgresPlace:
+    """A server: a cut ends all connections, a restart is kill -9 of the server."""
+
+    name = "postgres"
+
+    def __init__(self, rig):
+        self.rig, self.url = rig, rig.url("kills")
+
+    def prepare(self):
+        with psycopg.connect(self.url.partition("?")[0]) as connection:
+            connection.execute("CREATE SCHEMA mine")
+            connection.execute("CREATE TABLE mine.effect (number integer, attempt integer)")
+            connection.execute(f"ALTER ROLE {USER} SET search_path = mine, public")
+
+    def run(self, statement):
+        return self.rig.sql(statement.replace("effect", "mine.effect"))
+
+    async def cut(self):
+        ends = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{USER}'"
+        await asyncio.to_thread(self.rig.sql, ends)
+
+    async def restart(self, fleet):
+        assert fleet.workers
+        await self.rig.kill()
+        await self.rig.start()
+
+
+PLACES = {each.name: each for each in (SqlitePlace, PostgresPlace)}
+
+
+def effects(place):
     """Return how often each number has taken effect."""
-    with closing(sqlite3.connect(path, timeout=10)) as connection:
-        return Counter(number for (number,) in connection.execute("SELECT number FROM effect"))
+    return Counter(number for (number,) in place.run("SELECT number FROM effect"))
 
 
-def words(log):
-    """Return how often each word stands in the log."""
-    return Counter(line.split()[0] for line in log.read_text().splitlines())
+async def storm(place, fleet, feeder):
+    """Do all acts upon workers and store, in an order that is drawn, while the feeder feeds; then wait for the rest."""
+    acts = ["kill"] * KILLS + ["cut"] * CUTS + ["restart"] * RESTARTS
+    fleet.draw.shuffle(acts)
+    await feeder.add(100)
+    place.prepare()
+    await fleet.start(WORKERS)
+    feeding = asyncio.create_task(feeder.feed())
+    stopping = [asyncio.create_task(stops(fleet)) for _ in range(AT_ONCE)]
+    for act in acts:
+        if act == "kill":
+            await fleet.kill()
+        elif act == "cut":
+            await place.cut()
+        else:
+            await place.restart(fleet)
+        await asyncio.sleep(0.1)
+    await asyncio.gather(*stopping)
+    feeding.cancel()
+    await asyncio.gather(feeding, return_exceptions=True)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while feeder.acknowledged - effects(place).keys():
+            await asyncio.sleep(0.2)
+    await asyncio.sleep(TTL.total_seconds() / 4)  # a second completion would come now
+    await feeder.queue.close()
+
+
+async def stops(fleet):
+    """Stop workers one after another, each for longer than its lease."""
+    for _ in range(STOPS // AT_ONCE):
+        await fleet.stop()
 
 
 @pytest.mark.live
-@pytest.mark.timeout(600)
-def test_no_task_is_lost_or_completed_twice_while_workers_are_killed_and_stopped(tmp_path):
-    path, log = tmp_path / "work.db", tmp_path / "log"
-    url = f"sqlite:///{path}"
-    queue, effect = made(url, os.open(log, os.O_APPEND | os.O_WRONLY | os.O_CREAT))
-    rounds = KILLS + STOPS
-    count = TASKS * rounds // 30
-
-    async def _enqueue():
-        await queue.enqueue_many([effect.call(number, 0.8) for number in range(count)])
-        await queue.close()
-
-    asyncio.run(_enqueue())
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE effect (number INTEGER, attempt INTEGER)")
-    fleet = Fleet(url, log)
+@pytest.mark.timeout(1_800 if IS_LONG else 240)
+@pytest.mark.parametrize("name", list(PLACES))
+def test_no_task_is_lost_or_completed_twice_under_kills_stops_cuts_and_restarts(name, tmp_path, record_property):
+    rig = rig_of(name)()
     try:
-        for _ in range(WORKERS):
-            fleet.start()
-        for number in range(rounds):
-            if number % 3 == 2:
-                fleet.stop(TTL.total_seconds() + 0.5)
-            else:
-                fleet.kill()
-                time.sleep(0.1)
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while len(effects(path)) < count and time.monotonic() < deadline:
-            time.sleep(0.2)
-        time.sleep(0.5)
+        place = PLACES[name](rig)
+        fleet = Fleet(place.url, tmp_path / "log", tmp_path / "errors")
+        feeder = Feeder(place.url, tmp_path / "log")
+        try:
+            asyncio.run(storm(place, fleet, feeder))
+        finally:
+            fleet.end()
+        found = verdict(feeder.acknowledged, effects(place), read(fleet.log), kills=fleet.kills, stops=fleet.stops)
     finally:
-        fleet.end()
-    found = effects(path)
-    said = words(log)
-    broken_off = said["begun"] - said["done"] - said["refused"]
-    print(f"{count} tasks, {said}, {broken_off} runs broken off by {KILLS} kills; {STOPS} stops")
-    assert [] == [number for number in range(count) if found[number] != 1]
-    assert broken_off >= 0.6 * KILLS  # the kills did hit open claims
-    assert said["refused"] >= 0.5 * STOPS  # the woken did try to complete their tasks
+        asyncio.run(rig.close())
+    told = (
+        f"{name}: {len(feeder.acknowledged)} tasks, {found.runs} runs, {found.ran_twice} tasks ran more than once;"
+        f" {len(fleet.kills)} kills, {found.kills_that_hit} with open claims; {len(fleet.stops)} stops,"
+        f" {found.woken_that_tried} tried to settle after the wake; {CUTS} cuts, {RESTARTS} restarts"
+    )
+    record_property("figures", told)
+    assert ([], []) == (found.lost, found.twice), told
+    assert found.kills_that_hit >= 0.6 * len(fleet.kills), told
+    assert found.woken_that_tried >= 0.9 * len(fleet.stops), told
+    assert found.ran_twice >= 1, told
+
+
+def test_the_verdict_finds_a_lost_task_a_double_effect_and_idle_acts():
+    lines = [
+        Said(word="begun", number=1, attempt=1, pid=7, at=1.0),
+        Said(word="begun", number=2, attempt=1, pid=8, at=1.0),
+        Said(word="done", number=2, attempt=1, pid=8, at=1.5),
+        Said(word="tried", number=1, attempt=1, pid=7, at=5.0),
+        Said(word="begun", number=1, attempt=2, pid=8, at=4.0),
+    ]
+    found = verdict({1, 2, 3}, Counter({1: 2, 2: 1}), lines, kills=[(8, 2.0), (8, 4.5)], stops=[(7, 2.0, 4.5)])
+    assert ([3], [1]) == (found.lost, found.twice)
+    assert (3, 1, 1, 1) == (found.runs, found.ran_twice, found.kills_that_hit, found.woken_that_tried)

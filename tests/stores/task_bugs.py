@@ -32,11 +32,11 @@ def statement(module, name, *changes):
 
 
 @contextmanager
-def function(rig, name, *changes):
+def function(rig, name, *changes, schema=SCHEMA):
     """Change a function of the schema."""
     [text] = [each for each in TASK_TABLES if f"CREATE FUNCTION {{schema}}.{name}(" in each]
-    text = text.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace("{schema}", SCHEMA)
-    rig.sql(changed(text, *[(old.replace("{schema}", SCHEMA), new) for old, new in changes]))
+    text = text.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace("{schema}", schema)
+    rig.sql(changed(text, *[(old.replace("{schema}", schema), new) for old, new in changes]))
     try:
         yield
     finally:

@@ -3,8 +3,7 @@
 import asyncio
 import random
 import re
-import time
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import psycopg
 import pytest
@@ -17,13 +16,11 @@ from apportion.stores.postgres.tasks.statements import (
     BEGIN,
     BY_ID,
     COUNT_OPEN,
-    ENQUEUE,
     HAS_SUSPECT,
     OF_DEATHS,
     ORPHANS,
     READY,
     TURN,
-    enqueue_values,
     turn_values,
 )
 from apportion.stores.task_control import Listing, SetLimit
@@ -85,28 +82,6 @@ def test_each_of_many_tasks_goes_to_one_of_the_workers_that_claim_at_once(url):
             drained = await asyncio.gather(*[_drain(each, await worker(store)) for each in handles])
             assert sorted((each.id, 1) for each in made) == sorted(each for part in drained for each in part)
             assert 1 < sum(bool(part) for part in drained)
-
-    asyncio.run(_run())
-
-
-def test_a_task_is_found_whose_transaction_commits_long_after_later_ones(rig, schema, url):
-    async def _run():
-        async with opened(url, 1) as (store, [tasks]):
-            own, life, claimed = await worker(store), incarnation(rig, schema), []
-            enqueue, made = Schema(schema).fill(ENQUEUE), [task() for _ in range(50)]
-            with ExitStack() as stack:
-                held = [stack.enter_context(administrator(rig)) for _ in made]
-                for connection, each in zip(held, made, strict=True):
-                    connection.execute(enqueue, [life, 1_000, *enqueue_values([each])])
-                ends = sorted((time.monotonic() + random.uniform(0, 3), place) for place in range(len(held)))
-                patience = time.monotonic() + PATIENCE_SECONDS
-                while len(claimed) < len(made):
-                    assert time.monotonic() < patience, f"{len(made) - len(claimed)} tasks are left behind"
-                    while ends and ends[0][0] <= time.monotonic():
-                        held[ends.pop(0)[1]].commit()
-                    claimed += [claim.receipt.task for claim in (await tasks.turn(own, want=3)).claims]
-                    await tasks.wait(0.05)
-            assert sorted(each.id for each in made) == sorted(claimed)
 
     asyncio.run(_run())
 
