@@ -1,6 +1,7 @@
 """Task functions that a child process can import."""
 
 import os
+import re
 import signal
 import time
 from datetime import timedelta
@@ -49,3 +50,48 @@ def pay(amount: int) -> None:
     """Write an effect in the transaction that completes the task."""
     with apportion.current_task().transaction() as connection:
         connection.execute("INSERT INTO paid VALUES (?)", (amount,))
+
+
+@queue.task(failures=1, time_limit=timedelta(seconds=0.5))
+def stubborn() -> None:
+    """Let no other thread of this process run, for a long time."""
+    re.match("(a*)*b", 28 * "a")
+
+
+@queue.task()
+async def note() -> None:
+    """Note how far this is."""
+    await apportion.current_task().progress(0.5, "half")
+
+
+@queue.task(keep_result=True)
+def seconds_left() -> float:
+    """Return how long the session of the worker lasts."""
+    return apportion.current_task().seconds_left
+
+
+@queue.task()
+def tell_and_wait(path: str) -> None:
+    """Write the number of this process to a file, and go on for a minute."""
+    Path(path).write_text(str(os.getpid()))
+    time.sleep(60)
+
+
+@queue.task()
+def tell_and_hang(path: str) -> None:
+    """Write the number of this process to a file, and let no other thread run for a long time."""
+    Path(path).write_text(str(os.getpid()))
+    re.match("(a*)*b", 34 * "a")
+
+
+@queue.task()
+def tell_and_work(folder: str, number: int) -> None:
+    """Work for a moment, and write the number of this process to a file."""
+    time.sleep(0.1)
+    Path(folder, f"{number}.pid").write_text(str(os.getpid()))
+
+
+@queue.task()
+def pause(seconds: float) -> None:
+    """Take some time."""
+    time.sleep(seconds)

@@ -9,21 +9,19 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from apportion.errors import ClaimLost
 from apportion.runtime.clock import SystemClock
 from apportion.stores.task_values import Claim, Receipt
 from apportion.work.attempts import Attempts
-from apportion.work.child import place_of, run_in_child
+from apportion.work.children import nursery
+from apportion.work.children.children import Children, Job, place_of
 from tests.work import functions
 
 SECONDS = 20
-
-
-def nobody():
-    """Return attempts that nobody observes."""
-    return Attempts(queue="functions", worker="w", clock=SystemClock())
 
 
 def claim(call, *, failures=0):
@@ -43,50 +41,152 @@ def claim(call, *, failures=0):
     )
 
 
-def ran(function, *args, failures=0):
-    """Run a call in a child; return its settlement."""
-    job = claim(function.call(*args), failures=failures)
-    run = run_in_child("memory://x", place_of(function), job, 1, 5.0, attempts=nobody())
-    return asyncio.run(asyncio.wait_for(run, SECONDS))
+class Desk:
+    """The worker, as far as its children need it; it refuses notes unless it keeps them."""
+
+    def __init__(self, notes=None, seconds=60.0):
+        self.notes, self._seconds = notes, seconds
+        self.attempts = Attempts(queue="functions", worker="w", clock=SystemClock())
+
+    def seconds_left(self, session):
+        """Return how long the session lasts."""
+        return self._seconds
+
+    async def note(self, note):
+        """Keep a note."""
+        if self.notes is None:
+            raise ClaimLost(note.receipt.task, note.receipt.attempt)
+        self.notes.append((note.progress, note.text))
+
+
+def job(function, *args, failures=0, desk=None, place=None):
+    """Return a call as a job for a child."""
+    return Job(
+        function=function,
+        place=place or place_of(function),
+        claim=claim(function.call(*args), failures=failures),
+        incarnation=1,
+        desk=desk or Desk(),
+    )
+
+
+def ran(*jobs, most=1, kept=0):
+    """Run jobs one after another in the children of one worker; return the settlements."""
+
+    async def _run():
+        children = Children("memory://x", most=most, kept=kept)
+        try:
+            return [await children.run(each) for each in jobs]
+        finally:
+            await children.close()
+
+    return asyncio.run(asyncio.wait_for(_run(), SECONDS))
 
 
 def test_a_child_runs_plain_and_async_functions_elsewhere():
-    assert ("done", b"8") == ((settled := ran(functions.awaited, 7)).fate, settled.result)
-    assert str(os.getpid()).encode() != ran(functions.process).result
+    awaited, process = ran(job(functions.awaited, 7), job(functions.process))
+    assert ("done", b"8") == (awaited.fate, awaited.result)
+    assert str(os.getpid()).encode() != process.result
 
 
 def test_a_failure_in_a_child_is_told_as_one_here():
-    assert ("retry", "ValueError: no") == ((settled := ran(functions.fail)).fate, settled.reason)
-    assert "dead" == ran(functions.fail, failures=1).fate
+    failed, last = ran(job(functions.fail), job(functions.fail, failures=1))
+    assert ("retry", "ValueError: no", "dead") == (failed.fate, failed.reason, last.fate)
 
 
-def test_a_child_that_dies_has_crashed():
-    assert ("crashed", "its process ended with -9") == ((settled := ran(functions.poison)).fate, settled.reason)
+def test_one_child_runs_one_attempt_after_another_until_it_dies():
+    first, second, died, third = ran(*map(job, 2 * [functions.process] + [functions.poison, functions.process]))
+    assert first.result == second.result
+    assert ("crashed", "its process ended with -9") == (died.fate, died.reason)
+    assert ("done", True) == (third.fate, third.result != first.result)
 
 
-def test_a_plain_function_that_takes_too_long_is_stopped(tmp_path):
+def test_a_free_child_that_was_killed_costs_no_task_a_crash():
+    async def _run():
+        children = Children("memory://x", most=1)
+        first = await children.run(job(functions.process))
+        os.kill(int(first.result), signal.SIGKILL)
+        second = await children.run(job(functions.process))
+        await children.close()
+        return first, second
+
+    first, second = asyncio.run(asyncio.wait_for(_run(), SECONDS))
+    assert ("done", True) == (second.fate, first.result != second.result)
+
+
+def test_a_plain_function_is_killed_at_its_limit_even_if_it_never_yields(tmp_path):
     began = time.monotonic()
-    assert ("dead", "TimeoutError: ") == (
-        (settled := ran(functions.slow, str(tmp_path / "there"))).fate,
-        settled.reason,
-    )
-    assert time.monotonic() - began < 2.9
+    slow, stubborn = ran(job(functions.slow, str(tmp_path / "there")), job(functions.stubborn))
+    assert ("dead", "dead") == (slow.fate, stubborn.fate)
+    assert "TimeoutError: it took longer than 0:00:00.500000" == slow.reason
+    assert time.monotonic() - began < 6
     assert not (tmp_path / "there").exists()
+
+
+def test_a_note_of_a_run_is_written_by_the_worker():
+    notes = []
+    noted, lost = ran(job(functions.note, desk=Desk(notes)), job(functions.note))
+    assert ([(0.5, "half")], "done", "retry") == (notes, noted.fate, lost.fate)
+    assert lost.reason.startswith("ClaimLost: ")
+
+
+def test_a_child_knows_until_when_the_session_of_its_worker_lasts():
+    long, over = ran(*(job(functions.seconds_left, desk=Desk(seconds=each)) for each in (60.0, -1.0)))
+    assert 30 < float(long.result) < 60
+    assert b"0.0" == over.result
+
+
+def test_a_child_says_that_it_cannot_import_a_function():
+    absent, there = ran(job(functions.process, place=("tests.work.absent", "process")), job(functions.process))
+    assert (None, "done") == (absent, there.fate)
 
 
 def test_a_cancelled_run_kills_its_child(tmp_path):
     async def _run():
-        call = functions.slow.call(str(tmp_path / "there"))
-        child = run_in_child("memory://x", place_of(functions.slow), claim(call), 1, 5.0, attempts=nobody())
-        run = asyncio.ensure_future(child)
-        await asyncio.sleep(0.3)
+        children = Children("memory://x", most=1)
+        run = asyncio.ensure_future(children.run(job(functions.tell_and_wait, str(tmp_path / "pid"))))
+        pid = await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
         run.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await run
-        children = subprocess.run(["ps", "--ppid", str(os.getpid()), "-o", "args="], check=False, stdout=-1, text=True)
-        assert "apportion.work.child" not in children.stdout
+        await children.close()
+        return int(pid)
 
-    asyncio.run(asyncio.wait_for(_run(), SECONDS))
+    assert not lives(asyncio.run(asyncio.wait_for(_run(), SECONDS)))
+
+
+async def until(found):
+    """Return the first true answer of a question."""
+    while not (answer := found()):
+        await asyncio.sleep(0.01)
+    return answer
+
+
+def lives(pid):
+    """Whether a process runs."""
+    try:
+        return "Z" != Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def test_children_come_from_new_interpreters_where_nothing_can_fork(monkeypatch):
+    monkeypatch.setattr(nursery, "_CAN_FORK", False)
+    done, crashed = ran(job(functions.process), job(functions.poison))
+    assert ("done", "crashed", "its process ended with -9") == (done.fate, crashed.fate, crashed.reason)
+
+
+def test_a_fork_server_that_was_killed_is_started_anew():
+    async def _run():
+        children = Children("memory://x", most=1)
+        await children.warm()
+        children._nursery._server.kill()
+        await children._nursery._server.wait()
+        settlement = await children.run(job(functions.process))
+        await children.close()
+        return settlement
+
+    assert "done" == asyncio.run(asyncio.wait_for(_run(), SECONDS)).fate
 
 
 def test_a_function_that_no_other_process_finds_runs_here():

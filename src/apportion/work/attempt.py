@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -17,10 +18,12 @@ _MOST_REASON = 2_000
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
-async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThread) -> Settlement:
+async def attempt(
+    function: AnyTaskFunction, task: RunningTask, in_thread: InThread, *, limit: timedelta | None
+) -> Settlement:
     """Run a claimed task, and return the settlement of its claim. One that is cancelled settles nothing.
 
-    `in_thread` calls a plain function in a thread.
+    `in_thread` calls a plain function in a thread. `limit` is the time that the run may take.
     """
     claim = task.claim
     try:
@@ -28,7 +31,7 @@ async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThr
     except ValueError as error:
         return Settlement(receipt=claim.receipt, fate="dead", reason=str(error)[:_MOST_REASON])
     CURRENT.set(task)
-    call = asyncio.ensure_future(_called(function, task, partial(function, *args, **kwargs), in_thread))
+    call = asyncio.ensure_future(_called(function, task, partial(function, *args, **kwargs), in_thread, limit))
     try:
         await asyncio.wait([call])
     except asyncio.CancelledError:
@@ -40,14 +43,18 @@ async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThr
     if failure is None:
         return Settlement(receipt=claim.receipt, fate="done", result=call.result())
     task.desk.attempts.fail(claim.receipt, failure)
-    return _failed(claim, function, failure)
+    return failed(claim, function, failure)
 
 
 async def _called(
-    function: AnyTaskFunction, task: RunningTask, call: Callable[[], Any], in_thread: InThread
+    function: AnyTaskFunction,
+    task: RunningTask,
+    call: Callable[[], Any],
+    in_thread: InThread,
+    limit: timedelta | None,
 ) -> bytes | None:
     """Call the function within the wrappers of its queue; return its result as bytes if the task keeps it."""
-    limit, wrappers = function.task_options.time_limit, function.wrappers
+    wrappers = function.wrappers
     with span(task.claim):
         async with asyncio.timeout(None if limit is None else limit.total_seconds()):
             if not function.is_async:
@@ -61,7 +68,8 @@ async def _threaded(call: Callable[[], Any], in_thread: InThread) -> Any:  # noq
     return await in_thread(partial(copy_context().run, call))
 
 
-def _failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Settlement:
+def failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Settlement:
+    """Return the settlement of a run that raised an error."""
     reason = f"{type(error).__name__}: {error}"[:_MOST_REASON]
     if isinstance(error, Snooze):
         return Settlement(receipt=claim.receipt, fate="released", reason=reason, delay_ms=milliseconds(error.after))

@@ -79,22 +79,28 @@ class Queue(TaskQueue):
         added = await io_thread().hop(self._opened.enqueued(self._full_name, checked, traceparent()))
         return [TaskHandle(self, task, is_new) for task, is_new in added]
 
-    def worker(self, *, concurrency: int = 10, observer: AttemptObserver | None = None) -> QueueWorker:
-        """Run the tasks of this queue within an `async with` block, so many at a time.
+    def worker(
+        self, *, concurrency: int | None = None, processes: int = 0, observer: AttemptObserver | None = None
+    ) -> QueueWorker:
+        """Run the tasks of this queue within an `async with` block. SIGTERM ends the block.
 
-        Async functions run on the event loop of the block, plain ones in threads. `observer` is a plain function that
-        is called with each event of an attempt, on the I/O thread. It must not block.
+        - `concurrency`: so many tasks run at a time. Default: 10; with `processes`, the number of processes.
+        - `processes`: plain functions run in so many child processes, for work that needs the processor. Default: 0,
+          which runs plain functions in threads. Async functions run on the event loop of the block.
+        - `observer`: a plain function that is called with each event of an attempt, on the I/O thread. It must not
+          block.
         """
         observers = () if checked_observer(observer, "queue.worker(…") is None or observer is None else (observer,)
-        return self._worker(concurrency, observers)
+        return self._worker(concurrency, processes, observers)
 
-    def _worker(self, concurrency: int, observers: tuple[AttemptObserver, ...]) -> QueueWorker:
+    def _worker(self, concurrency: int | None, processes: int, observers: tuple[AttemptObserver, ...]) -> QueueWorker:
         return QueueWorker(
             self.url,
             self._full_name,
             self._functions,
             ttl_seconds=self._ttl_seconds,
             concurrency=concurrency,
+            processes=processes,
             observers=(self._statistics.observe, *observers),
         )
 
@@ -102,7 +108,7 @@ class Queue(TaskQueue):
         """Run all tasks that are due, or will be within `ahead`, here and now; return how they ended. For tests."""
         await io_thread().hop(self._opened.hastened(self._full_name, milliseconds(length("ahead", ahead))))
         ends = Counter[type[AttemptEvent]]()
-        async with self._worker(10, (lambda event: ends.update([type(event)]),)) as worker:
+        async with self._worker(None, 0, (lambda event: ends.update([type(event)]),)) as worker:
             await worker.until_drained()
         return Drained(done=ends[AttemptDone], failed=ends[AttemptFailed], dead=ends[AttemptDead])
 

@@ -4,7 +4,6 @@ It is opened by the first call that needs it.
 """
 
 import asyncio
-from collections.abc import Sequence
 from datetime import timedelta
 from uuid import uuid4
 
@@ -14,9 +13,8 @@ from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Cancel, Hasten, Listing, StoreTime, TaskRow
-from apportion.stores.task_values import NewTask, Settlement, Worker
+from apportion.stores.task_values import Settlement, Worker
 from apportion.work.call import Call
-from apportion.work.joint_enqueues import JointEnqueues
 
 _ENDED = ("done", "dead", "cancelled")
 _LOOK_SECONDS = 0.1
@@ -28,7 +26,6 @@ class OpenedQueue:
     def __init__(self, url: str) -> None:
         self._url = url
         self._opening: asyncio.Future[TaskStore] | None = None
-        self._joint = JointEnqueues(self._add)
 
     async def store(self) -> TaskStore:
         """Return the open handle."""
@@ -37,14 +34,10 @@ class OpenedQueue:
         return await asyncio.shield(self._opening)
 
     async def enqueued(self, queue: str, calls: list[Call], trace: str) -> tuple[tuple[str, bool], ...]:
-        """Add tasks, perhaps together with those of other callers. `trace` is the traceparent of the caller."""
+        """Add tasks. `trace` is the traceparent of the caller."""
         store = await self.store()
         now = await store.query(StoreTime()) if any(call.expires is not None for call in calls) else 0
-        tasks = [call.task(uuid4().hex, queue, now, trace) for call in calls]
-        return await self._joint.add(tasks) if tasks else ()
-
-    async def _add(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
-        return await (await self.store()).enqueue(tasks)
+        return await store.enqueue([call.task(uuid4().hex, queue, now, trace) for call in calls])
 
     async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
         """Return tasks."""

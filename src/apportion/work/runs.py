@@ -4,29 +4,41 @@ Promises: at most `concurrency` tasks run at a time. Every claim gets one settle
 over: then its run is cancelled, and its end is told to nobody.
 A task that has completed itself in a transaction is settled once more: the store refuses that if the transaction was
 committed, and follows it if the transaction was rolled back.
-A task under which a process has ended runs in a child of its own, as does a plain function with a time limit.
+A task under which a process has ended runs in a child of its own, as does a plain function with a time limit, and with
+`processes` every plain function. A suspect that no child can import runs alone in the worker, so that its next death
+names it. A claim that was not started within the time to live is given back.
 Refuses: to stop a plain function in a thread. It runs to its end, and its completion is refused if it came too late.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
+from apportion.runtime.simulated import simulated
 from apportion.stores.task_values import Claim, Receipt, Settlement
 from apportion.work.attempt import attempt
-from apportion.work.child import place_of, run_in_child
+from apportion.work.children.children import Children, Job
 from apportion.work.current import Desk, RunningTask
 from apportion.work.function import AnyTaskFunction
+from apportion.work.threads import Threads
 
-THREADS = "apportion-task"  # the names of the threads of plain functions begin so
+_CANCELLED_SECONDS = 1.0  # for a run to end once it is cancelled
 _UNKNOWN_MS, _MOST_UNKNOWN_MS = 5_000, 300_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    """A claim that waits for a free place since a time of the loop."""
+
+    claim: Claim
+    incarnation: int
+    since: float
+
+
 class Runs:
-    """The runs of one worker, for the loop of the program. The `desk` hears of each end."""
+    """The runs of one worker, for the loop of the program; none begins before `open`. The `desk` hears of each end."""
 
     def __init__(
         self,
@@ -34,27 +46,42 @@ class Runs:
         functions: Mapping[str, AnyTaskFunction],
         *,
         concurrency: int,
+        processes: int,
+        ttl_seconds: float,
         desk: Desk,
     ) -> None:
-        self._url, self._functions, self._concurrency = url, functions, concurrency
-        self._desk = desk
-        self._waiting: deque[tuple[Claim, int]] = deque()
+        self._functions, self._concurrency, self._processes = functions, concurrency, processes
+        self._ttl_seconds, self._desk = ttl_seconds, desk
+        self._loop = asyncio.get_running_loop()
+        self._children = Children(url, most=processes or concurrency, kept=processes)
+        self._threads = Threads()
+        self._waiting: deque[_Waiting] = deque()
         self._running: dict[Receipt, asyncio.Task[None]] = {}
         self._cancelled: set[Receipt] = set()
-        self._threads: ThreadPoolExecutor | None = None
+        self._is_open = self._is_alone = False
+        self._overdue: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def start(self, claims: list[Claim], incarnation: int) -> None:
-        """Run these tasks, each as soon as there is a free place."""
-        self._waiting.extend((claim, incarnation) for claim in claims)
+    def open(self) -> None:
+        """Let runs begin."""
+        self._is_open = True
         self._fill()
 
-    def unstarted(self) -> list[Receipt]:
-        """Forget the tasks that were not started, and return their receipts."""
-        receipts = [claim.receipt for claim, _ in self._waiting]
-        self._waiting.clear()
-        return receipts
+    def start(self, claims: list[Claim], incarnation: int) -> None:
+        """Run these tasks, each as soon as there is a free place."""
+        now = self._loop.time()
+        self._waiting.extend(_Waiting(claim=claim, incarnation=incarnation, since=now) for claim in claims)
+        self._fill()
+
+    def warm(self) -> None:
+        """Get ready to make children fast; a simulated process has another way to them."""
+        if simulated() is None:
+            self._warming = asyncio.ensure_future(self._children.warm())
+
+    def give_back(self) -> None:
+        """Give back the tasks that were not started."""
+        self._give_back(list(self._waiting), "the worker left")
 
     def cancel(self, receipts: list[Receipt]) -> None:
         """Cancel the runs of tasks that are to be cancelled; their fate is "cancelled"."""
@@ -65,7 +92,7 @@ class Runs:
 
     def lose(self, session: int) -> None:
         """Cancel all runs of a session that is over."""
-        self._waiting = deque(each for each in self._waiting if each[0].receipt.session != session)
+        self._waiting = deque(each for each in self._waiting if each.claim.session != session)
         for receipt in [each for each in self._running if each.session == session]:
             self._running[receipt].cancel()
         self._tell_idle()
@@ -78,19 +105,48 @@ class Runs:
         """Return once no task runs or waits."""
         await self._idle.wait()
 
-    def close(self) -> None:
-        """Cancel the runs that go on, and end the threads once their runs have ended."""
+    async def close(self) -> None:
+        """Cancel the runs that go on, and end the children. A thread that runs goes on, and is told to nobody."""
+        if self._overdue is not None:
+            self._overdue.cancel()
         for task in self._running.values():
             task.cancel()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
+        if self._running:
+            await asyncio.wait(self._running.values(), timeout=_CANCELLED_SECONDS)
+        await self._children.close()
 
     def _fill(self) -> None:
-        while self._waiting and len(self._running) < self._concurrency:
-            claim, incarnation = self._waiting.popleft()
-            run = asyncio.ensure_future(self._run(claim, incarnation))
-            self._running[claim.receipt] = run
-            run.add_done_callback(partial(self._ended, claim.receipt))
+        while self._waiting and self._has_place():
+            must_be_alone = self._must_be_alone(self._waiting[0].claim)
+            if must_be_alone and self._running:
+                break
+            waiting, self._is_alone = self._waiting.popleft(), must_be_alone
+            run = asyncio.ensure_future(self._run(waiting))
+            self._running[waiting.claim.receipt] = run
+            run.add_done_callback(partial(self._ended, waiting.claim.receipt))
+        if self._waiting and self._overdue is None:
+            self._overdue = self._loop.call_at(self._waiting[0].since + self._ttl_seconds, self._give_back_overdue)
+        self._tell_idle()
+
+    def _has_place(self) -> bool:
+        return self._is_open and not self._is_alone and len(self._running) < self._concurrency
+
+    def _must_be_alone(self, claim: Claim) -> bool:
+        function = self._functions.get(claim.name)
+        return claim.is_suspect and function is not None and self._children.place(function) is None
+
+    def _give_back_overdue(self) -> None:
+        self._overdue = None
+        until = self._loop.time() - self._ttl_seconds
+        overdue = [each for each in self._waiting if each.since <= until]
+        self._give_back(overdue, "not started within the time to live")
+        self._fill()
+
+    def _give_back(self, some: list[_Waiting], reason: str) -> None:
+        for each in some:
+            self._waiting.remove(each)
+            self._desk.settle(Settlement(receipt=each.claim.receipt, fate="released", reason=reason))
         self._tell_idle()
 
     def _tell_idle(self) -> None:
@@ -102,6 +158,7 @@ class Runs:
     def _ended(self, receipt: Receipt, run: "asyncio.Task[None]") -> None:
         del self._running[receipt]
         self._cancelled.discard(receipt)
+        self._is_alone = self._is_alone and bool(self._running)
         if not run.cancelled() and run.exception() is not None:
             attempts = self._desk.attempts
             attempts.fail(receipt, run.exception() or RuntimeError())
@@ -109,7 +166,8 @@ class Runs:
             self._desk.settle(failed)
         self._fill()
 
-    async def _run(self, claim: Claim, incarnation: int) -> None:
+    async def _run(self, waiting: _Waiting) -> None:
+        claim = waiting.claim
         function = self._functions.get(claim.name)
         if function is None:
             delay_ms = min(_UNKNOWN_MS * 2 ** min(claim.attempt - 1, 6), _MOST_UNKNOWN_MS)
@@ -118,24 +176,27 @@ class Runs:
             return
         self._desk.started(claim.receipt)
         try:
-            settlement = await self._attempt(function, claim, incarnation)
+            settlement = await self._attempt(function, waiting)
         except asyncio.CancelledError:
             if claim.receipt not in self._cancelled:
                 raise
             settlement = Settlement(receipt=claim.receipt, fate="cancelled", reason="cancelled on request")
-        self._desk.settle(settlement)
+        if settlement is not None:
+            self._desk.settle(settlement)
 
-    async def _attempt(self, function: AnyTaskFunction, claim: Claim, incarnation: int) -> Settlement:
-        """Run an attempt here, or in a child of its own if it could end this process or cannot be stopped here."""
-        place = place_of(function)
-        limit = function.task_options.time_limit
-        has_deadline = limit is not None and not function.is_async
-        if place is None or not (claim.is_suspect or has_deadline):
-            return await attempt(function, RunningTask(claim, incarnation, self._desk), self._in_thread)
-        seconds_left = self._desk.seconds_left(claim.session)
-        return await run_in_child(self._url, place, claim, incarnation, seconds_left, attempts=self._desk.attempts)
+    async def _attempt(self, function: AnyTaskFunction, waiting: _Waiting) -> Settlement | None:
+        """Run an attempt here, or in a child if it could end this process or cannot be stopped here.
 
-    async def _in_thread(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - a call of any function
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix=THREADS)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        None for a suspect that a child cannot import: it waits again, until it can be alone.
+        """
+        claim, place = waiting.claim, self._children.place(function)
+        if place is not None and self._children.serve(function, claim):
+            job = Job(function=function, place=place, claim=claim, incarnation=waiting.incarnation, desk=self._desk)
+            settlement = await self._children.run(job)
+            if settlement is not None:
+                return settlement
+            if claim.is_suspect:
+                self._waiting.appendleft(waiting)
+                return None
+        task = RunningTask(claim, waiting.incarnation, self._desk)
+        return await attempt(function, task, self._threads.run, limit=function.task_options.time_limit)

@@ -1,7 +1,9 @@
 """Worker: runs the tasks of queues within a block, on the event loop that opened the block.
 
-At the end of the block, and on SIGTERM, the worker claims nothing more and gives back the tasks that it has not
-started. Running ones have 20 seconds to end; then they are cancelled and given back.
+At the end of the block the worker claims nothing more, and gives back the tasks that it has not started. Running ones
+have 20 seconds to end; then they are cancelled and given back. A plain function in a thread cannot be stopped: its task
+is given back too, and its late completion is refused.
+SIGTERM ends the block: its code is cancelled, and the program goes on after the block.
 """
 
 import asyncio
@@ -19,7 +21,7 @@ from apportion.runtime.resource import AsyncResource
 from apportion.runtime.signals import leaving_on_sigterm
 from apportion.runtime.simulated import Runner, clock_here
 from apportion.stores.task_api import TaskTransactions
-from apportion.stores.task_values import Claim, Note, Receipt, Settlement, Worker
+from apportion.stores.task_values import Note, Receipt, Settlement, Worker
 from apportion.work.attempts import Attempts
 from apportion.work.claimant import Claimant, Hears
 from apportion.work.function import AnyTaskFunction
@@ -28,6 +30,9 @@ from apportion.work.runs import Runs
 
 LEAVE_SECONDS = 20.0
 MOST_CONCURRENCY = 10_000
+MOST_PROCESSES = 1_000
+USUAL_CONCURRENCY = 10
+_WARM_SECONDS = 1.0  # a worker that lives for so long gets ready to make children
 
 
 class QueueWorker(OnlyAsync):
@@ -42,17 +47,24 @@ class QueueWorker(OnlyAsync):
         functions: Mapping[str, AnyTaskFunction],
         *,
         ttl_seconds: float,
-        concurrency: int,
+        concurrency: int | None = None,
+        processes: int = 0,
         observers: tuple[AttemptObserver, ...] = (),
         leave_seconds: float = LEAVE_SECONDS,
     ) -> None:
+        if type(processes) is not int or not 0 <= processes <= MOST_PROCESSES:
+            hint = "It is the number of child processes for plain functions; 0 runs them in threads."
+            raise InvalidInput("processes", processes, f"an int in 0 .. {MOST_PROCESSES}", hint)
+        if concurrency is None:
+            concurrency = processes or USUAL_CONCURRENCY
         if type(concurrency) is not int or not 1 <= concurrency <= MOST_CONCURRENCY:
             hint = "It is the number of tasks that run at a time in this process."
             raise InvalidInput("concurrency", concurrency, f"an int in 1 .. {MOST_CONCURRENCY}", hint)
         self._ended: list[Settlement] = []
         self._begun: list[Receipt] = []
         self._url = url
-        self._functions, self._concurrency, self._leave_seconds = functions, concurrency, leave_seconds
+        self._functions, self._concurrency, self._processes = functions, concurrency, processes
+        self._ttl_seconds, self._leave_seconds = ttl_seconds, leave_seconds
         self._row = Worker(
             session=0,
             queues=(queue,),
@@ -70,25 +82,35 @@ class QueueWorker(OnlyAsync):
             ),
             lambda claimant: claimant.end(),
             self._entered,
-            around=lambda claimant: leaving_on_sigterm(claimant.leave),
+            around=lambda _: leaving_on_sigterm(self._asked),
         )
 
     async def __aenter__(self) -> "QueueWorker":
         self._loop = asyncio.get_running_loop()
-        self._early: list[tuple[list[Claim], int]] = []
-        self._runs: Runs | None = None
+        self._runs = Runs(
+            self._url,
+            self._functions,
+            concurrency=self._concurrency,
+            processes=self._processes,
+            ttl_seconds=self._ttl_seconds,
+            desk=self,
+        )
+        self._block, self._is_asked = asyncio.current_task(), False
         return await self._resource.__aenter__()
 
-    async def __aexit__(self, *raised: *Raised) -> None:
+    async def __aexit__(self, *raised: *Raised) -> bool:
+        block, self._block = self._block, None
+        is_asked = self._is_asked and block is not None and block.uncancel() == 0
         try:
             await self._leave()
         finally:
             await self._resource.__aexit__(*raised)
+        return is_asked and isinstance(raised[1], asyncio.CancelledError)
 
     @property
     def running(self) -> tuple[str, ...]:
         """The ids of the tasks that run now."""
-        return () if self._runs is None else self._runs.running()
+        return self._runs.running()
 
     async def until_drained(self) -> None:
         """Wait until no task is ready and none runs here."""
@@ -98,30 +120,34 @@ class QueueWorker(OnlyAsync):
         """Give the running tasks time to end."""
         claimant, runs = self._claimant, self._runs
         claimant.leave()
-        if runs is None:
-            return
-        released = [Settlement(receipt=each, fate="released", reason="the worker left") for each in runs.unstarted()]
-        claimant.settle(released)
+        self._warming.cancel()
+        runs.give_back()
         try:
             async with asyncio.timeout(self._leave_seconds):
                 await runs.until_idle()
         except TimeoutError:
             pass
         finally:
-            runs.close()
+            await runs.close()
             self._send()
 
     def _entered(self, claimant: Claimant, _: Runner) -> "QueueWorker":
         self._claimant = claimant
-        self._runs = Runs(
-            self._url,
-            self._functions,
-            concurrency=self._concurrency,
-            desk=self,
-        )
-        for claims, incarnation in self._early:
-            self._runs.start(claims, incarnation)
+        self._warming = self._loop.call_later(_WARM_SECONDS, self._runs.warm)
+        self._runs.open()
         return self
+
+    def _asked(self) -> None:
+        """Leave on SIGTERM."""
+        self._claimant.leave()
+        self._tell(self._end_block)
+
+    def _end_block(self) -> None:
+        """Give back the tasks that were not started, and cancel the code of the block."""
+        self._runs.give_back()
+        if self._block is not None:
+            self._is_asked = True
+            self._block.cancel()
 
     def settle(self, settlement: Settlement) -> None:
         """See `Desk`. The ends of one turn of the loop go to the I/O thread together."""
@@ -161,25 +187,11 @@ class QueueWorker(OnlyAsync):
     def _hears(self) -> Hears:
         """Return receivers that hand the news to the loop of the program."""
         return Hears(
-            claimed=partial(self._tell, self._claimed),
-            cancelled=partial(self._tell, self._cancelled),
-            lost=partial(self._tell, self._lost),
+            claimed=partial(self._tell, self._runs.start),
+            cancelled=partial(self._tell, self._runs.cancel),
+            lost=partial(self._tell, self._runs.lose),
         )
 
     def _tell(self, hear: Callable[..., None], *news: object) -> None:
         with suppress(RuntimeError):  # the program has closed its loop
             self._loop.call_soon_threadsafe(hear, *news)
-
-    def _claimed(self, claims: list[Claim], incarnation: int) -> None:
-        if self._runs is None:
-            self._early.append((claims, incarnation))
-        else:
-            self._runs.start(claims, incarnation)
-
-    def _cancelled(self, receipts: list[Receipt]) -> None:
-        if self._runs is not None:
-            self._runs.cancel(receipts)
-
-    def _lost(self, session: int) -> None:
-        if self._runs is not None:
-            self._runs.lose(session)

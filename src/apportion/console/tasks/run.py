@@ -19,7 +19,7 @@ from apportion.console.tasks.program import queues_at
 from apportion.errors import InvalidInput
 from apportion.runtime.signals import ONE_SIGNAL_SECONDS
 from apportion.work.facade import Queue
-from apportion.work.runs import THREADS
+from apportion.work.threads import THREADS
 from apportion.work.worker import MOST_CONCURRENCY, QueueWorker
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -1,0 +1,1 @@
+"""Child processes of a worker: where they come from, the jobs they get, and their ends."""

@@ -1,0 +1,192 @@
+"""Child: a process that runs attempts for a worker, one at a time, so that a task that ends it ends nothing else.
+
+    serve(SOCKET)
+
+Suspects run here, plain functions with a time limit, and all plain functions of a worker with `processes`. The worker
+and the child send frames on one socket. A job has the claim; while it runs, the worker says until when the session
+lasts. The child says that the function begins, then notes and longer limits, and at last the end of the attempt.
+Promises: when the worker dies, the socket ends, and the child ends at once. A child with a thread that no longer
+counts takes no other job.
+Refuses: functions that this process cannot import: it says so, and the worker runs them itself.
+"""
+
+import asyncio
+import ctypes
+import os
+import signal
+import socket
+import sys
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from importlib import import_module
+from operator import attrgetter
+from queue import SimpleQueue
+from typing import Any
+
+from apportion.errors import ClaimLost, StoreUnavailable
+from apportion.runtime.io_thread import io_thread
+from apportion.runtime.simulated import clock_here
+from apportion.stores.catalog import connect_tasks, shown_url
+from apportion.stores.task_api import TaskStore, TaskTransactions
+from apportion.stores.task_values import Claim, Note, Receipt, Settlement
+from apportion.work.attempt import attempt
+from apportion.work.attempts import Attempts
+from apportion.work.children.frames import frame, read
+from apportion.work.current import RunningTask
+from apportion.work.function import AnyTaskFunction, TaskFunction
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+def serve(stream: socket.socket) -> None:
+    """Run the jobs that come on a socket, until it ends; then end this process."""
+    for each in (signal.SIGINT, signal.SIGTERM):  # they reach a whole group of processes; the worker decides
+        signal.signal(each, _ignored)
+    link = _Link(stream)
+    threading.Thread(target=link.listen, name="apportion-worker-link", daemon=True).start()
+    with asyncio.Runner() as runner:
+        while True:
+            runner.run(_Run(link).answered(link.jobs.get()))
+
+
+def end_with(parent: int) -> None:
+    """Be killed as soon as the parent ends; end now if it has ended already. On Linux; elsewhere do nothing."""
+    if sys.platform == "linux":
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+class _Link:
+    """The connection to the worker."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self.jobs: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self.until = 0.0
+        self._stream, self._sending = stream, threading.Lock()
+        self._noted: Future[str] = Future()
+        self._store: TaskStore | None = None
+
+    def say(self, said: dict[str, Any]) -> None:
+        """Send a message; from any thread."""
+        with self._sending, suppress(OSError):  # a worker that has gone is noticed by `listen`
+            self._stream.sendall(frame(said))
+
+    def ask_to_note(self, note: dict[str, Any]) -> "Future[str]":
+        """Let the worker write a note of the run; the answer is empty, "lost", or the reason of an outage."""
+        self._noted = Future()
+        self.say({"note": note})
+        return self._noted
+
+    def store(self, url: str) -> TaskStore:
+        """Return the tasks of the store; this process opens them once. Not from the I/O thread."""
+        if self._store is None:
+            self._store = io_thread().wait(connect_tasks(url))
+        return self._store
+
+    def listen(self) -> None:
+        """Take the messages of the worker; end this process when there will be none."""
+        with self._stream.makefile("rb") as stream:
+            while (said := read(stream)) is not None:
+                self.until = said.get("until", self.until)
+                if "claim" in said:
+                    self.jobs.put(said)
+                elif "noted" in said:
+                    self._noted.set_result(said["noted"])
+        os._exit(1)
+
+
+class _Run:
+    """One job, and the worker as far as its run needs it: a `Desk`."""
+
+    def __init__(self, link: _Link) -> None:
+        self._link, self._url = link, ""
+        self._in_threads = 0
+        self.attempts = Attempts(queue="", worker="", clock=clock_here())
+
+    async def answered(self, job: dict[str, Any]) -> None:
+        """Run the attempt, and answer. A thread that goes on past the answer ends with this process."""
+        self._url, sys.path[:] = job["url"], job["path"]
+        module, name = job["place"]
+        try:
+            function = attrgetter(name)(import_module(module))
+        except (AttributeError, ImportError) as error:
+            self._link.say({"lacks": f"{module}.{name}: {error}"})
+            return
+        if not isinstance(function, TaskFunction):
+            self._link.say({"lacks": f"{module}.{name} is no task function"})
+            return
+        self._link.say(await self._attempted(function, claim_of(job), job["incarnation"]))
+        if self._in_threads:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+
+    async def _attempted(self, function: AnyTaskFunction, claim: Claim, incarnation: int) -> dict[str, Any]:
+        """Run the attempt. The worker keeps the limit of a plain function: only it can stop one."""
+        limit = function.task_options.time_limit
+        here, there = (limit, None) if function.is_async else (None, limit)
+        self._link.say({"seconds": None if there is None else there.total_seconds()})
+        self.attempts.claimed([claim])
+        settlement = await attempt(function, RunningTask(claim, incarnation, self), self._in_thread, limit=here)
+        return _said(settlement) | {"is_completed": self.attempts.is_completed(claim.receipt)}
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - a call of any function
+        return await asyncio.to_thread(self._counted, call)
+
+    def _counted(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401
+        self._in_threads += 1
+        try:
+            return call()
+        finally:
+            self._in_threads -= 1
+
+    def started(self, receipt: Receipt) -> None:
+        """See `Desk`. The worker tells it."""
+
+    def settle(self, settlement: Settlement) -> None:
+        """See `Desk`. The answer of the child takes its place."""
+
+    async def note(self, note: Note) -> None:
+        """See `Desk`. The worker writes the note."""
+        asked = self._link.ask_to_note({"progress": note.progress, "text": note.text})
+        trouble = await asyncio.wrap_future(asked)
+        if trouble == "lost":
+            raise ClaimLost(note.receipt.task, note.receipt.attempt)
+        if trouble:
+            raise StoreUnavailable(shown_url(self._url), trouble)
+
+    @property
+    def transactions(self) -> TaskTransactions:
+        """See `Desk`."""
+        return self._link.store(self._url).transactions
+
+    def seconds_left(self, _: int) -> float:
+        """See `Desk`. The worker says again and again until when its session lasts."""
+        return self._link.until - clock_here().elapsed()
+
+
+def claim_of(job: dict[str, Any]) -> Claim:
+    """Return the claim of a job."""
+    said = job["claim"]
+    receipt, arguments = Receipt(**said["receipt"]), b64decode(said["arguments"])
+    return Claim(**said | {"receipt": receipt, "arguments": arguments})
+
+
+def _said(settlement: Settlement) -> dict[str, Any]:
+    said = {"fate": settlement.fate, "reason": settlement.reason, "delay_ms": settlement.delay_ms}
+    return said | {"result": None if settlement.result is None else b64encode(settlement.result).decode()}
+
+
+def _ignored(number: int, frame: object) -> None:
+    """Do nothing on a signal. Unlike SIG_IGN, a program that the function starts does not inherit this."""
+
+
+def main(stream: str, parent: str) -> None:
+    """Be the child of a worker without a fork server; the descriptor of the socket is inherited."""
+    end_with(int(parent))
+    serve(socket.socket(fileno=int(stream)))

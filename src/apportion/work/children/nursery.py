@@ -1,0 +1,157 @@
+"""Nursery: where the children of a worker come from: its fork server, or a new interpreter where none can be had.
+
+The fork server makes a child in a few hundredths of a second, and the interpreter needs about a second.
+Promises: children and the server end with the worker. The server is started anew if it has ended.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from contextlib import suppress
+from typing import Any, Protocol
+
+from apportion.work.children.frames import awaited, frame
+
+_CAN_FORK = hasattr(os, "fork") and hasattr(socket, "send_fds")
+_PROGRAM = "import sys; sys.path[:] = sys.argv[3:]; from apportion.work.children.{} import main; main(*sys.argv[1:3])"
+_SERVER, _CHILD = _PROGRAM.format("fork_server"), _PROGRAM.format("child")
+
+
+class _Leash(Protocol):
+    """The hold on a child."""
+
+    def kill(self) -> None:
+        """Kill the child."""
+
+    async def ended(self) -> str:
+        """Wait for the end of the child, and return its exit code; a signal is negative."""
+
+
+class Child:
+    """A child process. `is_new` until its second attempt."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, leash: _Leash) -> None:
+        self.is_new: bool = True
+        self._reader, self._writer, self._leash = reader, writer, leash
+
+    @property
+    def lives(self) -> bool:
+        """Whether the child has not ended, as far as it is known."""
+        return not self._reader.at_eof()
+
+    def say(self, said: dict[str, Any]) -> None:
+        """Send a message."""
+        self._writer.write(frame(said))
+
+    async def heard(self) -> dict[str, Any] | None:
+        """Return the next message of the child, None once it has ended."""
+        return await awaited(self._reader)
+
+    def kill(self) -> None:
+        """Kill the child."""
+        self._leash.kill()
+        self._writer.close()
+
+    async def killed(self) -> None:
+        """Kill the child, and wait for its end."""
+        self._leash.kill()
+        await self.ended()
+
+    async def ended(self) -> str:
+        """Wait for the end of the child, and return its exit code."""
+        code = await self._leash.ended()
+        self._writer.close()
+        return code
+
+
+class Nursery:
+    """The maker of children of one worker."""
+
+    def __init__(self) -> None:
+        self._orders: socket.socket | None = None
+        self._server: asyncio.subprocess.Process | None = None
+        self._starting = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Start the fork server, unless it runs. It needs about a second; orders wait for it meanwhile."""
+        async with self._starting:
+            if not _CAN_FORK or (self._server is not None and self._server.returncode is None):
+                return
+            await self.close()
+            self._orders, theirs = socket.socketpair()
+            self._server = await _started(_SERVER, theirs)
+
+    async def born(self) -> Child:
+        """Make a child."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            leash = await self._forked(theirs) or _Spawned(await _started(_CHILD, theirs))
+        reader, writer = await asyncio.open_connection(sock=ours)
+        return Child(reader, writer, leash)
+
+    async def close(self) -> None:
+        """End the fork server, and all children with it."""
+        if self._orders is not None:
+            self._orders.close()
+        if self._server is not None:
+            await self._server.wait()
+        self._orders = self._server = None
+
+    async def _forked(self, jobs: socket.socket) -> _Leash | None:
+        """Let the server make a child; return None if there is no server."""
+        await self.start()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                if self._orders is not None:
+                    socket.send_fds(self._orders, [b"+"], [jobs.fileno(), theirs.fileno()])
+                    return _Forked(ours)
+            except ConnectionError:
+                pass  # the server has just ended
+        ours.close()
+        return None
+
+
+class _Forked:
+    """A child of the fork server."""
+
+    def __init__(self, leash: socket.socket) -> None:
+        self._leash = leash
+        leash.setblocking(False)
+
+    def kill(self) -> None:
+        """See `_Leash`."""
+        with suppress(OSError):  # it has ended, and its leash is closed
+            self._leash.shutdown(socket.SHUT_WR)
+
+    async def ended(self) -> str:
+        """See `_Leash`."""
+        with self._leash:
+            code = await asyncio.get_running_loop().sock_recv(self._leash, 16)
+        return code.decode() or "its fork server"
+
+
+class _Spawned:
+    """A child that is an interpreter of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    def kill(self) -> None:
+        """See `_Leash`."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def ended(self) -> str:
+        """See `_Leash`."""
+        return str(await self._process.wait())
+
+
+async def _started(program: str, inherited: socket.socket) -> asyncio.subprocess.Process:
+    """Start an interpreter that finds the modules that this one finds; it inherits one socket."""
+    with inherited:
+        command = [sys.executable, "-P", "-c", program, str(inherited.fileno()), str(os.getpid()), *sys.path]
+        return await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, pass_fds=(inherited.fileno(),)
+        )

@@ -1,0 +1,75 @@
+"""Threads: where a worker runs plain functions. No exit of the interpreter waits for one of them.
+
+Promises: as many threads as calls run at a time; a thread that is free takes the next call. A call that is cancelled
+goes on to its end, and its outcome is told to nobody. `SystemExit` in a call ends the call and not the program.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, Literal
+
+THREADS = "apportion-task"  # the names of the threads of plain functions begin so
+
+
+class Threads:
+    """The threads of one worker, for the loop of the program."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._count = self._free = 0
+
+    async def run(self, function: Callable[[], Any]) -> Any:  # noqa: ANN401 - a call of any function
+        """Call a function in a thread, and return its result."""
+        if self._free:
+            self._free -= 1
+        else:
+            self._count += 1
+            threading.Thread(target=self._serve, name=f"{THREADS}-{self._count}", daemon=True).start()
+        call = _Call(function, self._freed)
+        self._calls.put(call)
+        await call.ended.wait()
+        if isinstance(call.error, SystemExit | KeyboardInterrupt):
+            raise RuntimeError(f"the function raised {call.error!r}") from call.error  # noqa: TRY004
+        if call.error is not None:
+            raise call.error
+        return call.result
+
+    def close(self) -> None:
+        """Let each thread end after its call."""
+        for _ in range(self._count):
+            self._calls.put(None)
+
+    def _freed(self) -> None:
+        self._free += 1
+
+    def _serve(self) -> None:
+        while (call := self._calls.get()) is not None:
+            with call:
+                call.result = call.function()
+
+
+class _Call:
+    """A call, and its outcome for the loop that waits; a block keeps the error of the call."""
+
+    def __init__(self, function: Callable[[], Any], freed: Callable[[], None]) -> None:
+        self.function, self._freed = function, freed
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.ended = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, place: object) -> Literal[True]:
+        self.error = error
+        with suppress(RuntimeError):  # the program has closed its loop
+            self._loop.call_soon_threadsafe(self._end)
+        return True
+
+    def _end(self) -> None:
+        self._freed()
+        self.ended.set()
