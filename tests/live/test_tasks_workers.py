@@ -9,10 +9,14 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+import apportion
+from tests.stores.rigs import absent
+from tests.stores.rigs.postgres import PostgresRig
 from tests.work import functions
 
 pytestmark = pytest.mark.live
@@ -22,7 +26,11 @@ WORKER = """
 import asyncio, json, sys
 from tests.work.functions import queue
 async def main():
-    async with queue.worker(**json.loads(sys.argv[1])):
+    options = json.loads(sys.argv[1])
+    leave_seconds = options.pop("leave_seconds", 20)
+    worker = queue.worker(**options)
+    worker._leave_seconds = leave_seconds
+    async with worker:
         print("ready", flush=True)
         await asyncio.Event().wait()
     print("left", flush=True)
@@ -140,3 +148,45 @@ def test_plain_functions_run_in_as_many_children_as_are_asked_for_and_a_killed_o
         "SELECT deaths, crashes, attempt, reason FROM outcome"
     )
     assert worker.poll() is None
+
+
+def test_a_worker_that_is_asked_to_leave_exits_and_holds_no_task_though_a_thread_goes_on(bench):
+    bench.enqueue(functions.tell_and_wait.call(str(bench.folder / "one")), functions.process.call())
+    worker = bench.start(concurrency=1, leave_seconds=0.3)
+    assert [worker.pid] == bench.told("one")
+    worker.send_signal(signal.SIGTERM)
+    assert (b"left\n", 0) == (worker.stdout.readline(), worker.wait(TTL * 5))
+    assert 2 * [(None, 0, 0)] == bench.rows("SELECT session, failures, deaths FROM task")
+    (bench.folder / "one").unlink()
+    other = bench.start()
+    assert [other.pid] == bench.told("one")
+
+
+def test_a_restart_of_the_database_reaches_no_handler():
+    try:
+        rig, seen = PostgresRig(), []
+    except FileNotFoundError as error:
+        absent(str(error))
+    queue = apportion.Queue(rig.url("restarted"), "mail", lease_ttl=timedelta(seconds=20))
+
+    @queue.task()
+    async def work(number: int) -> None:
+        await asyncio.sleep(0.1)
+        seen.append((number, apportion.current_task().attempt))
+
+    async def _play():
+        await queue.enqueue_many([work.call(number) for number in range(60)])
+        async with queue.worker(concurrency=4):
+            while len(seen) < 8:
+                await asyncio.sleep(0.01)
+            await rig.kill()
+            await rig.start()
+            while len(seen) < 60:
+                await asyncio.sleep(0.01)
+        await queue.close()
+
+    try:
+        asyncio.run(asyncio.wait_for(_play(), SECONDS))
+    finally:
+        rig.stop()
+    assert [(number, 1) for number in range(60)] == sorted(seen)

@@ -1,0 +1,287 @@
+"""A worker in this process: its claims, its places, its end, and the database that it hides from handlers."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+import time
+from contextlib import closing, suppress
+from datetime import timedelta
+
+import pytest
+
+import apportion
+from apportion.errors import ApportionError, InvalidInput
+from apportion.work.facade import Queue
+
+TTL = timedelta(seconds=1)
+
+
+@pytest.fixture
+def queue(tmp_path):
+    return Queue(f"sqlite:///{tmp_path}/work.db", "mail", lease_ttl=TTL)
+
+
+def played(play):
+    """Run an async test body for at most half a minute."""
+    return asyncio.run(asyncio.wait_for(play, 30))
+
+
+async def until(is_so):
+    """Wait until a condition holds."""
+    while not is_so():
+        await asyncio.sleep(0.01)
+
+
+def rows(queue, statement):
+    """Return rows of the file of a queue."""
+    path = queue.url.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(path, timeout=10)) as connection, connection:
+        return connection.execute(statement).fetchall()
+
+
+def test_sigterm_ends_the_block_and_running_tasks_end_in_peace(queue):
+    begun, ended = asyncio.Event(), []
+
+    @queue.task()
+    async def work() -> None:
+        begun.set()
+        await asyncio.sleep(0.2)
+        ended.append("done")
+
+    async def _play():
+        await queue.enqueue_many([work.call(), work.call()])
+        async with queue.worker(concurrency=1):
+            await begun.wait()
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+        assert (["done"], 0) == (ended, asyncio.current_task().cancelling())
+        assert [(None, 0)] == rows(queue, "SELECT session, failures FROM task")
+
+    played(_play())
+
+
+def test_sigterm_ends_the_blocks_of_two_workers_in_one_process(queue):
+    other, seen = Queue(queue.url, "other", lease_ttl=TTL), []
+
+    @queue.task()
+    async def first() -> None:
+        seen.append("first")
+
+    @other.task()
+    def second() -> None:
+        seen.append("second")
+
+    async def _play():
+        await queue.enqueue(first.call())
+        await other.enqueue(second.call())
+        async with queue.worker(), other.worker():
+            await until(lambda: len(seen) == 2)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+        assert ["first", "second"] == sorted(seen)
+
+    played(_play())
+
+
+def test_a_cancelled_program_stays_cancelled(queue):
+    async def _work():
+        async with queue.worker():
+            await asyncio.Event().wait()
+
+    async def _play():
+        working = asyncio.ensure_future(_work())
+        await asyncio.sleep(0.1)
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+
+    played(_play())
+
+
+def test_runs_that_take_too_long_at_the_end_are_given_back_even_from_a_thread(queue):
+    begun, release = [], []
+
+    @queue.task()
+    async def patient() -> None:
+        begun.append("async")
+        await asyncio.Event().wait()
+
+    @queue.task()
+    def stubborn() -> None:
+        begun.append("plain")
+        while not release:
+            time.sleep(0.01)
+
+    async def _play():
+        await queue.enqueue_many([patient.call(), stubborn.call()])
+        worker = queue.worker()
+        worker._leave_seconds = 0.1
+        began = time.monotonic()
+        async with worker:
+            await until(lambda: len(begun) == 2)
+        assert time.monotonic() - began < 5
+        assert 2 * [(None, 0, "the worker left")] == rows(queue, "SELECT session, failures, reason FROM task")
+        release.append(1)
+
+    played(_play())
+
+
+def test_claims_that_are_not_started_within_the_time_to_live_are_given_back(queue):
+    begun, release = [], asyncio.Event()
+
+    @queue.task()
+    async def quick() -> None: ...
+
+    @queue.task()
+    async def slow() -> None:
+        begun.append(apportion.current_task().attempt)
+        await release.wait()
+
+    async def _play():
+        await queue.enqueue_many([quick.call() for _ in range(300)])
+        await queue.enqueue_many([slow.call() for _ in range(50)])
+        async with queue.worker(concurrency=2):
+            held = "SELECT count(*) FROM task WHERE session IS NOT NULL"
+            await until(lambda: len(begun) == 2 and rows(queue, held)[0][0] > 2)
+            await until(lambda: rows(queue, held) == [(2,)])
+            reasons = rows(queue, "SELECT DISTINCT reason FROM task WHERE attempt > 0 AND session IS NULL")
+            assert [("not started within the time to live",)] == reasons
+            release.set()
+            await until(lambda: rows(queue, "SELECT count(*) FROM task") == [(0,)])
+        assert 50 == len(begun)
+
+    played(_play())
+
+
+def test_a_suspect_that_no_child_can_import_runs_alone(queue):
+    together, seen = set(), []
+
+    @queue.task()
+    async def work(number: int) -> None:
+        together.add(number)
+        seen.append((number, set(together)))
+        await asyncio.sleep(0.05)
+        together.discard(number)
+
+    async def _play():
+        handles = await queue.enqueue_many([work.call(number) for number in range(6)])
+        rows(queue, f"UPDATE task SET crashes = 1 WHERE id = '{handles[2].id}'")
+        await queue.drain()
+        assert [(2, {2})] == [each for each in seen if 2 in each[1]]
+        assert 6 == len(seen)
+
+    played(_play())
+
+
+def test_a_locked_database_reaches_no_handler(queue):
+    seen, begun = [], asyncio.Event()
+
+    @queue.task()
+    async def work(number: int) -> None:
+        begun.set()
+        await asyncio.sleep(0.05)
+        seen.append(number)
+
+    async def _play():
+        await queue.enqueue_many([work.call(number) for number in range(20)])
+        async with queue.worker(concurrency=2):
+            await begun.wait()
+            with closing(sqlite3.connect(queue.url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                await asyncio.sleep(0.5)  # the time of the lock, shorter than the lease
+                connection.execute("ROLLBACK")
+            await until(lambda: rows(queue, "SELECT count(*) FROM task") == [(0,)])
+        assert list(range(20)) == sorted(seen)
+
+    played(_play())
+
+
+def test_a_plain_function_that_exits_has_failed_and_the_worker_goes_on(queue):
+    seen = []
+
+    @queue.task(failures=1)
+    def leave() -> None:
+        raise SystemExit(3)
+
+    @queue.task()
+    async def work() -> None:
+        seen.append(1)
+
+    async def _play():
+        await queue.enqueue_many([leave.call(), work.call()])
+        drained = await queue.drain()
+        assert (1, 1, [1]) == (drained.dead, drained.done, seen)
+        assert [("RuntimeError: the function raised SystemExit(3)",)] == rows(queue, "SELECT reason FROM outcome")
+
+    played(_play())
+
+
+def in_fork(act):
+    """Run an act in a forked child; return the name of the error that it raises."""
+    reading, writing = os.pipe()
+    if (pid := os.fork()) == 0:
+        told = "none"
+        with suppress(BaseException):
+            try:
+                act()
+            except ApportionError as error:
+                told = type(error).__name__
+        os.write(writing, told.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answers:
+        told = answers.read()
+    os.waitpid(pid, 0)
+    return told
+
+
+def test_a_queue_that_was_used_before_a_fork_names_the_mistake_in_the_child(queue):
+    @queue.task()
+    def work() -> None: ...
+
+    async def _open():
+        await queue.enqueue(work.call())
+
+    async def _again():
+        await asyncio.wait_for(queue.enqueue(work.call()), 10)
+
+    played(_open())
+    assert "StoreClosed" == in_fork(lambda: asyncio.run(_again()))
+
+
+def test_a_worker_serves_beside_the_requests_of_a_web_process(queue):
+    seen = []
+
+    @queue.task()
+    def work(number: int) -> None:
+        seen.append(number)
+
+    async def _answer(reader, writer):
+        number = int(await reader.readline())
+        await queue.enqueue(work.call(number))
+        writer.write(b"accepted\n")
+        await writer.drain()
+        writer.close()
+
+    async def _asked(port, number):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"{number}\n".encode())
+        answer = await reader.readline()
+        writer.close()
+        return answer
+
+    async def _play():
+        async with await asyncio.start_server(_answer, "127.0.0.1", 0) as server, queue.worker(concurrency=3):
+            port = server.sockets[0].getsockname()[1]
+            answers = await asyncio.gather(*(_asked(port, number) for number in range(10)))
+            await until(lambda: len(seen) == 10)
+        assert (10 * [b"accepted\n"], list(range(10))) == (answers, sorted(seen))
+
+    played(_play())
+
+
+def test_a_wrong_number_of_processes_is_refused(queue):
+    for wrong in (-1, 1_001, 2.0, True):
+        with pytest.raises(InvalidInput, match="processes"):
+            queue.worker(processes=wrong)
