@@ -57,6 +57,10 @@ def test_a_store_without_a_schema_or_users_has_nothing_to_do(tmp_path):
     assert (0, "memory:// has schema 1, the newest: nothing to do\n") == printed(
         "store", "upgrade", "memory://", folder=tmp_path
     )
+    made = "sqlite:///w.db has schema 1 now; it had none\nsqlite:///w.db has tasks 1 now; it had none\n"
+    assert (0, made) == printed("store", "upgrade", "sqlite:///w.db", folder=tmp_path)
+    said = json.loads(run("store", "upgrade", "sqlite:///w.db", "--json", folder=tmp_path).stdout)
+    assert (1, 1, {"before": 1, "after": 1}) == (said["before"], said["after"], said["tasks"])
     assert (0, "-- memory:// has no schema: nothing to run\n") == printed(
         "store", "upgrade", "memory://", "--sql", folder=tmp_path
     )
@@ -84,7 +88,7 @@ def test_a_file_that_cannot_be_reached_is_not_called_a_failure_to_print(tmp_path
 @pytest.mark.parametrize(
     ("arguments", "held"),
     [
-        (("upgrade", "memory://"), {"before": 1, "after": 1}),
+        (("upgrade", "memory://"), {"before": 1, "after": 1, "tasks": {"before": 0, "after": 0}}),
         (("upgrade", "memory://", "--sql"), {"statements": []}),
         (("grants", "memory://", "--user", "worker"), {"statements": []}),
     ],

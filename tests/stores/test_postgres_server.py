@@ -495,7 +495,8 @@ def test_a_role_without_rights_is_told_which_and_the_grants_are_enough(rig, sche
     try:
         error = refused(theirs)
         assert (StoreDenied, True) == (type(error), "store upgrade" in str(error))
-        assert (0, 1) == asyncio.run(administration(rig.url("rights", options=schema)).upgrade())
+        owner = administration(rig.url("rights", options=schema))
+        assert ((0, 1), (0, 1)) == (asyncio.run(owner.upgrade()), asyncio.run(owner.upgrade_tasks()))
         error = refused(theirs)
         assert (StoreDenied, True) == (type(error), "lacks rights" in str(error))
         assert "error" == findings(theirs)["rights"].verdict
@@ -516,8 +517,11 @@ def test_a_role_without_rights_is_told_which_and_the_grants_are_enough(rig, sche
 
         asyncio.run(main())
         target = {"host": "127.0.0.1", "port": rig.port, "user": name, "password": "p", "dbname": DATABASE}
-        with psycopg.connect(**target) as theirs, pytest.raises(psycopg.errors.InsufficientPrivilege):
-            theirs.execute(f"DROP TABLE {name}.item")
+        for refused_statement in (f"DROP TABLE {name}.item", f"TRUNCATE {name}.task", f"DELETE FROM {name}.work_meta"):
+            with psycopg.connect(**target) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(refused_statement)
+        rig.sql(f"REVOKE UPDATE ON {name}.outcome FROM {name}")
+        assert ("error", "lacking on outcome") == (findings(theirs)["rights"].verdict, findings(theirs)["rights"].found)
     finally:
         rig.sql(f"DROP OWNED BY {name} CASCADE")
         rig.sql(f"DROP ROLE {name}")
@@ -562,6 +566,7 @@ def test_the_printed_statements_make_a_schema_that_works(rig, schema):
     psql = [programs() / "psql", "-h", "127.0.0.1", "-p", str(rig.port), "-U", USER, "-q", "-v", "ON_ERROR_STOP=1"]
     subprocess.run([*psql, DATABASE], input=statements, text=True, check=True, env=os.environ | {"PGPASSWORD": SECRET})
     assert (1, 1) == asyncio.run(administration(url).upgrade())
+    assert (1, 1) == asyncio.run(administration(url).upgrade_tasks())
 
     async def main():
         async with opened(url) as store:

@@ -851,7 +851,15 @@ def test_an_empty_schema_and_one_of_the_future_are_findings(path, url):
     assert "absent" == verdicts(url)["schema"]
     assert (0, 1) == asyncio.run(administration(url).upgrade())
     assert (1, 1) == asyncio.run(administration(url).upgrade())
-    assert "ok" == verdicts(url)["schema"]
+    assert ("ok", None) == (verdicts(url)["schema"], verdicts(url).get("tasks"))
+    assert ((0, 1), (1, 1)) == tuple(asyncio.run(administration(url).upgrade_tasks()) for _ in range(2))
+    assert "ok" == verdicts(url)["tasks"]
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE work_meta SET version = 99")
+        connection.commit()
+    assert ("ok", "error") == (verdicts(url)["schema"], verdicts(url)["tasks"])
+    with pytest.raises(InvalidInput, match="99"):
+        asyncio.run(administration(url).upgrade_tasks())
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 99")
     assert "error" == verdicts(url)["file"]

@@ -5,11 +5,12 @@ import asyncio
 from apportion.console.options.arguments import Json, Url
 from apportion.console.print.output import print_json
 from apportion.stores import administration, schemes
+from apportion.stores.administration import Administration
 from apportion.stores.url import parse
 
 
 def upgrade_store(url: Url, /, *, sql: bool = False, json: Json = False) -> None:
-    """Make the schema of a store, or bring an older one to the newest version.
+    """Make the schema of a store with its tables of tasks, or bring an older one to the newest version.
 
     Parameters
     ----------
@@ -20,13 +21,17 @@ def upgrade_store(url: Url, /, *, sql: bool = False, json: Json = False) -> None
     if sql:
         _print_statements("store upgrade", url, store.upgrade_statements(), "has no schema: nothing to run", json=json)
         return
-    before, after = asyncio.run(store.upgrade())
+    (before, after), (tasks_before, tasks_after) = asyncio.run(_upgraded(store))
     if json:
-        print_json("store upgrade", store=_name(url), before=before, after=after)
-    elif before == after:
-        print(f"{_name(url)} has schema {after}, the newest: nothing to do")
-    else:
+        tasks = {"before": tasks_before, "after": tasks_after}
+        print_json("store upgrade", store=_name(url), before=before, after=after, tasks=tasks)
+        return
+    if before != after:
         print(f"{_name(url)} has schema {after} now; it had {before or 'none'}")
+    if tasks_before != tasks_after:
+        print(f"{_name(url)} has tasks {tasks_after} now; it had {tasks_before or 'none'}")
+    if (before, tasks_before) == (after, tasks_after):
+        print(f"{_name(url)} has schema {after}, the newest: nothing to do")
 
 
 def grants_store(url: str, /, *, user: str, json: Json = False) -> None:
@@ -50,6 +55,10 @@ def restored_store(url: Url, /, *, json: Json = False) -> None:
         print_json("store restored", store=_name(url), before=before, after=after)
     else:
         print(f"{_name(url)} has incarnation {after} now, before {before}: members join again")
+
+
+async def _upgraded(store: Administration) -> tuple[tuple[int, int], tuple[int, int]]:
+    return await store.upgrade(), await store.upgrade_tasks()
 
 
 def _print_statements(command: str, url: str, statements: tuple[str, ...], none: str, *, json: bool) -> None:

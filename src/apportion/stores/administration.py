@@ -36,10 +36,17 @@ class Administration(Protocol):
         """Look at version, rights, durability and schema, and change nothing. A store that is away is a finding."""
 
     def upgrade_statements(self) -> tuple[str, ...]:
-        """Return the statements that make the newest schema, each with its semicolon; empty without a schema."""
+        """Return the statements that make the newest schema with the tables of tasks, each with its semicolon.
+
+        The result is empty for a store without a schema.
+        """
 
     async def upgrade(self) -> tuple[int, int]:
         """Bring the schema to the newest version; return the version before and after."""
+
+    async def upgrade_tasks(self) -> tuple[int, int]:
+        """Bring the tables of tasks to the newest version; return the version before and after, 0 for no tables."""
+        return 0, 0
 
     def grants(self, user: str) -> tuple[str, ...]:
         """Return the statements that give `user` the rights of a member and no more."""

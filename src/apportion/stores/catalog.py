@@ -81,8 +81,7 @@ async def opened(url: str, *, needs: Collection[Need] = ()) -> AsyncIterator[Coo
 
     Other errors are those of `connect`.
     """
-    if CONNECT_HERE.get() is None:
-        await require_made(url)
+    await require_made(url)
     store = await connect(url, needs=needs)
     try:
         yield store
@@ -92,6 +91,8 @@ async def opened(url: str, *, needs: Collection[Need] = ()) -> AsyncIterator[Coo
 
 async def require_made(url: str) -> None:
     """Raise `InvalidInput` where no store was made yet: the first to connect would make one at a mistyped URL."""
+    if CONNECT_HERE.get() is not None:
+        return
     try:
         async with asyncio.timeout(_INSPECT_SECONDS):
             findings = await administration(url).inspect()

@@ -4,6 +4,7 @@ It is opened by the first call that needs it.
 """
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from uuid import uuid4
 
@@ -13,8 +14,9 @@ from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Cancel, Hasten, Listing, StoreTime, TaskRow
-from apportion.stores.task_values import Settlement, Worker
+from apportion.stores.task_values import NewTask, Settlement, Worker
 from apportion.work.call import Call
+from apportion.work.joint_enqueues import JointEnqueues
 
 _ENDED = ("done", "dead", "cancelled")
 _LOOK_SECONDS = 0.1
@@ -26,6 +28,7 @@ class OpenedQueue:
     def __init__(self, url: str) -> None:
         self._url = url
         self._opening: asyncio.Future[TaskStore] | None = None
+        self._joint = JointEnqueues(self._add)
 
     async def store(self) -> TaskStore:
         """Return the open handle."""
@@ -34,10 +37,14 @@ class OpenedQueue:
         return await asyncio.shield(self._opening)
 
     async def enqueued(self, queue: str, calls: list[Call], trace: str) -> tuple[tuple[str, bool], ...]:
-        """Add tasks. `trace` is the traceparent of the caller."""
+        """Add tasks, perhaps together with those of other callers. `trace` is the traceparent of the caller."""
         store = await self.store()
         now = await store.query(StoreTime()) if any(call.expires is not None for call in calls) else 0
-        return await store.enqueue([call.task(uuid4().hex, queue, now, trace) for call in calls])
+        tasks = [call.task(uuid4().hex, queue, now, trace) for call in calls]
+        return await self._joint.add(tasks) if tasks else ()
+
+    async def _add(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
+        return await (await self.store()).enqueue(tasks)
 
     async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
         """Return tasks."""

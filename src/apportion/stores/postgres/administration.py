@@ -43,11 +43,17 @@ class PostgresAdministration(Administration):
 
     async def upgrade(self) -> tuple[int, int]:
         async with self._connected() as connection:
-            versions = await self._schema.upgrade(connection)
+            return await self._schema.upgrade(connection)
+
+    async def upgrade_tasks(self) -> tuple[int, int]:
+        """See `Administration`. The schema must be there."""
+        async with self._connected() as connection:
+            [(has_tasks,)] = await self._door.run(connection, HAS_TASKS)
+            before = int(str((await self._door.run(connection, VERSION))[0][0])) if has_tasks else 0
             await self._door.transact(
                 connection, lambda transaction: make_tables(transaction.ask), seconds=REQUEST_SECONDS
             )
-            return versions
+        return before, TASKS_VERSION
 
     def grants(self, user: str) -> tuple[str, ...]:
         return _terminated(*self._schema.grants(user))

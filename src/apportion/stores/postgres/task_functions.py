@@ -23,26 +23,27 @@ BEGIN
 END $$
 """
 
+# Moved and the time are expressions: to call a function in SQL takes ten times as long, for it is planned anew.
 BEGIN = """
 CREATE FUNCTION {schema}.begin_tasks(
     known_incarnation bigint, lock_milliseconds integer, is_durable boolean,
     OUT verdict text, OUT at_incarnation bigint, OUT at_ms bigint, OUT is_awaited boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    remembered text;
+    has_moved boolean;
 BEGIN
     PERFORM {schema}.be_safe(lock_milliseconds);
-    IF NOT is_durable THEN
-        PERFORM set_config('synchronous_commit', 'off', true);
-    END IF;
-    SELECT incarnation, fingerprint INTO at_incarnation, remembered FROM {schema}.meta;
-    IF {schema}.has_moved(remembered) THEN
+    PERFORM set_config('synchronous_commit', 'off', true) WHERE NOT is_durable;
+    SELECT incarnation, fingerprint <> (SELECT system_identifier FROM pg_control_system()) || '/' ||
+        left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) INTO at_incarnation, has_moved FROM {schema}.meta;
+    IF has_moved THEN
         verdict := 'moved';
     ELSIF at_incarnation <> known_incarnation THEN
         verdict := 'went back';
     ELSE
         verdict := 'begun';
-        SELECT {schema}.now_ms(), waiting_until >= {schema}.now_ms() INTO at_ms, is_awaited FROM {schema}.work_meta;
+        at_ms := (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint + offset_ms FROM {schema}.work_meta);
+        is_awaited := (SELECT waiting_until >= at_ms FROM {schema}.work_meta);
     END IF;
 END $$
 """

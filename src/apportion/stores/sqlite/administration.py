@@ -20,6 +20,8 @@ from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.leftover import RESTORING
 from apportion.stores.sqlite.place import check, file_system, is_in_memory, path_of, refuse_empty, side_files
 from apportion.stores.sqlite.schema import NEWEST, damage_of, statements, version_of
+from apportion.stores.sqlite.task_statements import TABLES, TASKS_VERSION
+from apportion.stores.sqlite.tasks import make_tables, tasks_version
 from apportion.stores.url import StoreUrl
 
 _LARGE_BYTES = 10**9
@@ -48,7 +50,7 @@ class SqliteAdministration(Administration):
 
     def upgrade_statements(self) -> tuple[str, ...]:
         """See `Administration`. The statements are for sqlite3(1), starting without a file."""
-        script = ("PRAGMA journal_mode=WAL", "BEGIN IMMEDIATE", *statements(since=0), "COMMIT")
+        script = ("PRAGMA journal_mode=WAL", "BEGIN IMMEDIATE", *statements(since=0), *TABLES, "COMMIT")
         return tuple(f"{statement};" for statement in script)
 
     async def upgrade(self) -> tuple[int, int]:
@@ -56,6 +58,16 @@ class SqliteAdministration(Administration):
         check(self._path)
         with closing(self._file()) as file:
             return await file.upgrade(), NEWEST
+
+    async def upgrade_tasks(self) -> tuple[int, int]:
+        """See `Administration`. The file must be there."""
+        check(self._path)
+        self._require_file("Make it first: apportion store upgrade URL")
+        with closing(self._file()) as file:
+            await file.open()
+            before = await file.read(tasks_version)
+            await file.write(make_tables)
+        return before, TASKS_VERSION
 
     def grants(self, user: str) -> tuple[str, ...]:
         """See `Administration`. A file has no GRANT; the result is shell commands."""
@@ -138,6 +150,7 @@ class SqliteAdministration(Administration):
             yield _of_soundness(connection, self._path.stat().st_size)
             if version == NEWEST:
                 yield from _of_state(connection)
+                yield from _of_tasks(connection)
 
 
 def _of_schema(version: int) -> Finding:
@@ -156,6 +169,13 @@ def _of_state(connection: Connection) -> Iterator[Finding]:
     yield Finding(subject="durability", found="synchronous=FULL for commits and leases, NORMAL for renewals")
     incarnation, revision, compacted = connection.execute(sql.META).fetchall()[0]
     yield Finding(subject="state", found=f"incarnation {incarnation}, revision {revision}, history after {compacted}")
+
+
+def _of_tasks(connection: Connection) -> Iterator[Finding]:
+    """Report the version of the tables of tasks; a file without them has no finding."""
+    if version := tasks_version(connection):
+        fault = "Upgrade apportion on this host." if version != TASKS_VERSION else ""
+        yield judged("tasks", f"version {version}, this release writes {TASKS_VERSION}", fault, verdict="error")
 
 
 def _of_soundness(connection: Connection, size_bytes: int) -> Finding:

@@ -122,14 +122,19 @@ class SqliteTasks(TaskStore):
 
 def make_tables(connection: Connection) -> int:
     """Make the tables of tasks where they are absent; `InvalidInput` for those of a later release. Return the life."""
-    if not value_of(connection, sql.HAS_TASKS):
+    if not tasks_version(connection):
         for statement in sql.TABLES:
             connection.execute(statement)
-    version = int(value_of(connection, sql.VERSION))
+    version = tasks_version(connection)
     if version != sql.TASKS_VERSION:
         expected = f"{sql.TASKS_VERSION}, which this release writes"
         raise InvalidInput("version of the tasks", version, expected, "Upgrade apportion on this host.")
     return ledger.state(connection).incarnation
+
+
+def tasks_version(connection: Connection) -> int:
+    """Return the version of the tables of tasks, 0 where there are none."""
+    return int(value_of(connection, sql.VERSION)) if value_of(connection, sql.HAS_TASKS) else 0
 
 
 async def connected(url: StoreUrl, clock: Clock) -> SqliteTasks:
