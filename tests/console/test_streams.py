@@ -8,7 +8,7 @@ import pytest
 from tests.console.running import COMMAND, refused, run
 
 
-def shell(redirection, *arguments, **environment):
+def shell(redirection, *arguments, folder=None, **environment):
     """Return a finished `apportion arguments` under a shell's redirection of streams."""
     command = f'exec "$@" {redirection}'
     return subprocess.run(
@@ -17,6 +17,7 @@ def shell(redirection, *arguments, **environment):
         timeout=60,
         check=False,
         env={**os.environ, **environment},
+        cwd=folder,
     )
 
 
@@ -37,6 +38,14 @@ def test_a_full_disk_is_an_error_and_no_traceback(words):
     assert 1 == process.returncode
     assert b"Traceback" not in process.stderr
     assert b"could not be written" in process.stderr
+
+
+def test_an_output_that_is_lost_does_not_hide_that_the_work_was_done(tmp_path):
+    run("table", "export", "--nodes", "a,b", folder=tmp_path)
+    run("plan", "--table", "table.json", "--add", "c", "-o", "plan.json", folder=tmp_path)
+    process = shell(">/dev/full", "apply", "plan.json", folder=tmp_path)
+    assert (1, True) == (process.returncode, b"look before you run it again" in process.stderr)
+    assert b"+c" in run("table", "log", folder=tmp_path).stdout
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])

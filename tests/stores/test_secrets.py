@@ -13,7 +13,7 @@ from apportion.stores import administration, connect
 from apportion.stores.catalog import parsed_url
 
 MARKER = "MaRk3r"
-SIGNS = ["@", ":", "/", "?", "#", "%", "&", "=", " ", "@:/?#%&= "]
+SIGNS = ["@", ":", "/", "?", "#", "%", "&", "=", " ", "\n", "@:/?#%&= "]
 # Nobody listens on port 1; the secret stands where `{}` is.
 PLACES = {
     "password": "{}://ann:{}@127.0.0.1:1/db",
@@ -26,6 +26,8 @@ PLACES = {
     "option of a key's password": "{}://ann@127.0.0.1:1/db?sslpassword={}",
     "value of an option": "{}://127.0.0.1:1/db?sslrootcert={}",
     "value of an unknown option": "{}://127.0.0.1:1/db?password={}",
+    "password, and a colon is lacking": "{}//ann:{}@127.0.0.1:1/db",
+    "option, and a slash is lacking": "{}:/127.0.0.1:1/db?password={}",
 }
 SCHEMES = ["postgresql", "etcd", "etcds", "redis", "rediss", "sqlite", "memory", "postgres", "mysql"]
 
@@ -104,6 +106,9 @@ COMMANDS = [
     ["doctor", "--stroe", "{}"],
     ["doctor", "{}"],
     ["{}"],
+    ["route", "--table", "{}", "k"],
+    ["undo", "--table", "{}#tenants"],
+    ["plan", "--table", "{}#tenants", "--to", "{}"],
 ]
 
 

@@ -147,7 +147,8 @@ def _cannot_print(error: OSError, *, is_json: bool) -> int:
     if isinstance(error, BrokenPipeError):
         return 1
     problem = f"the output could not be written ({error.strerror})."
-    return _failed(ApportionError(problem, "Free space, or print elsewhere."), is_json=is_json)
+    hint = "Free space, or print elsewhere. The command may have done its work: look before you run it again."
+    return _failed(ApportionError(problem, hint), is_json=is_json)
 
 
 def application(taken: list[str] | None = None) -> "App":

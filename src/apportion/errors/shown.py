@@ -38,16 +38,18 @@ def nearest(value: object, known: Iterable[str]) -> str | None:
 
 
 def _without_password(text: str) -> str:
-    """Hide all between `://` and the last `@`: a password may itself hold `@ : /` and blanks.
+    """Hide all between `://` and the last `@`, and all options: a password may itself hold `@ : /` and blanks.
 
     A text with one slash after the colon is hidden too: a URL that was read as a path has lost the other slash.
     """
     scheme, mark, rest = text.partition(":/")
     if mark and len(text) >= 4096:
         return f"{scheme}://***"  # the text was cut: its last `@` may be missing
-    if not mark or "@" not in rest:
+    _, at, after = rest.rpartition("@")
+    if not mark or not (at or "?" in rest):
         return text
-    return f"{scheme}://***@{rest.rpartition('@')[2]}"
+    place, question, _ = after.partition("?")
+    return scheme + ("://***@" if at else mark) + place + ("?***" if question else "")
 
 
 def _cut(text: str, length: int) -> str:

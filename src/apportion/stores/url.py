@@ -77,7 +77,7 @@ class StoreUrl:
 
 def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
     """Take a URL apart. `UnknownOption` names the nearest scheme, `InvalidInput` the mistake; both without secrets."""
-    said = "(not shown)" if isinstance(url, str) and "@" in url else url
+    said = "(not shown)" if isinstance(url, str) and {"@", "?"} & {*url} else url  # an option may be a password
     if not isinstance(url, str) or _CONTROL.search(url) or len(url) > 4096:
         expected = "a str of at most 4096 characters without control characters"
         raise InvalidInput("store URL", said, expected, "Write sqlite:///work.db, without a line end.")

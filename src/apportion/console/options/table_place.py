@@ -103,7 +103,13 @@ class StoredTable:
 def table_place(_: object, tokens: Sequence[Token]) -> Path | StoredTable:
     """Return the place of a table that an option names. A path cannot have a name after two slashes and a `#`."""
     text = tokens[0].value
-    return StoredTable(tokens[0].keyword or "table", text) if "://" in text or text.startswith("#") else Path(text)
+    is_stored = "://" in text or text.startswith("#") or _is_misspelt(text)
+    return StoredTable(tokens[0].keyword or "table", text) if is_stored else Path(text)
+
+
+def _is_misspelt(text: str) -> bool:
+    """Whether a text may be a URL with a password, and without its scheme: messages do not show such a text."""
+    return bool({"@", "?"} & {*text}) and (":" in text or "//" in text) and not Path(text).exists()
 
 
 TablePlace: TypeAlias = Annotated[Path | StoredTable | None, Parameter(converter=table_place, accepts_keys=False)]
