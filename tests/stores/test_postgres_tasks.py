@@ -7,6 +7,7 @@ import pytest
 
 from apportion.errors import InvalidInput, OutcomeUnknown, StoreWentBack
 from apportion.stores.catalog import connect_tasks
+from apportion.stores.postgres import task_functions as functions
 from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.task_control import Listing, Pause, StoreTime, Survey
 from apportion.stores.task_values import Receipt, Settlement, Worker
@@ -74,8 +75,8 @@ class PostgresTwin:
     def at(self, now):
         if now != self.now:
             self.now = now
-            body = f"SELECT {now}::bigint"
-            self.sql(f"CREATE OR REPLACE FUNCTION {self.schema}.now_ms() RETURNS bigint LANGUAGE sql AS '{body}'")
+            made = (functions.NOW + ";" + functions.BEGIN).replace("CREATE", "CREATE OR REPLACE")
+            self.sql(made.replace(functions.CLOCK, f"{now}::bigint").replace("{schema}", self.schema))
 
     def sql(self, statement):
         return self.rig.sql(f"SET synchronous_commit TO off; {statement}")

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from apportion.errors.brief import brief
+from apportion.stores.schedules.api import ScheduleStore
 from apportion.stores.task_control import Answer, Command, Question
 from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import BeatAnswer, NewTask, Note, Receipt, Settlement, TurnAnswer, Worker
@@ -58,10 +59,11 @@ class TaskStore(Protocol):
     """One handle of the tasks in a store, used by one event loop. Every call is bounded in time.
 
     Every call may raise the errors of `CoordinationStore`, and compares the life of the store as its calls do.
-    `transactions` are the tasks as statements for a transaction of the caller.
+    `transactions` are the tasks as statements for a transaction of the caller, and `schedules` enqueue tasks in time.
     """
 
     transactions: TaskTransactions
+    schedules: ScheduleStore
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """Add tasks, all or none; return for each the id of the open task, and whether this call made it.

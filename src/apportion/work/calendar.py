@@ -239,7 +239,7 @@ def _instant(after: datetime) -> datetime:
     if not isinstance(after, datetime) or after.tzinfo is None:
         raise InvalidInput("after", after, "a datetime with a zone", "Write datetime.now(UTC)")
     if after < _FIRST:
-        raise InvalidInput("after", after, "a time from 1973 on", "Write datetime.now(UTC)")
+        raise InvalidInput("after", str(after), "a time from 1973 on", "Write datetime.now(UTC)")
     return after.astimezone(UTC)
 
 

@@ -15,6 +15,7 @@ from apportion.stores.administration import Administration, Finding
 from apportion.stores.ledger import Entry, Ledger
 from apportion.stores.reaper import Counter
 from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, went_back
+from apportion.stores.schedules.ledger import ScheduleLedger
 from apportion.stores.task_ledger import TaskLedger
 
 CAPABILITIES = api.Capabilities(
@@ -32,7 +33,7 @@ _SHORTEST_PAUSE_SECONDS = 0.001  # a pause shorter than the clock's resolution w
 
 
 class Memory:
-    """A ledger and its tasks, shared by several handles, and the event on which their watches wait.
+    """A ledger, its tasks and its schedules, shared by several handles, and the event on which their watches wait.
 
     `began_ms` is the time since 1970 at which the clock stood at 0.
     """
@@ -40,6 +41,7 @@ class Memory:
     def __init__(self, clock: Clock, *, incarnation: int = 1, began_ms: int = 0) -> None:
         self.ledger: Ledger = Ledger(incarnation=incarnation)
         self.tasks: TaskLedger = TaskLedger()
+        self.schedules: ScheduleLedger = ScheduleLedger(tasks=self.tasks)
         self.clock = clock
         self._began_ms = began_ms
         self._changed: asyncio.Event | None = None

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from apportion.errors import StoreClosed
 from apportion.stores import task_admin as admin
+from apportion.stores.memory.schedules import MemorySchedules
 from apportion.stores.memory.store import Memory
 from apportion.stores.memory.task_transactions import NoTransactions
 from apportion.stores.requests import went_back
@@ -27,6 +28,7 @@ class MemoryTasks(TaskStore):
         self._pid = os.getpid()
         self._closed = False
         self.transactions = NoTransactions(name)
+        self.schedules = MemorySchedules(memory, allowed=self._same)
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """See `TaskStore`. O(open tasks)."""

@@ -9,11 +9,12 @@ have ended, all smaller positions are visible. Rows are found by the indexes alo
 was small stays. Nothing is compiled (`jit`): a scan that is off counts as dear, and takes 30 ms to compile.
 """
 
+CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint + offset_ms"
 NOW = """
 CREATE FUNCTION {schema}.now_ms() RETURNS bigint LANGUAGE sql AS $$
-    SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint + offset_ms FROM {schema}.work_meta
+    SELECT {clock} FROM {schema}.work_meta
 $$
-"""
+""".replace("{clock}", CLOCK)
 
 NEXT_POSITION = """
 CREATE FUNCTION {schema}.next_position() RETURNS bigint LANGUAGE plpgsql AS $$
@@ -36,17 +37,14 @@ BEGIN
     PERFORM set_config('synchronous_commit', 'off', true) WHERE NOT is_durable;
     SELECT incarnation, fingerprint <> (SELECT system_identifier FROM pg_control_system()) || '/' ||
         left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) INTO at_incarnation, has_moved FROM {schema}.meta;
-    IF has_moved THEN
-        verdict := 'moved';
-    ELSIF at_incarnation <> known_incarnation THEN
-        verdict := 'went back';
-    ELSE
+    verdict := CASE WHEN has_moved THEN 'moved' WHEN at_incarnation <> known_incarnation THEN 'went back' END;
+    IF verdict IS NULL THEN
         verdict := 'begun';
-        at_ms := (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint + offset_ms FROM {schema}.work_meta);
+        at_ms := (SELECT {clock} FROM {schema}.work_meta);
         is_awaited := (SELECT waiting_until >= at_ms FROM {schema}.work_meta);
     END IF;
 END $$
-"""
+""".replace("{clock}", CLOCK)
 
 # Adds the tasks that meet none with their id or their unique name, at these positions; returns their ids. A column of
 # one value has that value for all tasks, and an empty one has NULL; ids, positions and calls are always complete.

@@ -84,6 +84,16 @@ TASK_TABLES = (
     " task text NOT NULL, attempt bigint NOT NULL, session bigint NOT NULL, at bigint NOT NULL, value bytea,"
     " PRIMARY KEY (scope, key))",
     "CREATE INDEX once_at ON {schema}.once (at)",
+    'CREATE TABLE {schema}.schedule (queue text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL,'
+    " rule text NOT NULL, zone text NOT NULL, gap text NOT NULL, fold text NOT NULL, missed text NOT NULL,"
+    " overlap text NOT NULL, jitter_ms bigint NOT NULL, task text NOT NULL, arguments bytea NOT NULL,"
+    " codec text NOT NULL, lane bigint NOT NULL, most_deaths bigint, version bigint NOT NULL,"
+    " next_slot bigint NOT NULL, tzdata text NOT NULL, last_slot bigint NOT NULL, paused bigint NOT NULL,"
+    " PRIMARY KEY (queue, name)) WITH (fillfactor = 50)",
+    "CREATE INDEX schedule_due ON {schema}.schedule (next_slot) WHERE paused = 0",
+    'CREATE TABLE {schema}.slot_mark (queue text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL,'
+    " slot bigint NOT NULL, at bigint NOT NULL, by text NOT NULL, mark text NOT NULL, task text NOT NULL,"
+    " PRIMARY KEY (queue, name, slot))",
     *(each.replace("{by_index}", _BY_INDEX) for each in _FUNCTIONS),
     f"INSERT INTO {{schema}}.work_meta VALUES (1, {TASKS_VERSION}, 0, 0)",  # noqa: S608 - ours
 )
@@ -91,7 +101,7 @@ HAS_TASKS = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = {channel} A
 VERSION = "SELECT version FROM {schema}.work_meta"
 TASK_GRANTS = (
     "GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.task, {schema}.outcome, {schema}.worker, {schema}.control,"
-    " {schema}.once TO {user}",
+    " {schema}.once, {schema}.schedule, {schema}.slot_mark TO {user}",
     "GRANT SELECT, UPDATE ON {schema}.work_meta TO {user}",
     "GRANT USAGE ON SEQUENCE {schema}.task_pos TO {user}",
 )
@@ -103,6 +113,8 @@ SELECT array_to_string(array(
         ('outcome', 'SELECT'), ('outcome', 'INSERT'), ('outcome', 'UPDATE'), ('outcome', 'DELETE'),
         ('worker', 'SELECT'), ('worker', 'INSERT'), ('worker', 'UPDATE'), ('worker', 'DELETE'),
         ('once', 'SELECT'), ('once', 'INSERT'), ('once', 'UPDATE'), ('once', 'DELETE'),
+        ('schedule', 'SELECT'), ('schedule', 'INSERT'), ('schedule', 'UPDATE'), ('schedule', 'DELETE'),
+        ('slot_mark', 'SELECT'), ('slot_mark', 'INSERT'), ('slot_mark', 'DELETE'),
         ('control', 'SELECT'), ('control', 'INSERT'), ('control', 'UPDATE'),
         ('work_meta', 'SELECT'), ('work_meta', 'UPDATE')
     ) AS tables (name, needed)

@@ -7,7 +7,7 @@ Times are milliseconds since 1970 on the clock of SQLite, moved by `work_meta.of
 from apportion.stores.sqlite.statements import NOW_MILLISECONDS
 
 TASKS_VERSION = 1
-TABLES = (
+TABLES: tuple[str, ...] = (
     "CREATE TABLE IF NOT EXISTS work_meta (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL,"
     " offset_ms INTEGER NOT NULL)",
     # Open tasks alone. `deaths_of` lists sessions with commas between them; `deaths` is their number.

@@ -17,6 +17,7 @@ from apportion.stores.sqlite import task_ledger as tasks_in
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.connection import Connection, value_of
 from apportion.stores.sqlite.file import InDoubt
+from apportion.stores.sqlite.schedules import SCHEDULE_TABLES, SqliteSchedules
 from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.task_once import once
 from apportion.stores.sqlite.task_transactions import SqliteTransactions
@@ -39,6 +40,7 @@ class SqliteTasks(TaskStore):
         self._watcher: Watcher | None = None
         self._closed = False
         self.transactions = SqliteTransactions(shared.file.path)
+        self.schedules = SqliteSchedules(self)
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """See `TaskStore`. One write to the disk."""
@@ -67,7 +69,7 @@ class SqliteTasks(TaskStore):
     async def query(self, question: Question[Answer]) -> Answer:
         is_listing = isinstance(question, Listing)
         if not is_listing:
-            return await self._file.read(self._same(lambda at, now: task_admin.answer(at, question, now)))
+            return await self.read(lambda at, now: task_admin.answer(at, question, now))
         self._require_open()
         if self._file.moved:
             await self._file.reopen()
@@ -78,8 +80,7 @@ class SqliteTasks(TaskStore):
         return found
 
     async def control(self, command: Command) -> int:
-        work = self._same(lambda connection, now: task_admin.control(connection, command, now))
-        return self._wrote(await self._file.write(work))
+        return await self.write(lambda connection, now: task_admin.control(connection, command, now))
 
     async def wait(self, seconds: float) -> None:
         self._require_open()
@@ -97,6 +98,14 @@ class SqliteTasks(TaskStore):
         if self._watcher is not None:
             self._lookout.leave(self._watcher)
         self._shared.give_back()
+
+    async def read(self, work: Callable[[Connection, int], Result]) -> Result:
+        """Run work that reads, at the time of the file, in the life of the store that this handle knows."""
+        return await self._file.read(self._same(work))
+
+    async def write(self, work: Callable[[Connection, int], Result]) -> Result:
+        """Run work in a transaction that is flushed, and wake the waits for tasks."""
+        return self._wrote(await self._file.write(self._same(work)))
 
     def _require_open(self) -> None:
         if self._closed:
@@ -123,7 +132,7 @@ class SqliteTasks(TaskStore):
 def make_tables(connection: Connection) -> int:
     """Make the tables of tasks where they are absent; `InvalidInput` for those of a later release. Return the life."""
     if not tasks_version(connection):
-        for statement in sql.TABLES:
+        for statement in (*sql.TABLES, *SCHEDULE_TABLES):
             connection.execute(statement)
     version = tasks_version(connection)
     if version != sql.TASKS_VERSION:

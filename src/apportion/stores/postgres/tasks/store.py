@@ -33,6 +33,7 @@ from apportion.stores.postgres.tasks import statements as sql
 from apportion.stores.postgres.tasks.floors import Floors
 from apportion.stores.postgres.tasks.once import once
 from apportion.stores.postgres.tasks.rules import Settling
+from apportion.stores.postgres.tasks.schedules import PostgresSchedules
 from apportion.stores.postgres.tasks.statements import claimed_task, enqueue_values, turn_values
 from apportion.stores.postgres.tasks.transactions import PostgresTransactions
 from apportion.stores.postgres.wire import PostgresNoReply
@@ -64,6 +65,7 @@ class PostgresTasks(TaskStore):
         self._hints = _Hints(links, clock)
         self._closed = False
         self.transactions = PostgresTransactions(links.door, allowed=self._require_open, read=self._read)
+        self.schedules = PostgresSchedules(self)
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """See `TaskStore`. One round trip, one flush."""
@@ -129,13 +131,7 @@ class PostgresTasks(TaskStore):
         return found
 
     async def control(self, command: Command) -> int:
-        async def _control(transaction: Transaction) -> tuple[int, bool]:
-            now, is_awaited = await self._begun(transaction, is_durable=True)
-            return await task_admin.control(transaction, command, now), is_awaited
-
-        count, is_awaited = await self._transact(_control)
-        self._hints.changed(is_awaited=is_awaited)
-        return count
+        return await self.write(lambda transaction, now: task_admin.control(transaction, command, now))
 
     async def wait(self, seconds: float) -> None:
         self._require_open()
@@ -155,6 +151,26 @@ class PostgresTasks(TaskStore):
             self._lookout.leave(self._watcher)
         self._hints.close()
         await self._links.give_back()
+
+    async def read(self, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+        """Run work that reads, in the life of the store that this handle knows."""
+
+        async def _read(transaction: Transaction) -> Result:
+            self._read(await transaction.ask(sql.STATE))
+            return await work(transaction)
+
+        return await self._transact(_read)
+
+    async def write(self, work: Callable[[Transaction, int], Awaitable[Result]]) -> Result:
+        """Run work in a transaction that is flushed, at the time of the store; hint at new tasks."""
+
+        async def _write(transaction: Transaction) -> tuple[Result, bool]:
+            now, is_awaited = await self._begun(transaction, is_durable=True)
+            return await work(transaction, now), is_awaited
+
+        result, is_awaited = await self._transact(_write)
+        self._hints.changed(is_awaited=is_awaited)
+        return result
 
     async def _common(self, worker: Worker, settling: Settling, want: int) -> tuple[Claim, ...] | None:
         """Make a turn of the common case; None, and nothing done, where a rare rule applies."""

@@ -1,0 +1,197 @@
+"""The schedules in an SQLite file: the rules of `schedules/ledger.py` in SQL, and one transaction per call.
+
+Promises: the tasks of a firing and its last slot are one commit, which survives a power cut. A look that finds nothing
+due takes no lock.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from apportion.stores.schedules.api import Decide, ScheduleStore
+from apportion.stores.schedules.rows import (
+    CHANGED,
+    COLUMNS,
+    MARK_COLUMNS,
+    changed_values,
+    mark_of,
+    mark_values,
+    schedule_of,
+    schedule_values,
+)
+from apportion.stores.schedules.values import (
+    KEPT_MARKS,
+    MOST_DUE_SCHEDULES,
+    DueSchedule,
+    FireAnswer,
+    Firing,
+    SlotMark,
+    TaskSchedule,
+)
+from apportion.stores.sqlite import task_admin
+from apportion.stores.sqlite import task_ledger as tasks_in
+from apportion.stores.sqlite.connection import Connection, Value, value_of
+from apportion.stores.task_control import Cancel
+
+# ruff: noqa: S608 - every statement is ours
+
+Result = TypeVar("Result")
+SCHEDULE_TABLES = (
+    "CREATE TABLE IF NOT EXISTS schedule (queue TEXT NOT NULL, name TEXT NOT NULL, rule TEXT NOT NULL,"
+    " zone TEXT NOT NULL, gap TEXT NOT NULL, fold TEXT NOT NULL, missed TEXT NOT NULL, overlap TEXT NOT NULL,"
+    " jitter_ms INTEGER NOT NULL, task TEXT NOT NULL, arguments BLOB NOT NULL, codec TEXT NOT NULL,"
+    " lane INTEGER NOT NULL, most_deaths INTEGER, version INTEGER NOT NULL, next_slot INTEGER NOT NULL,"
+    " tzdata TEXT NOT NULL, last_slot INTEGER NOT NULL, paused INTEGER NOT NULL, PRIMARY KEY (queue, name))"
+    " WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS schedule_due ON schedule (next_slot) WHERE paused = 0",
+    "CREATE TABLE IF NOT EXISTS slot_mark (queue TEXT NOT NULL, name TEXT NOT NULL, slot INTEGER NOT NULL,"
+    " at INTEGER NOT NULL, by TEXT NOT NULL, mark TEXT NOT NULL, task TEXT NOT NULL,"
+    " PRIMARY KEY (queue, name, slot)) WITHOUT ROWID",
+)
+_MARKS = ", ".join("?" * (COLUMNS.count(",") + 1))
+_REGISTER = f"INSERT INTO schedule ({COLUMNS}) VALUES ({_MARKS}) ON CONFLICT DO NOTHING RETURNING name"
+_CHANGE = (
+    f"UPDATE schedule SET ({CHANGED}) = ({', '.join('?' * (CHANGED.count(',') + 1))})"
+    " WHERE queue = ? AND name = ? AND version = ? RETURNING name"
+)
+_REMOVE = "DELETE FROM schedule WHERE queue = ? AND name = ? RETURNING name"
+_FORGET = "DELETE FROM slot_mark WHERE queue = ? AND name = ?"
+_PAUSE = "UPDATE schedule SET paused = 1 WHERE queue = ? AND name = ? AND paused = 0 RETURNING name"
+_SERVED = (
+    "paused = 0 AND queue IN (SELECT value FROM json_each(?))"
+    " AND json_array(queue, name) NOT IN (SELECT value FROM json_each(?))"
+)
+_NEXT = f"SELECT min(next_slot) FROM schedule WHERE {_SERVED}"
+_DUE = (
+    f"SELECT {COLUMNS} FROM schedule WHERE {_SERVED} AND next_slot <= ?"
+    f" ORDER BY next_slot, queue, name LIMIT {MOST_DUE_SCHEDULES}"
+)
+_OPEN = "SELECT id, session IS NOT NULL FROM task WHERE queue = ? AND schedule = ? ORDER BY pos"
+_FIRE = (
+    "UPDATE schedule SET last_slot = ?1, next_slot = ?2, tzdata = ?3, paused = paused AND NOT ?4"
+    " WHERE queue = ?5 AND name = ?6 AND version = ?7 AND last_slot = ?8 AND ?1 > last_slot RETURNING name"
+)
+_MARK = f"INSERT INTO slot_mark ({MARK_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_FORGET_MARKS = (
+    "DELETE FROM slot_mark WHERE queue = ?1 AND name = ?2 AND slot <= (SELECT slot FROM slot_mark"
+    f" WHERE queue = ?1 AND name = ?2 ORDER BY slot DESC LIMIT 1 OFFSET {KEPT_MARKS})"
+)
+_LISTED = f"SELECT {COLUMNS} FROM schedule WHERE queue = ? ORDER BY name"
+_HISTORY = "SELECT slot, at, by, mark, task FROM slot_mark WHERE queue = ? AND name = ? ORDER BY slot"
+
+
+class TasksInFile(Protocol):
+    """The handle of the tasks, as far as its schedules need it."""
+
+    async def read(self, work: Callable[[Connection, int], Result]) -> Result:
+        """Run work that reads, at the time of the file, in the life of the store that the handle knows."""
+
+    async def write(self, work: Callable[[Connection, int], Result]) -> Result:
+        """Run work in a transaction that is flushed, likewise."""
+
+
+class SqliteSchedules(ScheduleStore):
+    """The schedules of one handle of the tasks in a file."""
+
+    def __init__(self, handle: TasksInFile) -> None:
+        self._handle = handle
+
+    async def register(self, schedules: Sequence[TaskSchedule]) -> tuple[str, ...]:
+        return await self._handle.write(lambda at, _: _counted(at, _REGISTER, map(schedule_values, schedules)))
+
+    async def change(self, schedule: TaskSchedule, *, version: int) -> bool:
+        return await self._handle.write(lambda at, _: _change(at, schedule, version))
+
+    async def remove(self, queue: str, names: Sequence[str]) -> int:
+        return await self._handle.write(lambda at, _: _remove(at, queue, names))
+
+    async def pause(self, queue: str, names: Sequence[str]) -> int:
+        return await self._handle.write(lambda at, _: len(_counted(at, _PAUSE, ((queue, each) for each in names))))
+
+    async def fire(
+        self, queues: Collection[str], decide: Decide, *, by: str, without: Collection[tuple[str, str]] = ()
+    ) -> FireAnswer:
+        now, due = await self._handle.read(lambda at, now: (now, _next(at, queues, without)))
+        if due is None or due > now:
+            return FireAnswer(next_slot=due)
+        return await self._handle.write(lambda at, now: _fired(at, queues, decide, by=by, without=without, now=now))
+
+    async def trigger(self, firing: Firing, *, by: str) -> bool:
+        return await self._handle.write(lambda at, now: _trigger(at, firing, by=by, now=now))
+
+    async def listed(self, queue: str) -> tuple[TaskSchedule, ...]:
+        return await self._handle.read(lambda at, _: tuple(map(schedule_of, at.execute(_LISTED, (queue,)).fetchall())))
+
+    async def history(self, queue: str, name: str) -> tuple[SlotMark, ...]:
+        return await self._handle.read(
+            lambda at, _: tuple(map(mark_of, at.execute(_HISTORY, (queue, name)).fetchall()))
+        )
+
+
+def _counted(connection: Connection, statement: str, values: Iterable[Sequence[Value]]) -> tuple[str, ...]:
+    """Run a statement with each of these values; return the names that it returns."""
+    found = [connection.execute(statement, each).fetchall() for each in values]
+    return tuple(name for rows in found for (name,) in rows)
+
+
+def _change(connection: Connection, schedule: TaskSchedule, version: int) -> bool:
+    changed = changed_values(replace(schedule, version=version + 1))
+    return bool(_counted(connection, _CHANGE, [(*changed, schedule.queue, schedule.name, version)]))
+
+
+def _remove(connection: Connection, queue: str, names: Sequence[str]) -> int:
+    places = [(queue, each) for each in names]
+    _counted(connection, _FORGET, places)
+    return len(_counted(connection, _REMOVE, places))
+
+
+def _next(connection: Connection, queues: Collection[str], without: Collection[tuple[str, str]]) -> int | None:
+    """Return the next slot of the schedules that may fire."""
+    found: int | None = value_of(connection, _NEXT, _served(queues, without))
+    return found
+
+
+def _served(queues: Collection[str], without: Collection[tuple[str, str]]) -> tuple[str, str]:
+    left_out = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in without]
+    return json.dumps(list(queues)), json.dumps(left_out)
+
+
+def _fired(
+    connection: Connection,
+    queues: Collection[str],
+    decide: Decide,
+    *,
+    by: str,
+    without: Collection[tuple[str, str]],
+    now: int,
+) -> FireAnswer:
+    firings, unable = [], []
+    for row in connection.execute(_DUE, (*_served(queues, without), now)).fetchall():
+        schedule = schedule_of(row)
+        firing = decide(_due(connection, schedule), now)
+        if firing is None:
+            unable.append((schedule.queue, schedule.name))
+        elif _trigger(connection, firing, by=by, now=now):
+            firings.append(firing)
+    left = _next(connection, queues, {*without, *unable})
+    return FireAnswer(firings=tuple(firings), unable=tuple(unable), next_slot=left)
+
+
+def _due(connection: Connection, schedule: TaskSchedule) -> DueSchedule:
+    opened = connection.execute(_OPEN, (schedule.queue, schedule.name)).fetchall()
+    waiting, running = (tuple(task for task, runs in opened if bool(runs) is is_run) for is_run in (False, True))
+    return DueSchedule(schedule=schedule, waiting=waiting, running=running)
+
+
+def _trigger(connection: Connection, firing: Firing, *, by: str, now: int) -> bool:
+    place = firing.queue, firing.name
+    moved = firing.slot, firing.next_slot, firing.tzdata, int(firing.resumes)
+    if not _counted(connection, _FIRE, [(*moved, *place, firing.version, firing.last_slot)]):
+        return False
+    for mark in mark_values(firing, at=now, by=by):
+        connection.execute(_MARK, mark)
+    connection.execute(_FORGET_MARKS, place)
+    task_admin.control(connection, Cancel(tasks=firing.cancels), now)
+    tasks_in.enqueue(connection, firing.tasks, now)
+    return True

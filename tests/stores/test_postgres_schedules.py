@@ -1,0 +1,63 @@
+"""The schedules in a PostgreSQL database follow the ledger, and many nodes fire each slot once."""
+
+import pytest
+
+from apportion.stores.catalog import connect_tasks
+from tests.stores.schedule_twins import SESSION, ScheduleTwins
+from tests.stores.test_postgres_tasks import PostgresTwin, rig, schema, url
+from tests.stores.test_schedules import (
+    test_a_decision_that_raises_leaves_the_schedule_as_it_was,
+    test_a_late_node_fires_no_old_slot,
+    test_a_schedule_that_a_node_cannot_evaluate_is_left_out_of_its_next_look,
+    test_many_nodes_that_fire_at_once_fire_each_slot_once,
+    test_the_history_keeps_the_last_slots_alone,
+)
+
+__all__ = [
+    "rig",
+    "schema",
+    "test_a_decision_that_raises_leaves_the_schedule_as_it_was",
+    "test_a_late_node_fires_no_old_slot",
+    "test_a_schedule_that_a_node_cannot_evaluate_is_left_out_of_its_next_look",
+    "test_many_nodes_that_fire_at_once_fire_each_slot_once",
+    "test_the_history_keeps_the_last_slots_alone",
+    "url",
+]
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture
+def tasks(url):
+    async def _opened():
+        return await connect_tasks(url)
+
+    return _opened
+
+
+class PostgresSchedulesTwin:
+    """The schedules in a schema, at times of the test."""
+
+    def __init__(self, twin):
+        self.twin, self.schedules = twin, twin.tasks.schedules
+        twin.begin(SESSION)
+
+    def at(self, now):
+        self.twin.at(now)
+
+    def run(self, answer):
+        return self.twin.runner.run(answer)
+
+    def turn(self, worker, settlements, want):
+        return self.run(self.twin.tasks.turn(worker, settlements, want=want))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_schedules_in_postgresql_answer_as_the_ledger_does(rig, schema, seed):
+    twin = PostgresTwin(rig, schema)
+    try:
+        twins = ScheduleTwins(seed, PostgresSchedulesTwin(twin))
+        for _ in range(120):
+            twins.step()
+        assert twins.fired > 5
+    finally:
+        twin.close()
