@@ -2,84 +2,24 @@
 
 import asyncio
 import os
-import sqlite3
+import time
 from collections import Counter
-from contextlib import closing
 
-import psycopg
 import pytest
 
+from apportion.stores.catalog import connect_tasks
+from apportion.stores.task_control import Listing
 from tests.live.task_fleet import Feeder, Fleet
+from tests.live.task_places import PLACES, effects
 from tests.live.task_verdict import Said, read, verdict
 from tests.stores.rigs import rig_of
-from tests.stores.rigs.postgres import USER
-from tests.work.task_worker import TTL
+from tests.work.killed_tasks import TTL
 
 IS_LONG = os.environ.get("APPORTION_GROUP_RUNS") == "500"
 KILLS, STOPS, CUTS, RESTARTS = (200, 100, 20, 5) if IS_LONG else (20, 10, 2, 1)
 WORKERS, AT_ONCE = 5, 2
+REST_SECONDS = 0.5  # between two acts, so that new workers have claims
 PATIENCE_SECONDS = 60
-LOCKED_SECONDS = 1.0
-
-
-class SqlitePlace:
-    """A file: a cut is a foreign lock, a restart is the death of all workers at once, as of their machine."""
-
-    name = "sqlite"
-
-    def __init__(self, rig):
-        self.path = rig.url("kills").removeprefix("sqlite:///").partition("?")[0]
-        self.url = f"sqlite:///{self.path}"
-
-    def prepare(self):
-        self.run("CREATE TABLE effect (number INTEGER, attempt INTEGER)")
-
-    def run(self, statement):
-        with closing(sqlite3.connect(self.path, timeout=20, isolation_level=None)) as connection:
-            return connection.execute(statement).fetchall()
-
-    async def cut(self):
-        with closing(sqlite3.connect(self.path, timeout=20, isolation_level=None)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            await asyncio.sleep(LOCKED_SECONDS)
-
-    async def restart(self, fleet):
-        await fleet.kill(len(fleet.workers))
-
-
-class PostgresPlace:
-    """A server: a cut ends all connections, a restart is kill -9 of the server."""
-
-    name = "postgres"
-
-    def __init__(self, rig):
-        self.rig, self.url = rig, rig.url("kills")
-
-    def prepare(self):
-        with psycopg.connect(self.url.partition("?")[0]) as connection:
-            connection.execute("CREATE SCHEMA mine")
-            connection.execute("CREATE TABLE mine.effect (number integer, attempt integer)")
-            connection.execute(f"ALTER ROLE {USER} SET search_path = mine, public")
-
-    def run(self, statement):
-        return self.rig.sql(statement.replace("effect", "mine.effect"))
-
-    async def cut(self):
-        ends = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{USER}'"
-        await asyncio.to_thread(self.rig.sql, ends)
-
-    async def restart(self, fleet):
-        assert fleet.workers
-        await self.rig.kill()
-        await self.rig.start()
-
-
-PLACES = {each.name: each for each in (SqlitePlace, PostgresPlace)}
-
-
-def effects(place):
-    """Return how often each number has taken effect."""
-    return Counter(number for (number,) in place.run("SELECT number FROM effect"))
 
 
 async def storm(place, fleet, feeder):
@@ -98,15 +38,24 @@ async def storm(place, fleet, feeder):
             await place.cut()
         else:
             await place.restart(fleet)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(REST_SECONDS)
     await asyncio.gather(*stopping)
     feeding.cancel()
     await asyncio.gather(feeding, return_exceptions=True)
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while feeder.acknowledged - effects(place).keys():
-            await asyncio.sleep(0.2)
+    ends = time.monotonic() + PATIENCE_SECONDS
+    while left := feeder.acknowledged - effects(place).keys():
+        assert time.monotonic() < ends, f"{len(left)} tasks have no effect: {await open_tasks(place)}"
+        await asyncio.sleep(0.2)
     await asyncio.sleep(TTL.total_seconds() / 4)  # a second completion would come now
     await feeder.queue.close()
+
+
+async def open_tasks(place):
+    """Return the states, deaths and crashes of the tasks that are open."""
+    tasks = await connect_tasks(place.url)
+    rows = await tasks.query(Listing(most=1_000))
+    await tasks.close()
+    return [(row.state, row.attempt, row.failures, row.deaths, row.crashes, row.reason) for row in rows]
 
 
 async def stops(fleet):
