@@ -17,15 +17,36 @@ TWINS = {
     "groups/leader.py": "sync/leader.py",
     "stores/facade.py": "sync/stores.py",
     "tables/facade.py": "sync/tables.py",
+    "work/current.py": "sync/current.py",
+    "work/facade.py": "sync/tasks.py",
 }
 HEAD = "# Generated from {source} by `python -m generate`; change that file, and generate anew.\n"
+
+# An async form shows its sync form; a sync form has no other.
+LEFT_OUT = (
+    r"if TYPE_CHECKING:  # the sync form registers itself\n.*?\n\n",
+    r"    @property\n    def sync\(self\) .*?\n\n",
+    r"(?<=from typing import )TYPE_CHECKING, (?=Any, cast)",
+    r"(?<=from typing import Any), cast",
+)
 
 # In this order: a longer word comes before its parts.
 WORDS = (
     (r"The sync twin of this file is `sync/\w+\.py`\.", "The async twin of this file is `{source}`."),
     (r"apportion\.groups\.facade", "apportion.sync.groups"),
     (r"from apportion\.groups import admin", "from apportion.sync import admin"),
-    (r"apportion\.(open_group|open_store|leader|follow|publish)\b", r"apportion.sync.\1"),
+    (
+        r"In a plain task function, the calls are .*",
+        "`InvalidInput` on an event loop too: await the calls of the async twin.",
+    ),
+    (r"apportion\.(open_group|open_store|leader|follow|publish|Queue|current_task)\b", r"apportion.sync.\1"),
+    (r"apportion\.work\.worker import QueueWorker", "apportion.work.thread_worker import ThreadWorker"),
+    (r"\bQueueWorker\b", "ThreadWorker"),
+    (r"\b_worker_of\b", "_thread_worker_of"),
+    (r"\basync_form\b", "sync_form"),
+    (r"(?<![.\w])(Queue|TaskHandle)\b", r"Sync\1"),
+    (r"on the event loop of the block", "on an event loop of the worker"),
+    (r"SIGTERM ends the block\.", "SIGTERM ends the worker; see `until_left`."),
     (r"AsyncGenerator\[(\w+), None\]", r"Generator[\1, None, None]"),
     (r"\bAsyncGenerator\b", "Generator"),
     (r"\bAsyncIterator\b", "Iterator"),
@@ -59,6 +80,8 @@ WORDS = (
 def twin_of(source: str) -> str:
     """Return the text of the sync twin of a source, not formatted yet."""
     text = (PACKAGE / source).read_text()
+    for pattern in LEFT_OUT:
+        text = re.sub(pattern, "", text, flags=re.DOTALL)
     for pattern, replacement in WORDS:
         text = re.sub(pattern, replacement.replace("{source}", source), text)
     return HEAD.format(source=source) + text

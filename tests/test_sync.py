@@ -14,12 +14,17 @@ from apportion.groups import leader as leaders
 from apportion.stores import facade as stores
 from apportion.sync import admin as sync_admin
 from apportion.tables import facade as tables
+from apportion.work import facade as tasks
+from apportion.work.current import AsyncRunningTask
 
 TYPES = [
     (sync.SyncGroup, groups.AsyncGroup),
     (sync.SyncElection, leaders.AsyncElection),
     (sync.SyncStore, stores.AsyncStore),
     (sync.SyncFollower, tables.AsyncFollower),
+    (sync.Queue, tasks.Queue),
+    (sync.SyncTaskHandle, tasks.TaskHandle),
+    (sync.SyncRunningTask, AsyncRunningTask),
 ]
 
 CALLS_OF_AN_OPERATOR = [name for name in admin.__all__ if getattr(sync_admin, name, None).__class__ is FunctionType]
@@ -52,11 +57,13 @@ def test_methods_take_the_same_in_both_forms(of_sync, of_async):
 
 
 def test_all_types_of_the_room_are_compared():
-    assert {name for name in sync.__all__ if name.startswith("Sync")} == {each.__name__ for each, _ in TYPES}
+    types = {each for each in map(sync.__dict__.get, sync.__all__) if isinstance(each, type)}
+    openings = {sync.open_group, sync.open_store, sync.leader, sync.follow}
+    assert types - openings == {each for each, _ in TYPES}
 
 
 @pytest.mark.parametrize("room", [apportion, sync], ids=["async", "sync"])
-@pytest.mark.parametrize("name", ["open_group", "open_store", "leader", "follow", "publish"])
+@pytest.mark.parametrize("name", ["open_group", "open_store", "leader", "follow", "publish", "Queue"])
 def test_help_explains_each_parameter_in_order_and_shows_an_example(room, name):
     call = getattr(room, name)
     text = inspect.getdoc(call)

@@ -103,6 +103,8 @@ def __getattr__(name: str) -> object:
         raise import_module("apportion.errors.missing_name").MissingName(
             "apportion", name, __all__, room="apportion.placement"
         )
+    if _HOME_OF[name].startswith("apportion.work"):
+        import_module("apportion.sync")  # registers the sync forms of queues and running tasks
     value: object = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value

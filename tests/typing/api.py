@@ -1,7 +1,7 @@
 """Public calls as users write them: checked by `mypy --strict`, never run."""
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import timedelta
 from typing import assert_type
 from uuid import UUID
@@ -16,6 +16,7 @@ from apportion import (
     Move,
     Node,
     Plan,
+    Queue,
     Rendezvous,
     Ring,
     Slots,
@@ -24,6 +25,7 @@ from apportion import (
     Topology,
     apply,
     balance,
+    current_task,
     decode,
     encode,
     errors,
@@ -42,6 +44,7 @@ from apportion.model.assignment import PreferenceLists
 from apportion.model.epoch import FencingToken
 from apportion.sim import Sink, World
 from apportion.sync import admin as sync_admin
+from apportion.work import AsyncRunningTask, AttemptDead, AttemptEvent, Call
 
 
 def topologies() -> Topology:
@@ -303,3 +306,51 @@ def operators_without_a_loop(url: str) -> None:
     for line in sync_admin.watch(url, "mailers"):
         assert_type(line.text, str)
     assert_type(sync_admin.repair(url, "mailers").is_whole, bool)
+
+
+async def tasks(url: str) -> None:
+    queue = Queue(url, "mail")
+
+    @queue.around
+    async def timed() -> AsyncIterator[None]:
+        yield
+
+    @queue.around
+    def connected() -> Iterator[None]:
+        yield
+
+    @queue.task(keep_result=True)
+    async def send(to: str, *, body: str = "") -> int:
+        task = current_task()
+        assert_type(task, AsyncRunningTask)
+        assert_type(await task.progress(0.4), None)
+        return len(to + body)
+
+    def observe(event: AttemptEvent) -> None:
+        if isinstance(event, AttemptDead):
+            assert_type(event.reason, str)
+
+    assert_type(send.call("ann", body="hi"), Call)
+    send.call(7)  # type: ignore[arg-type]
+    assert_type(await send("ann"), int)
+    handle = await queue.enqueue(send.call("ann"), unique="ann")
+    assert_type(handle.id, str)
+    async with queue.worker(concurrency=10, observer=observe):
+        assert_type(await handle.cancel(), bool)
+    assert_type(queue.sync, sync.Queue)
+
+
+def plain_tasks(url: str) -> None:
+    queue = sync.Queue(url, "mail")
+
+    @queue.task()
+    def send(to: str) -> None:
+        task = sync.current_task()
+        assert_type(task, sync.SyncRunningTask)
+        task.progress(0.4)
+        assert_type(task.token, FencingToken)
+
+    assert_type(queue.enqueue(send.call("ann")), sync.SyncTaskHandle)
+    with queue.worker(concurrency=10) as worker:
+        worker.until_drained()
+    assert_type(queue.drain().done, int)

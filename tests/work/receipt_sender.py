@@ -12,7 +12,7 @@ from apportion.errors import ClaimLost
 from apportion.guards.connections import run
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.task_values import Note, Settlement, Worker
-from apportion.work.current import parsed_receipt
+from apportion.work.running_task import parsed_receipt
 
 FATES = {
     "complete": {"fate": "done"},

@@ -17,7 +17,7 @@ from apportion.runtime.io_thread import io_thread
 from apportion.stores.task_control import QueueStats
 from apportion.work import admin
 from apportion.work.facade import Queue
-from apportion.work.statistics import Buckets, TaskStatistics
+from apportion.work.observers.statistics import Buckets, TaskStatistics
 
 _MOST_SECONDS = 2.0
 

@@ -4,16 +4,23 @@ Both are thin façades over the one I/O thread of the process; no loop is run in
 this room are generated from their async twins, by `python -m generate`.
 """
 
+from apportion.sync.current import SyncRunningTask, current_task
 from apportion.sync.groups import SyncGroup, open_group
 from apportion.sync.leader import SyncElection, leader
 from apportion.sync.stores import SyncStore, open_store
 from apportion.sync.tables import SyncFollower, follow, publish
+from apportion.sync.tasks import SyncQueue as Queue
+from apportion.sync.tasks import SyncTaskHandle
 
 __all__ = [
+    "Queue",
     "SyncElection",
     "SyncFollower",
     "SyncGroup",
+    "SyncRunningTask",
     "SyncStore",
+    "SyncTaskHandle",
+    "current_task",
     "follow",
     "leader",
     "open_group",

@@ -17,9 +17,11 @@ from apportion.runtime.attempt_events import (
 )
 from apportion.work.budget import GiveUp, Snooze
 from apportion.work.call import Call
-from apportion.work.current import RunningTask, current_task
+from apportion.work.current import AsyncRunningTask, current_task
+from apportion.work.running_task import RunningTask
 
 __all__ = [
+    "AsyncRunningTask",
     "AttemptCancelled",
     "AttemptClaimed",
     "AttemptCrashed",

@@ -10,9 +10,9 @@ from typing import Any
 
 from apportion.stores.task_values import Claim, Settlement
 from apportion.work.budget import GiveUp, Snooze, milliseconds
-from apportion.work.current import CURRENT, RunningTask
 from apportion.work.function import AnyTaskFunction
-from apportion.work.trace import span
+from apportion.work.observers.trace import span
+from apportion.work.running_task import CURRENT, IS_PLAIN, RunningTask
 
 _MOST_REASON = 2_000
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -65,7 +65,12 @@ async def _called(
 
 
 async def _threaded(call: Callable[[], Any], in_thread: InThread) -> Any:  # noqa: ANN401 - the function's
-    return await in_thread(partial(copy_context().run, call))
+    return await in_thread(partial(copy_context().run, _plainly, call))
+
+
+def _plainly(call: Callable[[], Any]) -> Any:  # noqa: ANN401
+    IS_PLAIN.set(True)
+    return call()
 
 
 def failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Settlement:

@@ -1,155 +1,33 @@
-"""The running task, as its handler sees it: its attempt, its token, its progress, and its completion in a transaction.
+"""The running task on any event loop: all that its base has, and the calls that do I/O.
 
-Promises: a completion counts only under the receipt of this attempt. In `transaction()` the effect of the handler and
-the completion of the task are one commit, or none. A worker that lost its lease is refused, whatever it has done.
+The sync twin of this file is `sync/current.py`.
 """
 
-from contextlib import ExitStack
-from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, Protocol
-
-from apportion.errors import ClaimLost, InvalidInput
-from apportion.guards.connections import Executes, require_transaction, run
-from apportion.model.epoch import FencingToken
-from apportion.runtime.blocks import Raised
-from apportion.stores.task_api import TaskTransactions
-from apportion.stores.task_values import Claim, Note, Receipt, Settlement
-from apportion.work.attempts import Attempts
+from apportion.errors import InvalidInput
+from apportion.runtime.io_thread import io_thread
+from apportion.stores.task_values import Note
+from apportion.work.running_task import RunningTask, current
 
 
-class Desk(Protocol):
-    """The worker, as far as its runs need it."""
+class AsyncRunningTask(RunningTask):
+    """One attempt of a task, for callers on any event loop."""
 
-    @property
-    def attempts(self) -> Attempts:
-        """The notes on the attempts under way, for the events of the worker."""
-
-    def started(self, receipt: Receipt) -> None:
-        """Hear that a run begins."""
-
-    def settle(self, settlement: Settlement) -> None:
-        """Take the end of a run."""
-
-    async def note(self, note: Note) -> None:
-        """Write a note of a run; `ClaimLost` when its claim is no longer open."""
-
-    @property
-    def transactions(self) -> TaskTransactions:
-        """The tasks of the queue as statements for a transaction."""
-
-    def seconds_left(self, session: int) -> float:
-        """Return how long a session lasts at least."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunningTask:
-    """One attempt of a task."""
-
-    claim: Claim
-    incarnation: int
-    desk: Desk
-
-    @property
-    def id(self) -> str:
-        """The id of the task, the same for all its attempts."""
-        return self.claim.task
-
-    @property
-    def name(self) -> str:
-        """The name of the task function."""
-        return self.claim.name
-
-    @property
-    def attempt(self) -> int:
-        """The number of this attempt; it grows with every claim of the task."""
-        return self.claim.attempt
-
-    @property
-    def receipt(self) -> str:
-        """The receipt of this claim as text, for other processes: `Queue.complete` takes it."""
-        receipt = self.claim.receipt
-        return f"{receipt.task}.{receipt.attempt}.{receipt.session}"
-
-    @property
-    def token(self) -> FencingToken:
-        """A fencing token that grows with every attempt, for guards of other resources."""
-        receipt = self.claim.receipt
-        resource, holder = f"task/{receipt.task}", str(receipt.session)
-        return FencingToken(resource=resource, holder=holder, incarnation=self.incarnation, epoch=receipt.attempt)
-
-    @property
-    def seconds_left(self) -> float:
-        """How long the session of this worker lasts at least without another renewal; 0 after its end."""
-        return max(0.0, self.desk.seconds_left(self.claim.session))
+    __slots__ = ()
 
     async def progress(self, part: float, text: str = "") -> None:
         """Note how far this task is: a part from 0 to 1, and a text. `ClaimLost` if the claim is no longer ours."""
         if isinstance(part, bool) or not isinstance(part, int | float) or not 0 <= part <= 1:
             raise InvalidInput("progress", part, "a number from 0 to 1", "Write await task.progress(0.4)")
-        await self.desk.note(Note(receipt=self.claim.receipt, progress=float(part), text=text))
-
-    def transaction(self) -> "CompletingTransaction":
-        """Return a block with a connection of the queue's database, sqlite3's or psycopg's, in a transaction.
-
-        The transaction completes this task and commits at the end of the block, or rolls back if the block raises.
-        `ClaimLost` at the beginning if the claim is no longer ours. Use `async with` or `with`.
-        """
-        return CompletingTransaction(self)
-
-    def complete(self, connection: Executes) -> None:
-        """Complete this task as a statement of the caller's transaction; make it the first one.
-
-        The connection is sqlite3's, psycopg's or SQLAlchemy's, in the database of the queue. `ClaimLost` if the
-        claim is no longer ours: roll back.
-        """
-        require_transaction(connection)
-        receipt, desk = self.claim.receipt, self.desk
-        statement = desk.transactions.completion(receipt)
-        if not run(connection, statement.sql, statement.values).fetchall():
-            raise ClaimLost(receipt.task, receipt.attempt)
-        desk.attempts.complete(receipt)
+        note = Note(receipt=self.claim.receipt, progress=float(part), text=text)
+        await io_thread().hop(self.desk.note(note))
 
 
-class CompletingTransaction:
-    """A transaction in which a task is completed, with the effect of its handler; see `RunningTask.transaction`."""
+def current_task() -> AsyncRunningTask:
+    """Return the task that this code runs as; `InvalidInput` outside of a task.
 
-    def __init__(self, task: RunningTask) -> None:
-        self._task, self._stack = task, ExitStack()
-
-    def __enter__(self) -> Any:  # noqa: ANN401 - a library's type
-        with ExitStack() as stack:
-            task = self._task
-            connection = stack.enter_context(task.desk.transactions.begin())
-            self._task.complete(connection)
-            self._stack = stack.pop_all()
-        return connection
-
-    def __exit__(self, *raised: *Raised) -> None:
-        self._stack.__exit__(*raised)
-
-    async def __aenter__(self) -> Any:  # noqa: ANN401 - a library's type
-        return self.__enter__()
-
-    async def __aexit__(self, *raised: *Raised) -> None:
-        self.__exit__(*raised)
+    In a plain task function, the calls are those of `apportion.sync.current_task()`: none is awaited.
+    """
+    return current(AsyncRunningTask)
 
 
-def parsed_receipt(text: str) -> Receipt:
-    """Return the receipt of a text that `RunningTask.receipt` gave; `InvalidInput` for any other text."""
-    parts = text.split(".") if isinstance(text, str) else []
-    if len(parts) != 3 or not all(each.isascii() and each.isdigit() for each in parts[1:]):
-        raise InvalidInput("receipt", text, "the text of current_task().receipt", "Pass it on unchanged.")
-    return Receipt(task=parts[0], attempt=int(parts[1]), session=int(parts[2]))
-
-
-CURRENT: ContextVar[RunningTask | None] = ContextVar("current_task", default=None)
-
-
-def current_task() -> RunningTask:
-    """Return the task that this code runs as; `InvalidInput` outside of a task."""
-    task = CURRENT.get()
-    if task is None:
-        hint = "Call it in the function that a worker runs; asyncio and copied contexts keep it."
-        raise InvalidInput("current task", None, "code that a worker runs as a task", hint)
-    return task
+RunningTask.async_form = AsyncRunningTask

@@ -1,36 +1,29 @@
-"""The task queue as users open it, on any event loop. The I/O thread does the work."""
+"""The task queue as users open it, on any event loop. The I/O thread does the work.
+
+The sync twin of this file is `sync/tasks.py`.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from apportion.errors import TaskDead
-from apportion.errors.brief import brief
 from apportion.runtime.attempt_events import AttemptDead, AttemptDone, AttemptEvent, AttemptFailed, AttemptObserver
-from apportion.runtime.events import checked_observer
 from apportion.runtime.handle import Handle
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.task_control import Listing, TaskRow
 from apportion.stores.task_values import Duplicate, Settlement, TaskState
 from apportion.work.budget import length, milliseconds
 from apportion.work.call import Call
-from apportion.work.current import parsed_receipt
 from apportion.work.function import AnyTaskFunction
-from apportion.work.queue import TaskQueue, checked_call
-from apportion.work.trace import traceparent
+from apportion.work.observers.trace import traceparent
+from apportion.work.queue import Drained, TaskQueue, checked_call
+from apportion.work.running_task import parsed_receipt
 from apportion.work.worker import QueueWorker
 
-
-@brief
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drained:
-    """How the runs of a `drain` ended: so many are done, have failed (and wait for a retry), or are dead."""
-
-    done: int
-    failed: int
-    dead: int
+if TYPE_CHECKING:  # the sync form registers itself
+    from apportion.sync.tasks import SyncQueue
 
 
 class Queue(TaskQueue):
@@ -51,6 +44,11 @@ class Queue(TaskQueue):
 
     `InvalidInput`, `UnknownOption` for a wrong argument; `NotPromised` for a store that keeps no tasks, at first use.
     """
+
+    @property
+    def sync(self) -> "SyncQueue":
+        """This queue with the calls of `apportion.sync`, for programs and threads without an event loop."""
+        return cast("SyncQueue", self._sync())
 
     async def enqueue(
         self,
@@ -90,25 +88,13 @@ class Queue(TaskQueue):
         - `observer`: a plain function that is called with each event of an attempt, on the I/O thread. It must not
           block.
         """
-        observers = () if checked_observer(observer, "queue.worker(…") is None or observer is None else (observer,)
-        return self._worker(concurrency, processes, observers)
-
-    def _worker(self, concurrency: int | None, processes: int, observers: tuple[AttemptObserver, ...]) -> QueueWorker:
-        return QueueWorker(
-            self.url,
-            self._full_name,
-            self._functions,
-            ttl_seconds=self._ttl_seconds,
-            concurrency=concurrency,
-            processes=processes,
-            observers=(self._statistics.observe, *observers),
-        )
+        return self._worker_of(concurrency, processes, observer)
 
     async def drain(self, ahead: timedelta = timedelta(0)) -> Drained:
         """Run all tasks that are due, or will be within `ahead`, here and now; return how they ended. For tests."""
         await io_thread().hop(self._opened.hastened(self._full_name, milliseconds(length("ahead", ahead))))
         ends = Counter[type[AttemptEvent]]()
-        async with self._worker(None, 0, (lambda event: ends.update([type(event)]),)) as worker:
+        async with self._worker_of(None, 0, lambda event: ends.update([type(event)])) as worker:
             await worker.until_drained()
         return Drained(done=ends[AttemptDone], failed=ends[AttemptFailed], dead=ends[AttemptDead])
 
@@ -176,3 +162,6 @@ class TaskHandle(Handle):
         function = functions.get(row.name)
         data = row.result or b"null"
         return function.signature.result(data) if function is not None else None
+
+
+TaskQueue.async_form = Queue

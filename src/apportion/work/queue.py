@@ -5,27 +5,46 @@
 
 import re
 from collections.abc import Callable, KeysView
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import ClassVar
 from weakref import finalize
 
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
+from apportion.runtime.attempt_events import AttemptObserver
+from apportion.runtime.events import checked_observer
 from apportion.runtime.handle import Handle
 from apportion.stores.catalog import check_url, parsed_url
 from apportion.work.around import Wrapper, Wrappers
 from apportion.work.budget import Budget, length
 from apportion.work.call import Call
 from apportion.work.function import AnyTaskFunction, Params, Result, TaskFunction, TaskOptions
+from apportion.work.observers.statistics import TaskStatistics
 from apportion.work.opened import OpenedQueue
-from apportion.work.statistics import TaskStatistics
+from apportion.work.running_task import required_form
+from apportion.work.thread_worker import ThreadWorker
+from apportion.work.worker import QueueWorker
 
-Kind = TypeVar("Kind", bound="TaskQueue")
 TTL = timedelta(seconds=10)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """How the runs of a `drain` ended: so many are done, have failed (and wait for a retry), or are dead."""
+
+    done: int
+    failed: int
+    dead: int
+
+
 class TaskQueue(Handle):
     """The part of a queue that both of its forms share."""
+
+    async_form: "ClassVar[type[TaskQueue] | None]" = None
+    sync_form: "ClassVar[type[TaskQueue] | None]" = None
 
     def __init__(self, url: str, name: str, *, lease_ttl: timedelta = TTL) -> None:
         check_url(url)
@@ -115,9 +134,27 @@ class TaskQueue(Handle):
         self._wrappers.add(wrapper)
         return wrapper
 
-    def _shown_as(self, kind: type[Kind]) -> Kind:
-        """Return this queue in another form: the same functions, wrappers, statistics and handle."""
-        other = kind.__new__(kind)
+    def _worker_of(self, concurrency: int | None, processes: int, observer: AttemptObserver | None) -> QueueWorker:
+        given = checked_observer(observer, "queue.worker(…")
+        return QueueWorker(
+            self.url,
+            self._full_name,
+            self._functions,
+            ttl_seconds=self._ttl_seconds,
+            concurrency=concurrency,
+            processes=processes,
+            observers=(self._statistics.observe, *([] if given is None else [given])),
+        )
+
+    def _thread_worker_of(
+        self, concurrency: int | None, processes: int, observer: AttemptObserver | None
+    ) -> ThreadWorker:
+        return ThreadWorker(self._worker_of(concurrency, processes, observer))
+
+    def _sync(self) -> "TaskQueue":
+        """Return this queue in its sync form: the same functions, wrappers, statistics and handle."""
+        form = required_form(TaskQueue.sync_form)
+        other = form.__new__(form)
         other.__dict__.update(self.__dict__, _source=self)
         return other
 

@@ -20,8 +20,8 @@ from apportion.runtime.simulated import simulated
 from apportion.stores.task_values import Claim, Receipt, Settlement
 from apportion.work.attempt import attempt
 from apportion.work.children.children import Children, Job
-from apportion.work.current import Desk, RunningTask
 from apportion.work.function import AnyTaskFunction
+from apportion.work.running_task import Desk, RunningTask
 from apportion.work.threads import Threads
 
 _CANCELLED_SECONDS = 1.0  # for a run to end once it is cancelled

@@ -25,7 +25,7 @@ from apportion.stores.task_values import Note, Receipt, Settlement, Worker
 from apportion.work.attempts import Attempts
 from apportion.work.claimant import Claimant, Hears
 from apportion.work.function import AnyTaskFunction
-from apportion.work.log import log
+from apportion.work.observers.log import log
 from apportion.work.runs import Runs
 
 LEAVE_SECONDS = 20.0

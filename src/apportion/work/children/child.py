@@ -35,8 +35,8 @@ from apportion.stores.task_values import Claim, Note, Receipt, Settlement
 from apportion.work.attempt import attempt
 from apportion.work.attempts import Attempts
 from apportion.work.children.frames import frame, read
-from apportion.work.current import RunningTask
 from apportion.work.function import AnyTaskFunction, TaskFunction
+from apportion.work.running_task import RunningTask
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)

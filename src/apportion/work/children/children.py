@@ -21,8 +21,8 @@ from apportion.runtime.simulated import clock_here
 from apportion.stores.task_values import Claim, Note, Settlement
 from apportion.work.attempt import failed
 from apportion.work.children.nursery import Child, Nursery
-from apportion.work.current import Desk
 from apportion.work.function import AnyTaskFunction
+from apportion.work.running_task import Desk
 
 _LINGER_SECONDS = 2.0
 logger: logging.Logger = logging.getLogger("apportion.work")

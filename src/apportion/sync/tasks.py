@@ -1,0 +1,160 @@
+# Generated from work/facade.py by `python -m generate`; change that file, and generate anew.
+"""The task queue as users open it, without an event loop. The I/O thread does the work.
+
+The async twin of this file is `work/facade.py`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from apportion.errors import TaskDead
+from apportion.runtime.attempt_events import AttemptDead, AttemptDone, AttemptEvent, AttemptFailed, AttemptObserver
+from apportion.runtime.handle import Handle
+from apportion.runtime.io_thread import io_thread
+from apportion.stores.task_control import Listing, TaskRow
+from apportion.stores.task_values import Duplicate, Settlement, TaskState
+from apportion.work.budget import length, milliseconds
+from apportion.work.call import Call
+from apportion.work.function import AnyTaskFunction
+from apportion.work.observers.trace import traceparent
+from apportion.work.queue import Drained, TaskQueue, checked_call
+from apportion.work.running_task import parsed_receipt
+from apportion.work.thread_worker import ThreadWorker
+
+
+class SyncQueue(TaskQueue):
+    """A queue of tasks in a store. To make it does no I/O; every call opens the store when it needs it.
+
+    - `url`: the store, for example `sqlite:///work.db` or `postgresql://user@host/database`.
+    - `name`: the name of the queue: letters, digits, `.`, `_`, `-`.
+    - `lease_ttl`: how long a killed worker keeps its tasks. Default: 10 seconds.
+
+        queue = apportion.sync.Queue("sqlite:///work.db", "mail")
+
+        @queue.task()
+        def send(to: str) -> None: ...
+
+        queue.enqueue(send.call("ann"))
+        with queue.worker(concurrency=10):
+            ...
+
+    `InvalidInput`, `UnknownOption` for a wrong argument; `NotPromised` for a store that keeps no tasks, at first use.
+    """
+
+    def enqueue(
+        self,
+        call: Call,
+        *,
+        delay: timedelta | None = None,
+        at: datetime | None = None,
+        priority: int | None = None,
+        expires: timedelta | None = None,
+        unique: str | None = None,
+        on_duplicate: Duplicate | None = None,
+    ) -> "SyncTaskHandle":
+        """Add a task, and return its handle; it is on the disk then. For the options see `Call.options`.
+
+        `OutcomeUnknown` if no reply came, `StoreUnavailable` if nothing was added.
+        """
+        call = checked_call(call).options(
+            delay=delay, at=at, priority=priority, expires=expires, unique=unique, on_duplicate=on_duplicate
+        )
+        (handle,) = self.enqueue_many([call])
+        return handle
+
+    def enqueue_many(self, calls: Iterable[Call]) -> "list[SyncTaskHandle]":
+        """Add tasks, all or none, and return their handles in order."""
+        checked = [checked_call(each) for each in calls]
+        added = io_thread().wait(self._opened.enqueued(self._full_name, checked, traceparent()))
+        return [SyncTaskHandle(self, task, is_new) for task, is_new in added]
+
+    def worker(
+        self, *, concurrency: int | None = None, processes: int = 0, observer: AttemptObserver | None = None
+    ) -> ThreadWorker:
+        """Run the tasks of this queue within a `with` block. SIGTERM ends the worker; see `until_left`.
+
+        - `concurrency`: so many tasks run at a time. Default: 10; with `processes`, the number of processes.
+        - `processes`: plain functions run in so many child processes, for work that needs the processor. Default: 0,
+          which runs plain functions in threads. Async functions run on an event loop of the worker.
+        - `observer`: a plain function that is called with each event of an attempt, on the I/O thread. It must not
+          block.
+        """
+        return self._thread_worker_of(concurrency, processes, observer)
+
+    def drain(self, ahead: timedelta = timedelta(0)) -> Drained:
+        """Run all tasks that are due, or will be within `ahead`, here and now; return how they ended. For tests."""
+        io_thread().wait(self._opened.hastened(self._full_name, milliseconds(length("ahead", ahead))))
+        ends = Counter[type[AttemptEvent]]()
+        with self._thread_worker_of(None, 0, lambda event: ends.update([type(event)])) as worker:
+            worker.until_drained()
+        return Drained(done=ends[AttemptDone], failed=ends[AttemptFailed], dead=ends[AttemptDead])
+
+    def pending(self, function: AnyTaskFunction) -> list[Call]:
+        """Return the calls of a task function that wait or run, oldest first; at most 10 000."""
+        name = function.task_options.name
+        listing = Listing(queue=self._full_name, name=name, most=10_000)
+        rows = io_thread().wait(self._opened.rows(listing))
+        return [Call(name=row.name, arguments=row.arguments, priority=row.lane, unique=row.unique) for row in rows]
+
+    def complete(self, receipt: str) -> None:
+        """Complete a task from any process, by the text of its receipt. `ClaimLost` if another attempt is open."""
+        self._settle(Settlement(receipt=parsed_receipt(receipt), fate="done"))
+
+    def fail(self, receipt: str, why: str) -> None:
+        """End a task as dead, by the text of its receipt. `ClaimLost` if another attempt is open."""
+        self._settle(Settlement(receipt=parsed_receipt(receipt), fate="dead", reason=str(why)))
+
+    def release(self, receipt: str) -> None:
+        """Give a task back, by the text of its receipt; nothing counts. `ClaimLost` if another attempt is open."""
+        self._settle(Settlement(receipt=parsed_receipt(receipt), fate="released", reason="released"))
+
+    def close(self) -> None:
+        """Close the connection of this process. Another call opens it again."""
+        io_thread().wait(self._opened.close())
+
+    def _settle(self, settlement: Settlement) -> None:
+        io_thread().wait(self._opened.settled(settlement))
+
+
+class SyncTaskHandle(Handle):
+    """A task that was enqueued. `created` is False when a task of its unique name was there already: it is that one."""
+
+    def __init__(self, queue: SyncQueue, task: str, created: bool) -> None:
+        self.id = task
+        self.created = created
+        self._queue = queue
+
+    def __repr__(self) -> str:
+        return f"SyncTaskHandle({self.id!r}, created={self.created})"
+
+    def state(self) -> TaskState:
+        """Return the state of the task; a task that is done and kept no result is "missing"."""
+        opened = self._queue._opened
+        return (io_thread().wait(opened.row(self.id))).state
+
+    def result(self, timeout: timedelta = timedelta(seconds=30)) -> Any:  # noqa: ANN401 - the task's
+        """Wait for the result of a task that keeps its result, and return it.
+
+        `TaskDead` if the task is dead or cancelled, `TimedOut` if it is still open then. `InvalidInput` if the task
+        keeps no result.
+        """
+        opened = self._queue._opened
+        return self._result_of(io_thread().wait(opened.ended(self.id, length("timeout", timeout))))
+
+    def cancel(self) -> bool:
+        """Cancel the task: at once if it waits; a running one is asked to stop. Return False if it had ended."""
+        opened = self._queue._opened
+        return bool(io_thread().wait(opened.cancelled(self.id)))
+
+    def _result_of(self, row: TaskRow) -> Any:  # noqa: ANN401
+        if row.state != "done":
+            raise TaskDead(self.id, row.state, row.reason)
+        functions = self._queue._functions
+        function = functions.get(row.name)
+        data = row.result or b"null"
+        return function.signature.result(data) if function is not None else None
+
+
+TaskQueue.sync_form = SyncQueue

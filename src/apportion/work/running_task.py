@@ -1,0 +1,183 @@
+"""The running task, in both of its forms: its attempt, its token, and its completion in a transaction.
+
+Promises: a completion counts only under the receipt of this attempt. In `transaction()` the effect of the handler and
+the completion of the task are one commit, or none. A worker that lost its lease is refused, whatever it has done.
+"""
+
+import asyncio
+from contextlib import ExitStack
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar, cast
+
+from apportion.errors import ClaimLost, InvalidInput
+from apportion.guards.connections import Executes, require_transaction, run
+from apportion.model.epoch import FencingToken
+from apportion.runtime.blocks import Raised
+from apportion.stores.task_api import TaskTransactions
+from apportion.stores.task_values import Claim, Note, Receipt, Settlement
+from apportion.work.attempts import Attempts
+
+Form = TypeVar("Form")
+Kind = TypeVar("Kind", bound="RunningTask")
+
+
+class Desk(Protocol):
+    """The worker, as far as its runs need it."""
+
+    @property
+    def attempts(self) -> Attempts:
+        """The notes on the attempts under way, for the events of the worker."""
+
+    def started(self, receipt: Receipt) -> None:
+        """Hear that a run begins."""
+
+    def settle(self, settlement: Settlement) -> None:
+        """Take the end of a run."""
+
+    async def note(self, note: Note) -> None:
+        """Write a note of a run, from any event loop; `ClaimLost` when its claim is no longer open."""
+
+    @property
+    def transactions(self) -> TaskTransactions:
+        """The tasks of the queue as statements for a transaction."""
+
+    def seconds_left(self, session: int) -> float:
+        """Return how long a session lasts at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTask:
+    """One attempt of a task: what both of its forms share. See `AsyncRunningTask` and `SyncRunningTask`."""
+
+    async_form: "ClassVar[type[RunningTask] | None]" = None
+    sync_form: "ClassVar[type[RunningTask] | None]" = None
+
+    claim: Claim
+    incarnation: int
+    desk: Desk
+
+    @property
+    def id(self) -> str:
+        """The id of the task, the same for all its attempts."""
+        return self.claim.task
+
+    @property
+    def name(self) -> str:
+        """The name of the task function."""
+        return self.claim.name
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt; it grows with every claim of the task."""
+        return self.claim.attempt
+
+    @property
+    def receipt(self) -> str:
+        """The receipt of this claim as text, for other processes: `Queue.complete` takes it."""
+        receipt = self.claim.receipt
+        return f"{receipt.task}.{receipt.attempt}.{receipt.session}"
+
+    @property
+    def token(self) -> FencingToken:
+        """A fencing token that grows with every attempt, for guards of other resources."""
+        receipt = self.claim.receipt
+        resource, holder = f"task/{receipt.task}", str(receipt.session)
+        return FencingToken(resource=resource, holder=holder, incarnation=self.incarnation, epoch=receipt.attempt)
+
+    @property
+    def seconds_left(self) -> float:
+        """How long the session of this worker lasts at least without another renewal; 0 after its end."""
+        return max(0.0, self.desk.seconds_left(self.claim.session))
+
+    def transaction(self) -> "CompletingTransaction":
+        """Return a block with a connection of the queue's database, sqlite3's or psycopg's, in a transaction.
+
+        The transaction completes this task and commits at the end of the block, or rolls back if the block raises.
+        `ClaimLost` at the beginning if the claim is no longer ours. Use `async with` or `with`.
+        """
+        return CompletingTransaction(self)
+
+    def complete(self, connection: Executes) -> None:
+        """Complete this task as a statement of the caller's transaction; make it the first one.
+
+        The connection is sqlite3's, psycopg's or SQLAlchemy's, in the database of the queue. `ClaimLost` if the
+        claim is no longer ours: roll back.
+        """
+        require_transaction(connection)
+        receipt, desk = self.claim.receipt, self.desk
+        statement = desk.transactions.completion(receipt)
+        if not run(connection, statement.sql, statement.values).fetchall():
+            raise ClaimLost(receipt.task, receipt.attempt)
+        desk.attempts.complete(receipt)
+
+
+class CompletingTransaction:
+    """A transaction in which a task is completed, with the effect of its handler; see `RunningTask.transaction`."""
+
+    def __init__(self, task: RunningTask) -> None:
+        self._task, self._stack = task, ExitStack()
+
+    def __enter__(self) -> Any:  # noqa: ANN401 - a library's type
+        with ExitStack() as stack:
+            task = self._task
+            connection = stack.enter_context(task.desk.transactions.begin())
+            self._task.complete(connection)
+            self._stack = stack.pop_all()
+        return connection
+
+    def __exit__(self, *raised: *Raised) -> None:
+        self._stack.__exit__(*raised)
+
+    async def __aenter__(self) -> Any:  # noqa: ANN401 - a library's type
+        return self.__enter__()
+
+    async def __aexit__(self, *raised: *Raised) -> None:
+        self.__exit__(*raised)
+
+
+def parsed_receipt(text: str) -> Receipt:
+    """Return the receipt of a text that `RunningTask.receipt` gave; `InvalidInput` for any other text."""
+    parts = text.split(".") if isinstance(text, str) else []
+    if len(parts) != 3 or not all(each.isascii() and each.isdigit() for each in parts[1:]):
+        raise InvalidInput("receipt", text, "the text of current_task().receipt", "Pass it on unchanged.")
+    return Receipt(task=parts[0], attempt=int(parts[1]), session=int(parts[2]))
+
+
+CURRENT: ContextVar[RunningTask | None] = ContextVar("current_task", default=None)
+IS_PLAIN: ContextVar[bool] = ContextVar("is_plain", default=False)  # whether this code runs as a plain task function
+
+
+def current(form: "type[Kind]") -> "Kind":
+    """Return the running task in a form; the code of a plain task function gets the sync form, whatever it asks for.
+
+    `InvalidInput` outside of a task, and for the sync form where an event loop runs.
+    """
+    task = CURRENT.get()
+    if task is None:
+        hint = "Call it in the function that a worker runs; asyncio and copied contexts keep it."
+        raise InvalidInput("current task", None, "code that a worker runs as a task", hint)
+    if IS_PLAIN.get():
+        sync: Any = required_form(RunningTask.sync_form)
+        return cast("Kind", sync(task.claim, task.incarnation, task.desk))
+    if form is RunningTask.sync_form and _has_loop():
+        hint = "Await the calls of apportion.current_task(); those of apportion.sync would block the event loop."
+        raise InvalidInput("current task", "the sync form, on an event loop", "a thread without one", hint)
+    return form(task.claim, task.incarnation, task.desk)
+
+
+def required_form(form: type[Form] | None) -> type[Form]:
+    """Return a form; `InvalidInput` if it is not registered yet."""
+    if form is None:
+        raise InvalidInput(
+            "apportion.sync", "not imported", "imported before its forms are used", "import apportion.sync"
+        )
+    return form
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
