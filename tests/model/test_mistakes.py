@@ -57,6 +57,7 @@ decode(saved[:-10], Topology) | snapshot kind is 'table' | Pass a snapshot of th
 decode(saved + b"x", Topology) | snapshot kind is 'table' | Pass a snapshot of that kind.
 decode(saved, Topology, cluster="other") | snapshot kind is 'table' | Pass a snapshot of that kind.
 decode(saved, Topology, cluster=3) | snapshot kind is 'table' | Pass a snapshot of that kind.
+decode(saved, [Topology]) | snapshot kind is a list | Of a placement, save
 decode(saved.replace(b'"format_version":1', b'"format_version":9'), Topology) | snapshot kind is 'table' | Pass a
 decode("/tmp/file.json", Table) | snapshot is '/tmp/file.json' | Open the file in binary mode.
 Frozen(ring) | table is a Ring | Of a placement pass its table(); route

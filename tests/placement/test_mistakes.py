@@ -67,6 +67,7 @@ Slots.of_table(table) | table is 'Table(284 ranges over 3 nodes, xxh3-64, epoch 
 Topology("abc") | nodes is 'abc' | Put a single node in a list: ["a"].
 Topology(None) | nodes is None | Write a list: ["a", "b"], or pass a
 Topology(["a"], cluster=3) | cluster is 3 | Name it by a string; str(...) it yourself
+Topology(["a"], cluster=np.array([])) | cluster is a ndarray | Name it by a string
 Topology(["a"], number="1") | epoch number is '1' | Count epochs up from 1.
 Topology(["a"], number=-1) | epoch number is -1 | Count epochs up from 1.
 Node(None) | node id is None | Name it by a string; str(...) it yourself
@@ -153,6 +154,8 @@ ring.preference("k", np.int64(2)) | count of nodes is an int64 | Ask for the own
 ring.preference("k", True) | count of nodes is True | Ask for the owner alone with 1.
 ring.preference("k", 2, spread="loose") | spread is 'loose' | Pick one of them.
 ring.preference("k", 2, spread=None) | spread is None | Pick one of them.
+ring.table(spread=np.array([])) | spread is a ndarray | Pick one of them.
+plan(ring, ring, replicas=np.array([])) | count of nodes is a ndarray | Ask for the owner alone
 ring.preference("k", 2, spread_level="zone") | spread_level is 'zone' | 0 is the outermost level of a zone.
 ring.preference("k", 2, spread_level=9) | spread_level is 9 | 0 is the outermost level of a zone.
 ring.preference(None, 2) | key is None | Convert it: bytes(key) for buffers,

@@ -93,7 +93,7 @@ class Topology:
     def __init__(
         self, nodes: "Iterable[Node | str] | Mapping[str, float]" = (), *, cluster: str = "", number: int = 1
     ) -> None:
-        if cluster != "":
+        if not isinstance(cluster, str) or cluster:
             check_name("cluster", cluster)
         listed = _sorted_nodes(nodes)
         ids = tuple(map(_id_of, listed))

@@ -55,7 +55,7 @@ def plan(old: Planned, new: Planned, keys: Iterable[Key] | None = None, *, repli
         return _assigned(old, new, keys, replicas)
     if keys is not None:
         return _counted(old, new, list(listed(keys)), replicas)
-    if replicas == 1 and (laid := both_laid(old, new)):
+    if type(replicas) is int and replicas == 1 and (laid := both_laid(old, new)):
         return _exact(*laid, laid[0].diff(laid[1]))
     before, after = _table(old, replicas), _table(new, replicas)
     if before is None or after is None:

@@ -77,5 +77,5 @@ def check_options(count: int, level: int | None, spread: Spread) -> None:
     if level is not None and (type(level) is not int or not 0 <= level < MAX_ZONE_LEVELS):
         hint = "0 is the outermost level of a zone."
         raise InvalidInput("spread_level", level, f"an int in 0 .. {MAX_ZONE_LEVELS - 1}, or None", hint)
-    if spread not in ("strict", "best-effort"):
+    if not isinstance(spread, str) or spread not in ("strict", "best-effort"):
         raise UnknownOption("spread", spread, ("strict", "best-effort"))

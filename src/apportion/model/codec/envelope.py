@@ -187,7 +187,7 @@ def _checksum(*parts: bytes | memoryview) -> str:
 
 
 def _kind_of(kind: type) -> str:
-    name = _KINDS.get(kind)
+    name = _KINDS.get(kind) if isinstance(kind, type) else None
     if name is None:
         expected, hint = "Topology, Table, Assignment or Plan", "Of a placement, save its table() or its assignment."
         raise InvalidInput("snapshot kind", getattr(kind, "__name__", kind), expected, hint)
