@@ -20,7 +20,7 @@ def test_the_screen_follows_the_group_until_ctrl_c(tmp_path):
     with members(tmp_path, "first"):
         process = subprocess.Popen([*COMMAND, "group", "top", URL, "mailers"], cwd=tmp_path, stdout=theirs, env=narrow)
         os.close(theirs)
-        threading.Thread(target=_read, args=(ours, seen), daemon=True).start()
+        threading.Thread(target=read, args=(ours, seen), daemon=True).start()
         eventually(lambda: re.search(rb"member +first", seen))  # a block of lines, for the table is too wide
         with members(tmp_path, "second"):
             eventually(lambda: b"second" in seen)
@@ -35,7 +35,8 @@ def test_without_a_terminal_the_group_is_shown_once(tmp_path):
         assert (0, run("group", "show", URL, "mailers", folder=tmp_path).stdout) == (shown.returncode, shown.stdout)
 
 
-def _read(descriptor, seen):
+def read(descriptor, seen):
+    """Add all that a terminal shows."""
     try:
         while piece := os.read(descriptor, 4096):
             seen.extend(piece)

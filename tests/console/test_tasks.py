@@ -2,11 +2,18 @@
 
 import asyncio
 import json
+import os
+import pty
+import signal
+import subprocess
+import threading
 
 import pytest
 
 from apportion.work.facade import Queue
-from tests.console.running import refused, run
+from tests.console.grouping import eventually
+from tests.console.running import COMMAND, refused, run, written
+from tests.console.test_group_top import read
 
 URL = "sqlite:///work.db"
 
@@ -196,6 +203,29 @@ def test_the_url_comes_from_the_variable_also_beside_a_url_in_the_arguments(tmp_
     monkeypatch.setenv("APPORTION_TASKS_LS_MOST", "1")
     (task,) = told("ls", "mail", folder=tmp_path)["tasks"]
     assert {"to": "http://ann"} == task["arguments"]
+
+
+def test_options_come_from_the_file_of_the_folder_and_a_misspelt_one_is_an_error(tmp_path):
+    enqueued(tmp_path)
+    written(tmp_path, "apportion.toml", "[tasks.limit]\nopen = 5\nrate = '100/min'\n")
+    assert (5, 100) == tuple(told("limit", URL, "mail", folder=tmp_path)[key] for key in ("open", "rate"))
+    written(tmp_path, "apportion.toml", "[tasks.limt]\nopen = 5\n")
+    assert "Did you mean 'limit'?" in refused(run("tasks", "limit", URL, "mail", "--off", folder=tmp_path))
+
+
+def test_the_screen_follows_the_queues_until_ctrl_c(tmp_path):
+    enqueued(tmp_path)
+    ours, theirs = pty.openpty()
+    seen = bytearray()
+    command = [*COMMAND, "tasks", "top", URL]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=theirs, env={**os.environ, "TERM": "xterm"})
+    os.close(theirs)
+    threading.Thread(target=read, args=(ours, seen), daemon=True).start()
+    eventually(lambda: b"1 queue, 0 workers" in seen)
+    said("enqueue", URL, "letters", "send", folder=tmp_path)
+    eventually(lambda: b"2 queues, 0 workers" in seen)
+    process.send_signal(signal.SIGINT)
+    assert 0 == process.wait(20)
 
 
 def test_a_store_without_tasks_is_refused(tmp_path):

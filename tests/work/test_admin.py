@@ -2,17 +2,19 @@
 
 import asyncio
 import os
+import re
 from datetime import timedelta
 
 import pytest
 
 from apportion.errors import InvalidInput
 from apportion.stores import connect
-from apportion.stores.catalog import connect_tasks
-from apportion.stores.task_control import Hasten, QueueStats, TaskRow
-from apportion.stores.task_values import NewTask, Worker
+from apportion.stores.catalog import connect_tasks, parsed_url
+from apportion.stores.task_control import Hasten, QueueStats, StoreTime, TaskRow
+from apportion.stores.task_values import NewTask, Settlement, Worker
 from apportion.work import admin
 from apportion.work.admin.cause import cause_of
+from apportion.work.admin.inquiry import Inquiry
 from apportion.work.facade import Queue
 
 
@@ -24,6 +26,13 @@ def queue(tmp_path):
 def played(play):
     """Run an async test body for at most half a minute."""
     return asyncio.run(asyncio.wait_for(play, 30))
+
+
+def elsewhere(url):
+    """Return the URL of another namespace in the same store."""
+    if "namespace=" in url:
+        return re.sub("namespace=[a-z0-9]*", "namespace=other", url)
+    return f"{url}{'&' if '?' in url else '?'}namespace=other"
 
 
 def test_a_paused_queue_starts_nothing_until_it_is_resumed(queue):
@@ -110,7 +119,7 @@ def test_the_tasks_of_a_queue_are_paged_and_each_comes_once(queue):
         dead = await queue.enqueue_many([fail.call() for _ in range(5)])
         await queue.drain()
         waiting = await queue.enqueue_many([run.call() for _ in range(4)])
-        await Queue(f"{queue.url}?namespace=other", "mail").enqueue(run.call())
+        await Queue(elsewhere(queue.url), "mail").enqueue(run.call())
         states, after, seen = ("ready", "dead"), None, []
         while not seen or after is not None:
             page = await admin.tasks(queue.url, "mail", states=states, after=after, most=2)
@@ -163,13 +172,80 @@ def test_all_delayed_tasks_are_retried_or_cancelled_page_by_page(queue, monkeypa
     played(_play())
 
 
+def test_running_tasks_of_several_pages_are_each_asked_to_stop(queue, monkeypatch):
+    monkeypatch.setattr("apportion.work.admin.acts._PAGE", 2)
+    ended = []
+
+    @queue.task()
+    async def run() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(1)
+
+    async def _play():
+        handles = await queue.enqueue_many([run.call() for _ in range(5)])
+        async with queue.worker():
+            while {"claimed"} != {await each.state() for each in handles}:
+                await asyncio.sleep(0.01)
+            assert 5 == await admin.cancel_all(queue.url, "mail", states=("claimed",))
+            while {"cancelled"} != {await each.state() for each in handles}:
+                await asyncio.sleep(0.01)
+        assert 5 == len(ended)
+
+    played(_play())
+
+
+@pytest.mark.parametrize("is_standing", [False, True])
+def test_an_act_on_all_ends_although_its_tasks_die_again_and_others_come(queue, monkeypatch, is_standing):
+    monkeypatch.setattr("apportion.work.admin.acts._PAGE", 2)
+    control, now_ms = Inquiry.control, Inquiry.now_ms
+    runs = []
+
+    async def _dies_again(inquiry, command):
+        changed = await control(inquiry, command)
+        worker = Worker(session=runs[0], queues=(inquiry.full("mail"),))
+        if not is_standing:
+            await inquiry.store.enqueue(
+                [NewTask(id=f"late{len(runs)}", queue=worker.queues[0], name="f", arguments=b"{}")]
+            )
+        claims = (await inquiry.store.turn(worker, want=10)).claims
+        await inquiry.store.turn(worker, [Settlement(receipt=each.receipt, fate="dead") for each in claims])
+        runs.append(len(claims))
+        assert len(runs) < 10
+        return changed
+
+    async def _play():
+        store, coordination = await connect_tasks(queue.url), await connect(queue.url)
+        runs.append((await coordination.grant(ttl_seconds=30)).id)
+        worker = Worker(session=runs[0], queues=(f"{parsed_url(queue.url).namespace}/mail",))
+        for each in "abc":
+            await store.enqueue([NewTask(id=each, queue=worker.queues[0], name="f", arguments=b"{}")])
+        claims = (await store.turn(worker, want=10)).claims
+        await store.turn(worker, [Settlement(receipt=each.receipt, fate="dead") for each in claims])
+        until = await store.query(StoreTime())
+        while await store.query(StoreTime()) == until:
+            await asyncio.sleep(0.001)
+        if is_standing:  # as if the clock of the store stood
+            monkeypatch.setattr(Inquiry, "now_ms", _later)
+        monkeypatch.setattr(Inquiry, "control", _dies_again)
+        assert 3 == await admin.redrive_all(queue.url, "mail")
+        await store.close()
+        await coordination.close()
+
+    async def _later(inquiry):
+        return await now_ms(inquiry) + 60_000
+
+    played(_play())
+
+
 def test_workers_are_named_with_their_queues(queue):
     async def _play():
         async with queue.worker(concurrency=3):
             while not (found := await admin.workers(queue.url)):
                 await asyncio.sleep(0.01)
         assert [(("mail",), 3, os.getpid())] == [(each.queues, each.concurrency, each.pid) for each in found]
-        assert () == await admin.workers(f"{queue.url}?namespace=other")
+        assert () == await admin.workers(elsewhere(queue.url))
 
     played(_play())
 
@@ -182,7 +258,8 @@ def test_tasks_are_shown_in_the_order_of_their_ids_and_only_within_the_namespace
         ids = [each.id for each in await queue.enqueue_many([run.call(number) for number in range(3)])]
         shown = await admin.show(queue.url, ids[2], "nothing", ids[0])
         assert [(ids[2], "ready"), ("nothing", "missing"), (ids[0], "ready")] == [(row.id, row.state) for row in shown]
-        assert ["missing"] == [row.state for row in await admin.show(f"{queue.url}?namespace=other", ids[0])]
+        assert ["missing"] == [row.state for row in await admin.show(elsewhere(queue.url), ids[0])]
+        assert 0 == await admin.cancel(elsewhere(queue.url), *ids)
 
     played(_play())
 
@@ -254,10 +331,9 @@ def test_a_worker_that_holds_a_suspect_bars_a_task_with_two_deaths(queue):
     async def _play():
         store = await connect_tasks(queue.url)
         coordination = await connect(queue.url)
-        workers = [
-            Worker(session=(await coordination.grant(ttl_seconds=20)).id, queues=("apportion/mail",)) for _ in range(3)
-        ]
-        await store.enqueue([NewTask(id=each, queue="apportion/mail", name="f", arguments=b"{}") for each in "ab"])
+        name = f"{parsed_url(queue.url).namespace}/mail"
+        workers = [Worker(session=(await coordination.grant(ttl_seconds=20)).id, queues=(name,)) for _ in range(3)]
+        await store.enqueue([NewTask(id=each, queue=name, name="f", arguments=b"{}") for each in "ab"])
         for worker in workers[:2]:  # two sessions end under both tasks, one after another
             assert 2 == len((await store.turn(worker, want=4)).claims)
             await coordination.revoke(worker.session)

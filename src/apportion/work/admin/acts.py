@@ -4,27 +4,27 @@ Promises: an act returns how many tasks it changed; all others stay as they were
 each task once, and leaves out those that came, or ended, after the act had begun.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 from apportion.errors import InvalidInput
-from apportion.stores.task_control import Cancel, Command, Hasten, Listing, Pause, Purge, Redrive, SetLimit
+from apportion.stores.task_control import Cancel, Hasten, Listing, Pause, Purge, Redrive, SetLimit
 from apportion.stores.task_values import TaskState
 from apportion.work.admin.inquiry import Inquiry, asked, checked_queue
 from apportion.work.budget import length, milliseconds
 
 _PAGE = 500
+_OfTasks = type[Cancel] | type[Hasten] | type[Redrive]
 
 
 async def cancel(url: str, *ids: str) -> int:
     """Cancel tasks: waiting ones at once; workers stop running ones. Return how many were open."""
-    return await _done(url, Cancel(tasks=ids))
+    return await _done(url, ids, Cancel)
 
 
 async def retry(url: str, *ids: str) -> int:
     """Make delayed tasks ready now; return how many."""
-    return await _done(url, Hasten(tasks=ids))
+    return await _done(url, ids, Hasten)
 
 
 async def redrive(url: str, *ids: str) -> int:
@@ -32,7 +32,7 @@ async def redrive(url: str, *ids: str) -> int:
 
     A task stays as it is while another task has its unique name.
     """
-    return await _done(url, Redrive(tasks=ids))
+    return await _done(url, ids, Redrive)
 
 
 async def cancel_all(
@@ -95,8 +95,12 @@ async def limit(
     await asked(url, lambda inquiry: inquiry.control(_limit(inquiry)))
 
 
-async def _done(url: str, command: Command) -> int:
-    return await asked(url, lambda inquiry: inquiry.control(command))
+async def _done(url: str, ids: tuple[str, ...], command: _OfTasks) -> int:
+    async def _do(inquiry: Inquiry) -> int:
+        here = await inquiry.rows(Listing(tasks=ids))  # an id of another namespace is nobody's here
+        return await inquiry.control(command(tasks=tuple(row.id for row in here)))
+
+    return await asked(url, _do)
 
 
 async def _done_to_all(
@@ -104,7 +108,7 @@ async def _done_to_all(
     queue: str,
     states: tuple[TaskState, ...],
     name: str | None,
-    command: Callable[..., Cancel | Hasten | Redrive],
+    command: _OfTasks,
 ) -> int:
     checked_queue(queue)
 
