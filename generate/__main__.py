@@ -17,6 +17,7 @@ TWINS = {
     "groups/leader.py": "sync/leader.py",
     "stores/facade.py": "sync/stores.py",
     "tables/facade.py": "sync/tables.py",
+    "work/admin/facade.py": "sync/task_admin.py",
     "work/current.py": "sync/current.py",
     "work/facade.py": "sync/tasks.py",
 }
@@ -28,6 +29,7 @@ LEFT_OUT = (
     r"    @property\n    def sync\(self\) .*?\n\n",
     r"(?<=from typing import )TYPE_CHECKING, (?=Any, cast)",
     r"(?<=from typing import Any), cast",
+    r"(?<=import parsed_receipt), required_form",
 )
 
 # In this order: a longer word comes before its parts.
@@ -35,6 +37,10 @@ WORDS = (
     (r"The sync twin of this file is `sync/\w+\.py`\.", "The async twin of this file is `{source}`."),
     (r"apportion\.groups\.facade", "apportion.sync.groups"),
     (r"from apportion\.groups import admin", "from apportion.sync import admin"),
+    (r"apportion\.work\.facade", "apportion.sync.tasks"),
+    (r"(?<![.\w])Queue\(url(?!,\s*checked)", "apportion.sync.Queue(url"),
+    (r"from apportion\.work import admin", "from apportion.sync import task_admin"),
+    (r"(?<!_)\badmin\.(why|redrive)\(", r"task_admin.\1("),
     (
         r"In a plain task function, the calls are .*",
         "`InvalidInput` on an event loop too: await the calls of the async twin.",

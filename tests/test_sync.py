@@ -13,7 +13,9 @@ from apportion.groups import facade as groups
 from apportion.groups import leader as leaders
 from apportion.stores import facade as stores
 from apportion.sync import admin as sync_admin
+from apportion.sync import task_admin
 from apportion.tables import facade as tables
+from apportion.work import admin as of_tasks
 from apportion.work import facade as tasks
 from apportion.work.current import AsyncRunningTask
 
@@ -49,6 +51,13 @@ def test_a_call_takes_the_same_in_both_forms(name):
 )
 def test_a_call_of_an_operator_takes_the_same_in_both_forms(name):
     assert parameters(getattr(admin, name)) == parameters(getattr(sync_admin, name))
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in of_tasks.__all__ if inspect.iscoroutinefunction(vars(of_tasks)[name])]
+)
+def test_a_call_of_an_operator_of_tasks_takes_the_same_in_both_forms(name):
+    assert parameters(getattr(of_tasks, name)) == parameters(getattr(task_admin, name))
 
 
 @pytest.mark.parametrize(("of_sync", "of_async"), TYPES, ids=lambda kind: kind.__name__)

@@ -94,6 +94,11 @@ def test_a_store_that_does_not_answer_leaves_the_counts_of_the_process():
     assert "ready" not in values
 
 
+def test_a_store_that_was_not_made_yet_has_an_empty_queue(queue):
+    values = scraped(queue.sync)
+    assert (1, 0, 0) == (values["store_answers"], values["ready"], values["workers"])
+
+
 def test_every_metric_is_documented_and_no_other(queue):
     asyncio.run(asyncio.wait_for(queue.drain(), 30))
     names = {name.partition("{")[0] for name in scraped(queue) if not name.partition("{")[0].endswith("_created")}

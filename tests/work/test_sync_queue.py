@@ -15,7 +15,9 @@ import pytest
 
 import apportion
 from apportion import sync
+from apportion.console.tasks.program import queues_at
 from apportion.errors import ClaimLost, InvalidInput, TaskDead, TimedOut
+from apportion.sync import task_admin
 from apportion.work import AttemptDone
 
 TTL = timedelta(seconds=2)
@@ -170,6 +172,34 @@ def test_ends_and_errors_are_those_of_the_async_form(queue):
 
 
 @pytest.mark.timeout(60)
+def test_an_operator_asks_and_acts_without_an_event_loop(tmp_path):
+    url = f"sqlite:///{tmp_path}/work.db"
+    queue = sync.Queue(url, "mail")
+
+    @queue.task(failures=1)
+    def fail() -> None:
+        raise ValueError("no")
+
+    handle = task_admin.enqueue(url, "mail", fail.call())
+    assert isinstance(handle, sync.SyncTaskHandle)
+    assert "no_worker" == task_admin.why(url, handle.id).cause
+    assert 1 == queue.drain().dead
+    assert [1] == [each.dead for each in task_admin.stats(url)]
+    assert [handle.id] == [each.id for each in task_admin.tasks(url, "mail", states=("dead",)).tasks]
+    task_admin.pause(url, "mail")
+    assert (1, "paused") == (task_admin.redrive(url, handle.id), task_admin.why(url, handle.id).cause)
+
+
+def test_a_queue_of_either_form_is_had_in_both(queue):
+    other = apportion.Queue.of(queue)
+    assert (apportion.Queue, sync.Queue) == (type(other), type(other.sync))
+    assert queue is sync.Queue.of(queue)
+    assert (queue.url, queue.name, queue.statistics) == (other.url, other.name, other.sync.statistics)
+    with pytest.raises(InvalidInput, match="a queue"):
+        apportion.Queue.of("mail")
+
+
+@pytest.mark.timeout(60)
 def test_an_error_of_the_begin_is_raised_in_the_block_and_no_thread_stays():
     queue = sync.Queue("postgresql://nobody@127.0.0.1:1/none", "mail")
     with pytest.raises(apportion.errors.StoreUnavailable), queue.worker():
@@ -232,3 +262,11 @@ def test_sigterm_ends_the_worker_once_its_running_task_has_ended(tmp_path):
         os.kill(process.pid, signal.SIGTERM)
         assert "left 1 1\n" == process.stdout.readline()
     assert 0 == process.returncode
+
+
+def test_the_worker_command_takes_a_queue_of_a_plain_program(tmp_path, monkeypatch):
+    module = "from apportion import sync\nqueue = sync.Queue('memory://plain', 'mail')\n@queue.task()\ndef run(): ...\n"
+    (tmp_path / "plain_app.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    (queue,) = queues_at(["plain_app:queue"])
+    assert (apportion.Queue, ["run"]) == (type(queue), list(queue.task_names))

@@ -16,8 +16,8 @@ from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable, StoreW
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.task_control import QueueStats
 from apportion.work import admin
-from apportion.work.facade import Queue
 from apportion.work.observers.statistics import Buckets, TaskStatistics
+from apportion.work.queue import TaskQueue
 
 _MOST_SECONDS = 2.0
 
@@ -29,8 +29,8 @@ class TaskMetrics(Collector):
     therefore show them.
     """
 
-    def __init__(self, queue: Queue) -> None:
-        if not isinstance(queue, Queue):
+    def __init__(self, queue: TaskQueue) -> None:
+        if not isinstance(queue, TaskQueue):
             raise InvalidInput("queue", queue, "a queue", 'Pass apportion.Queue(url, "mail").')
         self._queue = queue
 
@@ -52,6 +52,8 @@ class TaskMetrics(Collector):
         name = self._queue.name
         try:
             found = io_thread().wait(asyncio.wait_for(admin.stats(self._queue.url), _MOST_SECONDS))
+        except InvalidInput:  # no store was made yet
+            return QueueStats(queue=name)
         except (StoreDenied, StoreUnavailable, StoreWentBack, TimeoutError):
             return None
         return next((each for each in found if each.queue == name), QueueStats(queue=name))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from apportion.errors import TaskDead
+from apportion.errors import InvalidInput, TaskDead
 from apportion.runtime.attempt_events import AttemptDead, AttemptDone, AttemptEvent, AttemptFailed, AttemptObserver
 from apportion.runtime.handle import Handle
 from apportion.runtime.io_thread import io_thread
@@ -42,6 +42,13 @@ class SyncQueue(TaskQueue):
 
     `InvalidInput`, `UnknownOption` for a wrong argument; `NotPromised` for a store that keeps no tasks, at first use.
     """
+
+    @classmethod
+    def of(cls, queue: TaskQueue) -> "SyncQueue":
+        """Return a queue of either form in this form: the same functions, wrappers, statistics and connection."""
+        if not isinstance(queue, TaskQueue):
+            raise InvalidInput("queue", queue, "a queue", 'Write apportion.sync.Queue(url, "mail").')
+        return queue._shown_as(cls)
 
     def enqueue(
         self,

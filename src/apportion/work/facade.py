@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from apportion.errors import TaskDead
+from apportion.errors import InvalidInput, TaskDead
 from apportion.runtime.attempt_events import AttemptDead, AttemptDone, AttemptEvent, AttemptFailed, AttemptObserver
 from apportion.runtime.handle import Handle
 from apportion.runtime.io_thread import io_thread
@@ -19,7 +19,7 @@ from apportion.work.call import Call
 from apportion.work.function import AnyTaskFunction
 from apportion.work.observers.trace import traceparent
 from apportion.work.queue import Drained, TaskQueue, checked_call
-from apportion.work.running_task import parsed_receipt
+from apportion.work.running_task import parsed_receipt, required_form
 from apportion.work.worker import QueueWorker
 
 if TYPE_CHECKING:  # the sync form registers itself
@@ -48,7 +48,14 @@ class Queue(TaskQueue):
     @property
     def sync(self) -> "SyncQueue":
         """This queue with the calls of `apportion.sync`, for programs and threads without an event loop."""
-        return cast("SyncQueue", self._sync())
+        return cast("SyncQueue", self._shown_as(required_form(TaskQueue.sync_form)))
+
+    @classmethod
+    def of(cls, queue: TaskQueue) -> "Queue":
+        """Return a queue of either form in this form: the same functions, wrappers, statistics and connection."""
+        if not isinstance(queue, TaskQueue):
+            raise InvalidInput("queue", queue, "a queue", 'Write Queue(url, "mail").')
+        return queue._shown_as(cls)
 
     async def enqueue(
         self,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, KeysView
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 from weakref import finalize
 
 from apportion.errors import InvalidInput
@@ -22,10 +22,10 @@ from apportion.work.call import Call
 from apportion.work.function import AnyTaskFunction, Params, Result, TaskFunction, TaskOptions
 from apportion.work.observers.statistics import TaskStatistics
 from apportion.work.opened import OpenedQueue
-from apportion.work.running_task import required_form
 from apportion.work.thread_worker import ThreadWorker
 from apportion.work.worker import QueueWorker
 
+Form = TypeVar("Form", bound="TaskQueue")
 TTL = timedelta(seconds=10)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -151,9 +151,10 @@ class TaskQueue(Handle):
     ) -> ThreadWorker:
         return ThreadWorker(self._worker_of(concurrency, processes, observer))
 
-    def _sync(self) -> "TaskQueue":
-        """Return this queue in its sync form: the same functions, wrappers, statistics and handle."""
-        form = required_form(TaskQueue.sync_form)
+    def _shown_as(self, form: "type[Form]") -> "Form":
+        """Return this queue in a form: the same functions, wrappers, statistics and handle."""
+        if isinstance(self, form):
+            return self
         other = form.__new__(form)
         other.__dict__.update(self.__dict__, _source=self)
         return other

@@ -11,6 +11,7 @@ from types import ModuleType
 
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.work.facade import Queue
+from apportion.work.queue import TaskQueue
 
 
 def queues_at(places: Sequence[str]) -> tuple[Queue, ...]:
@@ -23,10 +24,10 @@ def queues_at(places: Sequence[str]) -> tuple[Queue, ...]:
     for place, queue in zip(places, found, strict=True):
         if found.count(queue) > 1:
             raise InvalidInput("QUEUES", place, "each queue once", "Leave one of them out; see --concurrency.")
-    return found
+    return tuple(map(Queue.of, found))
 
 
-def _queue_at(place: str) -> Queue:
+def _queue_at(place: str) -> TaskQueue:
     name, mark, path = place.partition(":")
     if not (mark and all(each.isidentifier() for each in (*name.split("."), *path.split(".")))):
         raise InvalidInput("QUEUES", place, "a module and a name in it, such as app:queue", "Write MODULE:NAME")
@@ -35,7 +36,7 @@ def _queue_at(place: str) -> Queue:
         if not hasattr(found, each):
             raise _no_queue(place, name)
         found = getattr(found, each)
-    if not isinstance(found, Queue):
+    if not isinstance(found, TaskQueue):
         raise _no_queue(place, name)
     if not found.task_names:
         hint = f"Import the modules of its task functions in {name}."
@@ -54,7 +55,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def _no_queue(place: str, module: str) -> InvalidInput:
-    known = [f"{module}:{name}" for name, value in vars(sys.modules[module]).items() if isinstance(value, Queue)]
+    known = [f"{module}:{name}" for name, value in vars(sys.modules[module]).items() if isinstance(value, TaskQueue)]
     if not known:
         return InvalidInput(
             "QUEUES", place, f"a queue; {module} has none", "Make the queue there, or name another module."

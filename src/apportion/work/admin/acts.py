@@ -18,61 +18,55 @@ _OfTasks = type[Cancel] | type[Hasten] | type[Redrive]
 
 
 async def cancel(url: str, *ids: str) -> int:
-    """Cancel tasks: waiting ones at once; workers stop running ones. Return how many were open."""
+    """See `facade.cancel`."""
     return await _done(url, ids, Cancel)
 
 
 async def retry(url: str, *ids: str) -> int:
-    """Make delayed tasks ready now; return how many."""
+    """See `facade.retry`."""
     return await _done(url, ids, Hasten)
 
 
 async def redrive(url: str, *ids: str) -> int:
-    """Make dead and cancelled tasks ready again, with fresh budgets; return how many.
-
-    A task stays as it is while another task has its unique name.
-    """
+    """See `facade.redrive`."""
     return await _done(url, ids, Redrive)
 
 
 async def cancel_all(
     url: str, queue: str, *, states: tuple[TaskState, ...] = ("ready", "delayed"), name: str | None = None
 ) -> int:
-    """Cancel the tasks of a queue in some open states; return how many. `name`: only those of this task function."""
+    """See `facade.cancel_all`."""
     _require(states, ("ready", "delayed", "claimed"), "A task that has ended stays as it is.")
     return await _done_to_all(url, queue, states, name, Cancel)
 
 
 async def retry_all(url: str, queue: str, *, name: str | None = None) -> int:
-    """Make the delayed tasks of a queue ready now; return how many. `name`: only those of this task function."""
+    """See `facade.retry_all`."""
     return await _done_to_all(url, queue, ("delayed",), name, Hasten)
 
 
 async def redrive_all(
     url: str, queue: str, *, states: tuple[TaskState, ...] = ("dead",), name: str | None = None
 ) -> int:
-    """Make the dead (or cancelled) tasks of a queue ready again, with fresh budgets; return how many.
-
-    - `name`: only those of this task function.
-    """
+    """See `facade.redrive_all`."""
     _require(states, ("dead", "cancelled"), "Only a task that has ended can run again.")
     return await _done_to_all(url, queue, states, name, Redrive)
 
 
 async def purge(url: str, queue: str, *states: TaskState) -> int:
-    """Forget the tasks of a queue in some states; a claimed task stays. Return how many."""
+    """See `facade.purge`."""
     checked_queue(queue)
     return await asked(url, lambda inquiry: inquiry.control(Purge(queue=inquiry.full(queue), states=states)))
 
 
 async def pause(url: str, queue: str) -> None:
-    """Stop new claims of a queue, over all workers. Running tasks go on."""
+    """See `facade.pause`."""
     checked_queue(queue)
     await asked(url, lambda inquiry: inquiry.control(Pause(queue=inquiry.full(queue))))
 
 
 async def resume(url: str, queue: str) -> None:
-    """Allow the claims of a queue again."""
+    """See `facade.resume`."""
     checked_queue(queue)
     await asked(url, lambda inquiry: inquiry.control(Pause(queue=inquiry.full(queue), is_paused=False)))
 
@@ -80,7 +74,7 @@ async def resume(url: str, queue: str) -> None:
 async def limit(
     url: str, queue: str, *, running: int | None = None, rate: int | None = None, per: timedelta = timedelta(minutes=1)
 ) -> None:
-    """Limit a queue over all workers: the most tasks that run, and the most starts per time; None: no limit."""
+    """See `facade.limit`."""
     checked_queue(queue)
     for field, value in (("running", running), ("rate", rate)):
         if value is not None and (type(value) is not int or value < 1):

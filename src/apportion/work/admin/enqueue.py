@@ -7,20 +7,9 @@ task whose arguments do not fit is dead at once.
 import json
 
 from apportion.errors import InvalidInput
-from apportion.work.admin.inquiry import checked_queue
 from apportion.work.call import MOST_BYTES, Call
-from apportion.work.facade import Queue, TaskHandle
 
 _HINT = """Write the arguments by name: '{"to": "ann"}'"""
-
-
-async def enqueue(url: str, queue: str, call: Call) -> TaskHandle:
-    """Add a task, and return its handle; errors are those of `Queue.enqueue`."""
-    opened = Queue(url, checked_queue(queue))
-    try:
-        return await opened.enqueue(call)
-    finally:
-        await opened.close()
 
 
 def written_call(name: str, arguments: str) -> Call:

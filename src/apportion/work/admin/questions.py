@@ -23,12 +23,12 @@ class TaskPage:
 
 
 async def stats(url: str) -> tuple[QueueStats, ...]:
-    """Return the numbers of each queue, sorted by name. O(open tasks)."""
+    """See `facade.stats`."""
     return (await asked(url, Inquiry.overview)).queues
 
 
 async def workers(url: str) -> tuple[Worker, ...]:
-    """Return the workers that live, sorted by session."""
+    """See `facade.workers`."""
     return (await asked(url, Inquiry.overview)).workers
 
 
@@ -41,7 +41,7 @@ async def tasks(
     after: str | None = None,
     most: int = 100,
 ) -> TaskPage:
-    """Return a page of the tasks of a queue, at most `most`; `after` is that of the page before."""
+    """See `facade.tasks`."""
     if type(most) is not int or not 1 <= most <= MOST:
         raise InvalidInput("most", most, f"an int in 1 .. {MOST}", "Ask for the next page instead.")
     checked_queue(queue)
@@ -58,7 +58,7 @@ async def tasks(
 
 
 async def show(url: str, *ids: str) -> tuple[TaskRow, ...]:
-    """Return tasks by id, in this order; a task that is not there has the state "missing"."""
+    """See `facade.show`."""
 
     async def _rows(inquiry: Inquiry) -> tuple[TaskRow, ...]:
         found = {row.id: row for row in await inquiry.rows(Listing(tasks=ids))}
@@ -68,7 +68,7 @@ async def show(url: str, *ids: str) -> tuple[TaskRow, ...]:
 
 
 async def why(url: str, task: str) -> Why:
-    """Say why a task is not done yet, and the next step."""
+    """See `facade.why`."""
 
     async def _why(inquiry: Inquiry) -> Why:
         rows = await inquiry.rows(Listing(tasks=(task,)))

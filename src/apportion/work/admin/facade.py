@@ -1,0 +1,127 @@
+"""Admin of tasks as programs use it, on any event loop: questions and acts of an operator, from any process.
+
+    from apportion.work import admin
+
+    print(await admin.why("sqlite:///work.db", task_id))
+    await admin.redrive("sqlite:///work.db", task_id)
+
+Each call opens the store of a URL on the I/O thread, and closes it at the end. All calls raise the errors of
+`stores.connect_tasks`, and `InvalidInput` where no store was made yet.
+The sync twin of this file is `sync/task_admin.py`.
+"""
+
+from datetime import timedelta
+
+from apportion.runtime.io_thread import io_thread
+from apportion.stores.task_control import QueueStats, TaskRow
+from apportion.stores.task_values import TaskState, Worker
+from apportion.work.admin import acts, questions
+from apportion.work.admin.cause import Why
+from apportion.work.admin.inquiry import checked_queue
+from apportion.work.admin.questions import OPEN, TaskPage
+from apportion.work.call import Call
+from apportion.work.facade import Queue, TaskHandle
+
+
+async def stats(url: str) -> tuple[QueueStats, ...]:
+    """Return the numbers of each queue, sorted by name. O(open tasks)."""
+    return await io_thread().hop(questions.stats(url))
+
+
+async def workers(url: str) -> tuple[Worker, ...]:
+    """Return the workers that live, sorted by session."""
+    return await io_thread().hop(questions.workers(url))
+
+
+async def tasks(
+    url: str,
+    queue: str,
+    *,
+    states: tuple[TaskState, ...] = OPEN,
+    name: str | None = None,
+    after: str | None = None,
+    most: int = 100,
+) -> TaskPage:
+    """Return a page of the tasks of a queue, at most `most`; `after` is that of the page before."""
+    return await io_thread().hop(questions.tasks(url, queue, states=states, name=name, after=after, most=most))
+
+
+async def show(url: str, *ids: str) -> tuple[TaskRow, ...]:
+    """Return tasks by id, in this order; a task that is not there has the state "missing"."""
+    return await io_thread().hop(questions.show(url, *ids))
+
+
+async def why(url: str, task: str) -> Why:
+    """Say why a task is not done yet, and the next step."""
+    return await io_thread().hop(questions.why(url, task))
+
+
+async def enqueue(url: str, queue: str, call: Call) -> TaskHandle:
+    """Add a task, and return its handle; errors are those of `Queue.enqueue`."""
+    opened = Queue(url, checked_queue(queue))
+    try:
+        return await opened.enqueue(call)
+    finally:
+        await opened.close()
+
+
+async def cancel(url: str, *ids: str) -> int:
+    """Cancel tasks: waiting ones at once; workers stop running ones. Return how many were open."""
+    return await io_thread().hop(acts.cancel(url, *ids))
+
+
+async def retry(url: str, *ids: str) -> int:
+    """Make delayed tasks ready now; return how many."""
+    return await io_thread().hop(acts.retry(url, *ids))
+
+
+async def redrive(url: str, *ids: str) -> int:
+    """Make dead and cancelled tasks ready again, with fresh budgets; return how many.
+
+    A task stays as it is while another task has its unique name.
+    """
+    return await io_thread().hop(acts.redrive(url, *ids))
+
+
+async def cancel_all(
+    url: str, queue: str, *, states: tuple[TaskState, ...] = ("ready", "delayed"), name: str | None = None
+) -> int:
+    """Cancel the tasks of a queue in some open states; return how many. `name`: only those of this task function."""
+    return await io_thread().hop(acts.cancel_all(url, queue, states=states, name=name))
+
+
+async def retry_all(url: str, queue: str, *, name: str | None = None) -> int:
+    """Make the delayed tasks of a queue ready now; return how many. `name`: only those of this task function."""
+    return await io_thread().hop(acts.retry_all(url, queue, name=name))
+
+
+async def redrive_all(
+    url: str, queue: str, *, states: tuple[TaskState, ...] = ("dead",), name: str | None = None
+) -> int:
+    """Make the dead (or cancelled) tasks of a queue ready again, with fresh budgets; return how many.
+
+    - `name`: only those of this task function.
+    """
+    return await io_thread().hop(acts.redrive_all(url, queue, states=states, name=name))
+
+
+async def purge(url: str, queue: str, *states: TaskState) -> int:
+    """Forget the tasks of a queue in some states; a claimed task stays. Return how many."""
+    return await io_thread().hop(acts.purge(url, queue, *states))
+
+
+async def pause(url: str, queue: str) -> None:
+    """Stop new claims of a queue, over all workers. Running tasks go on."""
+    await io_thread().hop(acts.pause(url, queue))
+
+
+async def resume(url: str, queue: str) -> None:
+    """Allow the claims of a queue again."""
+    await io_thread().hop(acts.resume(url, queue))
+
+
+async def limit(
+    url: str, queue: str, *, running: int | None = None, rate: int | None = None, per: timedelta = timedelta(minutes=1)
+) -> None:
+    """Limit a queue over all workers: the most tasks that run, and the most starts per time; None: no limit."""
+    await io_thread().hop(acts.limit(url, queue, running=running, rate=rate, per=per))
