@@ -2,7 +2,7 @@
 
 import pytest
 
-from apportion.console.demo.verify import checks
+from apportion.console.demo.groups.verify import checks
 
 SIZES = [4] * 64
 

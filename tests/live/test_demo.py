@@ -1,16 +1,17 @@
-"""The demonstration itself: real processes on one file, and a verifier that is seen to fail."""
+"""The demonstrations themselves: real processes on one file, and verifiers that are seen to fail."""
 
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 
 pytestmark = pytest.mark.live
 
 
-def demo(*options):
-    command = [sys.executable, "-m", "apportion.console.main", "demo", "--exit", "--json", *options]
+def demo(*words):
+    command = [sys.executable, "-m", "apportion.console.main", "demo", *words, "--exit", "--json"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     return done.returncode, json.loads(done.stdout.splitlines()[-1])["checks"]
 
@@ -25,3 +26,19 @@ def test_every_check_passes():
 def test_a_planted_overlap_is_found():
     code, checks = demo("--selftest")
     assert (1, {"overlaps"}) == (code, {name for name, check in checks.items() if not check["passed"]})
+
+
+TASK_CHECKS = {"lost", "completed_twice", "stale_refused", "recovery_seconds", "poison_deaths"}
+
+
+def test_every_check_of_tasks_passes_within_a_minute():
+    began = time.monotonic()
+    code, checks = demo("tasks")
+    assert {} == {name: check for name, check in checks.items() if not check["passed"]}
+    assert (0, TASK_CHECKS) == (code, set(checks))
+    assert time.monotonic() - began < 60
+
+
+def test_a_fault_is_planted_for_each_check_of_tasks_and_found():
+    code, checks = demo("tasks", "--selftest")
+    assert (1, TASK_CHECKS) == (code, {name for name, check in checks.items() if not check["passed"]})

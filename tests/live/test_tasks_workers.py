@@ -172,7 +172,7 @@ def test_a_restart_of_the_database_reaches_no_handler():
     @queue.task()
     async def work(number: int) -> None:
         await asyncio.sleep(0.1)
-        seen.append((number, apportion.current_task().attempt))
+        seen.append(number)
 
     async def _play():
         await queue.enqueue_many([work.call(number) for number in range(60)])
@@ -189,4 +189,16 @@ def test_a_restart_of_the_database_reaches_no_handler():
         asyncio.run(asyncio.wait_for(_play(), SECONDS))
     finally:
         rig.stop()
-    assert [(number, 1) for number in range(60)] == sorted(seen)
+    assert list(range(60)) == sorted(seen)
+
+
+def test_a_worker_that_never_rests_takes_over_the_tasks_of_a_killed_one_in_time(bench):
+    bench.enqueue(functions.tell_and_wait.call(str(bench.folder / "one")))
+    killed = bench.start(concurrency=1)
+    assert [killed.pid] == bench.told("one")
+    bench.enqueue(*(functions.pause.call(0.2) for _ in range(200)))
+    bench.start(concurrency=1)
+    until(lambda: bench.rows("SELECT count(*) FROM task")[0][0] < 199)
+    (bench.folder / "one").unlink()
+    killed.kill()
+    assert until((bench.folder / "one").exists) <= TTL + 1

@@ -142,6 +142,7 @@ class Claimant:
             self._lose(self._session.forget())
         if self._session.id is None and not self._is_over:
             await self._session.join()
+            await self._tasks.wait(0)  # from now on this process helps to end leases, even if it never rests
 
     def _lose(self, session: int) -> None:
         """Cancel the runs of a session that is over or could not be renewed in time."""

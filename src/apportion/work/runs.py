@@ -69,9 +69,11 @@ class Runs:
         self._fill()
 
     def start(self, claims: list[Claim], incarnation: int) -> None:
-        """Run these tasks, each as soon as there is a free place."""
+        """Run these tasks, each as soon as there is a free place; suspects first, as they have waited for a lease."""
         now = self._loop.time()
-        self._waiting.extend(_Waiting(claim=claim, incarnation=incarnation, since=now) for claim in claims)
+        waiting = [_Waiting(claim=claim, incarnation=incarnation, since=now) for claim in claims]
+        self._waiting.extendleft(each for each in reversed(waiting) if each.claim.is_suspect)
+        self._waiting.extend(each for each in waiting if not each.claim.is_suspect)
         self._fill()
 
     def warm(self) -> None:
@@ -126,7 +128,8 @@ class Runs:
             self._running[waiting.claim.receipt] = run
             run.add_done_callback(partial(self._ended, waiting.claim.receipt))
         if self._waiting and self._overdue is None:
-            self._overdue = self._loop.call_at(self._waiting[0].since + self._ttl_seconds, self._give_back_overdue)
+            until = min(each.since for each in self._waiting) + self._ttl_seconds
+            self._overdue = self._loop.call_at(until, self._give_back_overdue)
         self._tell_idle()
 
     def _has_place(self) -> bool:

@@ -1,1 +1,1 @@
-"""Demonstration: processes that share work, and join, leave, die and sleep."""
+"""Demonstrations: processes that share work, and join, leave, die and sleep."""

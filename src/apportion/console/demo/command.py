@@ -1,141 +1,52 @@
-"""`apportion demo`: shows live how worker processes share real work on one file, and come, go, die and sleep."""
+"""`apportion demo`: shows live how processes share real work on one file, and come, go, die and sleep."""
 
-import subprocess
 import sys
-import tempfile
-from json import dumps, loads
-from pathlib import Path
-from typing import Annotated
+from json import dumps
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from apportion import native
-from apportion.console.demo.crew import Crew
+from apportion.console.demo.groups.show import MEANINGS as OF_GROUPS
+from apportion.console.demo.groups.show import show_groups
 from apportion.console.demo.screen import Screen
-from apportion.console.demo.work import PARTITIONS, WorkLedger, partitioned
-from apportion.errors import InvariantBroken
-
-WORKERS = tuple(f"worker-{number}" for number in range(1, 6))
-BATCH = 24
-MEANINGS = {
-    "overlaps": "partitions with two workers at once",
-    "lost": "places that were not counted exactly once",
-    "disturbed": "partitions that were interrupted without a move",
-    "stale_writes_refused": "late writes of the stopped worker that the guard refused (at least 1)",
-    "moves_vs_minimum": "partitions that moved, over the fewest possible",
-}
+from apportion.console.demo.tasks.show import MEANINGS as OF_TASKS
+from apportion.console.demo.tasks.show import show_tasks
+from apportion.console.demo.verdict import Verdict
 
 
 def demo(
-    *, json: bool = False, stops: Annotated[bool, Parameter(name="--exit")] = False, selftest: bool = False
+    subject: Literal["groups", "tasks"] = "groups",
+    /,
+    *,
+    json: bool = False,
+    stops: Annotated[bool, Parameter(name="--exit")] = False,
+    selftest: bool = False,
 ) -> int:
-    """Let processes share real work, disturb them, and let a separate process read the log of their work.
+    """Let processes share real work, disturb them, and let a separate process read the traces of their work.
 
     Parameters
     ----------
+    subject
+        The part to show: groups, whose members share partitions, or tasks, which workers run.
     json
         Print only one JSON object, on the last line.
     stops
         End after the verification. Without this option, on a terminal, the workers go on until Ctrl-C.
     selftest
-        Plant two overlapping effects before the log is verified; the verifier must find them.
+        Plant faults in the traces before they are verified; the verifier must find them.
     """
-    parts = partitioned()
-    with tempfile.TemporaryDirectory(prefix="apportion-demo-") as folder, Screen(is_quiet=json) as screen:
-        crew = Crew(Path(folder), BATCH, screen.look)
-        try:
-            _play(crew, screen, sum(map(len, parts)))
-            if not stops and not json and sys.stdout.isatty():
-                _linger(crew, screen)
-        finally:
-            crew.end()
-        if selftest:
-            _plant(crew.ledger)
-        found = verified(crew.file)
-        passed = all(check["passed"] for check in found.values())
-    _tell(found, passed=passed, as_json=json)
+    show, meanings = (show_groups, OF_GROUPS) if subject == "groups" else (show_tasks, OF_TASKS)
+    with Screen(is_quiet=json) as screen:
+        found = show(screen, stays=not stops and not json and sys.stdout.isatty(), selftest=selftest)
+    passed = all(check["passed"] for check in found.values())
+    _tell(found, meanings, passed=passed, as_json=json)
     return 0 if passed else 1
 
 
-def verified(file: Path) -> dict[str, dict[str, object]]:
-    """Let another process read the log; return its verdict."""
-    command = [sys.executable, "-m", "apportion.console.demo.verify", str(file)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - of ours
-    if done.returncode:
-        raise InvariantBroken(f"the verifier failed: {done.stderr.strip()[-500:]}")
-    verdict: dict[str, dict[str, object]] = loads(done.stdout)
-    return verdict
-
-
-def _play(crew: Crew, screen: Screen, places: int) -> None:
-    names = list(WORKERS)
-    screen.say(f"{len(names)} processes share {PARTITIONS} partitions of {places} places of the world, on one file:")
-    decides = "native twin" if native.IN_USE else "reference in Python"
-    screen.say(f"{crew.url}; each counts places by country. Their lease is 2 s. The {decides} decides.")
-    for name in names:
-        crew.joins(name)
-    crew.until("five workers share the partitions", lambda: crew.is_settled(*names))
-    crew.until("all partitions are worked on", crew.worked())
-    crew.noted("begins", names)
-
-    names.append("worker-6")
-    screen.say("worker-6 joins")
-    crew.noted("worker-6 joins", names)
-    crew.joins("worker-6")
-    _settle(crew, screen, names)
-
-    names.remove("worker-3")
-    screen.say("worker-3 is killed with SIGKILL: no other process is told, so its lease must end")
-    crew.noted("worker-3 is killed", names)
-    crew.killed("worker-3")
-    _settle(crew, screen, names)
-
-    names.remove("worker-4")
-    crew.noted("worker-4 is stopped", names)
-    partition = crew.stalled("worker-4")
-    screen.say(f"worker-4 is stopped with SIGSTOP, in the middle of its work on partition {partition}")
-    _settle(crew, screen, names)
-
-    names.append("worker-4")
-    screen.say(f"worker-4 wakes up, and tries at once to write to partition {partition}, which it no longer owns")
-    crew.noted("worker-4 is woken", names)
-    crew.woken("worker-4")
-    _settle(crew, screen, names)
-    names.remove("worker-2")
-    screen.say("worker-2 is drained: it hands over its partitions, and stays without work")
-    crew.noted("worker-2 is drained", names)
-    crew.drained("worker-2")
-    _settle(crew, screen, names)
-
-    screen.say("the rest of the work is done")
-    crew.until("all places are counted", lambda: crew.ledger.done() == places)
-    crew.noted("ends", ())
-
-
-def _settle(crew: Crew, screen: Screen, names: list[str]) -> None:
-    took = crew.until("the partitions are shared again", lambda: crew.is_settled(*names))
-    screen.say(f"         settled after {took:.2f} s; the others worked on")
-    crew.until("all partitions are worked on", crew.worked())
-
-
-def _linger(crew: Crew, screen: Screen) -> None:
-    screen.say(f"All work is done; the workers go on until Ctrl-C. Look: apportion group show {crew.url} places")
-    try:
-        crew.until("Ctrl-C", lambda: False)
-    except KeyboardInterrupt:
-        screen.say("they leave")
-
-
-def _plant(ledger: WorkLedger) -> None:
-    """Write an effect into the log that overlaps another, as if two workers had worked on a partition at once."""
-    line = next(line for line in ledger.lines() if "places" in line)
-    ledger.log(line | {"holder": "a stranger", "pid": 0, "places": 0})
-
-
-def _tell(found: dict[str, dict[str, object]], *, passed: bool, as_json: bool) -> None:
+def _tell(found: Verdict, meanings: dict[str, str], *, passed: bool, as_json: bool) -> None:
     if as_json:
         print(dumps({"format_version": 1, "passed": passed, "checks": found}))
         return
-    print("\nA separate process has read the log of effects, and nothing else:")
+    print("\nA separate process has read the traces of the work, and nothing else:")
     for name, check in found.items():
-        print(f"  {'ok  ' if check['passed'] else 'FAIL'}  {name:22}{check['value']!s:>6}   {MEANINGS[name]}")
+        print(f"  {'ok  ' if check['passed'] else 'FAIL'}  {name:22}{check['value']!s:>6}   {meanings[name]}")

@@ -1,6 +1,6 @@
 """Verifier of the demonstration, a separate process: it reads the log of effects, and nothing else.
 
-    python -m apportion.console.demo.verify LEDGER
+    python -m apportion.console.demo.groups.verify LEDGER
 
 It prints one JSON object. For each check, the object holds the verdict and the value. See `checks` for their meaning.
 """
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from apportion.console.demo.work import PARTITIONS, WorkLedger, partitioned
+from apportion.console.demo.groups.work import PARTITIONS, WorkLedger, partitioned
 
 Line = dict[str, object]
 EPSILON_SECONDS = 1e-6

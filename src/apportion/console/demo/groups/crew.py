@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from apportion import sync
-from apportion.console.demo.work import GROUP, PARTITIONS, WorkLedger
+from apportion.console.demo.groups.work import GROUP, PARTITIONS, WorkLedger
 from apportion.errors import StoreUnavailable
 from apportion.groups.settled import is_at_rest
 from apportion.groups.view.keys import GroupKeys
@@ -40,7 +40,7 @@ class Crew:
 
     def joins(self, name: str) -> None:
         """Start a worker."""
-        module = "apportion.console.demo.worker"
+        module = "apportion.console.demo.groups.worker"
         command = [sys.executable, "-m", module, self.url, name, str(self.file), str(self._batch)]
         self._workers[name] = subprocess.Popen(  # noqa: S603 - of ours
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

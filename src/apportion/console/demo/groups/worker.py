@@ -1,6 +1,6 @@
 """Worker of the demonstration, a separate process: it counts the places of the partitions that it owns.
 
-    python -m apportion.console.demo.worker URL MEMBER LEDGER BATCH
+    python -m apportion.console.demo.groups.worker URL MEMBER LEDGER BATCH
 
 A line on its standard input makes the worker stall in the middle of an effect. It prints a line and waits for another
 input line, without any check. Then it tries to write under the token that it had.
@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import apportion
-from apportion.console.demo.work import GROUP, PARTITIONS, WorkLedger, partitioned
+from apportion.console.demo.groups.work import GROUP, PARTITIONS, WorkLedger, partitioned
 from apportion.errors import Fenced, NotOwner
 from apportion.groups.facade import AsyncGroup
 from apportion.runtime.clock import SystemClock

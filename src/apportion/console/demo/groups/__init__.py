@@ -1,0 +1,1 @@
+"""The demonstration of groups: processes that share partitions, and join, leave, die and sleep."""
