@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 from distributions.interpreters import Interpreter
 from distributions.source import ROOT
@@ -46,7 +47,11 @@ class Trial:
         twin = "native" if tag == "abi3" else "reference"
         python = self._environment(f"{tag}-{installed or 'core'}")
         wheel = f"{self._file(f'*-{tag}-*.whl')}" + (f"[{installed}]" if installed else "")
+        began = monotonic()
         yield from self._install(python, wheel, "--constraint", "pins.txt")
+        print(
+            f"{self.interpreter}, {twin}, {installed or 'core'}: installed in {monotonic() - began:.1f} s", flush=True
+        )
         for extra in extras:
             if self.interpreter.release >= WITHOUT_WHEEL.get(extra, (4, 0)):
                 continue
