@@ -64,10 +64,18 @@ class _UnderWay:
 
 
 class Attempts:
-    """The attempts of one worker of one queue; `observers` hear of each."""
+    """The attempts of one worker of one queue. `own` observers hear of each, and then those of the program."""
 
-    def __init__(self, *observers: AttemptObserver, queue: str, worker: str, clock: Clock) -> None:
-        self._observers, self._queue, self._worker, self._clock = observers, queue, worker, clock
+    def __init__(
+        self,
+        *observers: AttemptObserver,
+        own: tuple[AttemptObserver, ...] = (),
+        queue: str,
+        worker: str,
+        clock: Clock,
+    ) -> None:
+        self._own, self._observers = own, observers
+        self._queue, self._worker, self._clock = queue, worker, clock
         self._under_way: dict[Receipt, _UnderWay] = {}
         self._lost: set[Receipt] = set()
 
@@ -102,8 +110,9 @@ class Attempts:
         for claim in claims:
             waited = claim.waited_ms / 1_000
             self._under_way[claim.receipt] = _UnderWay(claim.name, now, waited, claim.crashes)
-            who = self._who(claim.receipt, claim.name, now)
-            tell(self._observers, AttemptClaimed(**who, waited_seconds=waited, is_retaken=claim.is_retaken))
+            if self._observers or claim.is_retaken:  # of claims, the own observers count only those
+                who = self._who(claim.receipt, claim.name, now)
+                self._tell(AttemptClaimed(**who, waited_seconds=waited, is_retaken=claim.is_retaken))
 
     def found(self, row: TaskRow, receipt: Receipt) -> None:
         """Note a claim in the store of which no reply has told; it is given back."""
@@ -117,17 +126,18 @@ class Attempts:
             if noted is not None and noted.started_at is not None:
                 waited = noted.waited_seconds + noted.started_at - noted.claimed_at
                 who = self._who(receipt, noted.name, noted.started_at)
-                tell(self._observers, AttemptStarted(**who, waited_seconds=waited))
+                self._tell(AttemptStarted(**who, waited_seconds=waited))
 
     def settled(self, settlements: Iterable[Settlement], refused: Collection[Receipt]) -> None:
         """Tell of the ends that the store has answered."""
-        now, refused = self._clock.elapsed(), frozenset(refused)
+        now, late = self._clock.elapsed(), frozenset(refused)
         for settlement in settlements:
             noted = self._under_way.pop(settlement.receipt, None)
             if noted is not None:
-                is_refused = settlement.receipt in refused and not (settlement.fate == "done" and noted.is_completed)
+                is_late = bool(late) and settlement.receipt in late
+                is_refused = is_late and not (settlement.fate == "done" and noted.is_completed)
                 who = self._who(settlement.receipt, noted.name, now)
-                tell(self._observers, _refused(settlement, noted, who) if is_refused else _end(settlement, noted, who))
+                self._tell(_refused(settlement, noted, who) if is_refused else _end(settlement, noted, who))
 
     def lose(self, session: int | None = None) -> None:
         """Tell that the claims of a session (None: of all sessions) are lost, but for those with an end on its way."""
@@ -138,7 +148,13 @@ class Attempts:
                 del self._under_way[receipt]
                 self._lost.add(receipt)
                 who, took = self._who(receipt, noted.name, now), noted.run_seconds(now)
-                tell(self._observers, AttemptLost(**who, run_seconds=took, reason=_NOT_TOLD))
+                self._tell(AttemptLost(**who, run_seconds=took, reason=_NOT_TOLD))
+
+    def _tell(self, event: AttemptEvent) -> None:
+        for observer in self._own:  # they do not raise
+            observer(event)
+        if self._observers:
+            tell(self._observers, event)
 
     def _who(self, receipt: Receipt, name: str, at: float) -> _Who:
         task, attempt = receipt.task, receipt.attempt

@@ -143,7 +143,8 @@ class TaskQueue(Handle):
             ttl_seconds=self._ttl_seconds,
             concurrency=concurrency,
             processes=processes,
-            observers=(self._statistics.observe, *([] if given is None else [given])),
+            statistics=self._statistics,
+            observers=() if given is None else (given,),
         )
 
     def _thread_worker_of(

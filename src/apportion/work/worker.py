@@ -26,6 +26,7 @@ from apportion.work.attempts import Attempts
 from apportion.work.claimant import Claimant, Hears
 from apportion.work.function import AnyTaskFunction
 from apportion.work.observers.log import log
+from apportion.work.observers.statistics import TaskStatistics
 from apportion.work.runs import Runs
 
 LEAVE_SECONDS = 20.0
@@ -49,6 +50,7 @@ class QueueWorker(OnlyAsync):
         ttl_seconds: float,
         concurrency: int | None = None,
         processes: int = 0,
+        statistics: TaskStatistics,
         observers: tuple[AttemptObserver, ...] = (),
         leave_seconds: float = LEAVE_SECONDS,
     ) -> None:
@@ -74,7 +76,7 @@ class QueueWorker(OnlyAsync):
             concurrency=concurrency,
         )
         names = {"queue": queue.rpartition("/")[2], "worker": self._row.name}
-        self.attempts = Attempts(log, *observers, **names, clock=clock_here())
+        self.attempts = Attempts(*observers, own=(log, statistics.observe), **names, clock=clock_here())
         self._resource = AsyncResource(
             self._call,
             lambda: Claimant.begin(
