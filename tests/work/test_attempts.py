@@ -4,6 +4,8 @@ import asyncio
 import json
 import logging
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from datetime import timedelta
 
@@ -24,6 +26,7 @@ from apportion.runtime.attempt_events import (
     AttemptReleased,
     AttemptStarted,
 )
+from apportion.stores.catalog import connect_tasks, parsed_url
 from apportion.stores.task_control import TaskRow
 from apportion.stores.task_values import Claim, Receipt, Settlement
 from apportion.work.attempts import Attempts
@@ -62,6 +65,28 @@ def heard(queue, *calls, until):
         await queue.enqueue_many(calls)
         async with queue.worker(observer=observe):
             await over.wait()
+
+    asyncio.run(asyncio.wait_for(_run(), 30))
+    return events
+
+
+def heard_of(queue, enqueue):
+    """Return the events of the first attempt of a task that is written to the store."""
+    events = []
+
+    async def _run():
+        over, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def observe(event):
+            events.append(event)
+            if is_end(event):
+                loop.call_soon_threadsafe(over.set)
+
+        store = await connect_tasks(queue.url)
+        await enqueue(store)
+        async with queue.worker(observer=observe):
+            await over.wait()
+        await store.close()
 
     asyncio.run(asyncio.wait_for(_run(), 30))
     return events
@@ -120,6 +145,19 @@ def test_a_task_without_a_function_is_given_back_without_a_start(queue):
     events = heard(queue, unknown.call(), until=is_end)
     assert [AttemptClaimed, AttemptReleased] == kinds(events)
     assert (None, 5.0) == (events[-1].run_seconds, events[-1].retry_seconds)
+
+
+def test_a_task_in_a_format_of_another_release_is_given_back(queue, monkeypatch):
+    @queue.task()
+    def run() -> None: ...
+
+    with monkeypatch.context() as patched:
+        patched.setattr("apportion.work.call.CODEC", "cbor")
+        later = run.call().task("0" * 32, f"{parsed_url(queue.url).namespace}/mail", 0)
+
+    assert "cbor" == later.codec
+    events = heard_of(queue, lambda store: store.enqueue([later]))
+    assert ([AttemptClaimed, AttemptReleased], "this worker cannot read 'cbor'") == (kinds(events), events[-1].reason)
 
 
 def test_a_completion_of_an_attempt_that_another_process_ended_is_refused(queue):
@@ -287,3 +325,38 @@ def test_a_claim_of_which_no_reply_told_is_released():
     attempts.settled([Settlement(receipt=unknown, fate="released")], ())
     assert [("t", "f"), ("u", "g")] == [(each.task, each.name) for each in events]
     assert AttemptReleased is type(events[-1])
+
+
+HOLDER = """
+import sys, time
+from datetime import timedelta
+from apportion import sync
+
+queue = sync.Queue(sys.argv[1], "mail", lease_ttl=timedelta(seconds=1))
+
+@queue.task()
+def hold() -> None:
+    print("begun", flush=True)
+    time.sleep(60)
+
+queue.enqueue(hold.call())
+with queue.worker():
+    time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_a_task_of_a_killed_worker_is_told_as_retaken(tmp_path):
+    url = f"sqlite:///{tmp_path}/work.db"
+    with subprocess.Popen([sys.executable, "-c", HOLDER, url], stdout=subprocess.PIPE, text=True) as process:
+        assert "begun\n" == process.stdout.readline()
+        process.kill()
+    queue = Queue(url, "mail", lease_ttl=timedelta(seconds=1))
+
+    @queue.task()
+    def hold() -> None: ...
+
+    events = heard_of(queue, lambda _: asyncio.sleep(0))
+    assert ([*WHOLE, AttemptDone], [2, 2, 2]) == (kinds(events), [each.attempt for each in events])
+    assert (True, 1) == (events[0].is_retaken, queue.statistics.retaken)

@@ -19,6 +19,7 @@ from functools import partial
 from apportion.runtime.simulated import simulated
 from apportion.stores.task_values import Claim, Receipt, Settlement
 from apportion.work.attempt import attempt
+from apportion.work.call import CODEC
 from apportion.work.children.children import Children, Job
 from apportion.work.function import AnyTaskFunction
 from apportion.work.running_task import Desk, RunningTask
@@ -172,9 +173,10 @@ class Runs:
     async def _run(self, waiting: _Waiting) -> None:
         claim = waiting.claim
         function = self._functions.get(claim.name)
-        if function is None:
+        if function is None or claim.codec != CODEC:  # a worker of another release of the program may know it
             delay_ms = min(_UNKNOWN_MS * 2 ** min(claim.attempt - 1, 6), _MOST_UNKNOWN_MS)
-            reason = f"this worker has no task function {claim.name!r}"
+            lacks = f"has no task function {claim.name!r}" if function is None else f"cannot read {claim.codec!r}"
+            reason = f"this worker {lacks}"
             self._desk.settle(Settlement(receipt=claim.receipt, fate="released", reason=reason, delay_ms=delay_ms))
             return
         self._desk.started(claim.receipt)
