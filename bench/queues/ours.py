@@ -18,24 +18,25 @@ class OurQueue:
         self._url = url
 
     async def fill(self) -> None:
-        queue, handle = self._opened()
+        queue, handle = self.opened()
         for begin in range(0, self.tasks, AT_ONCE):
             numbers = range(begin, min(begin + AT_ONCE, self.tasks))
             await queue.enqueue_many([handle.call(number) for number in numbers])
         await queue.close()
 
     async def drain(self) -> None:
-        queue, handle = self._opened()
+        queue, handle = self.opened()
         async with queue.worker(concurrency=CONCURRENCY) as worker:
             await worker.until_drained()
         await queue.close()
-        again, handle = self._opened()
+        again, handle = self.opened()
         left = await again.pending(handle)
         await again.close()
         if left:
             raise RuntimeError(f"{len(left)} tasks are left after a drain")
 
-    def _opened(self) -> tuple[apportion.Queue, TaskFunction[[int], Coroutine[object, object, None]]]:
+    def opened(self) -> tuple[apportion.Queue, TaskFunction[[int], Coroutine[object, object, None]]]:
+        """Return a new queue object, and its task function."""
         queue = apportion.Queue(self._url, "bench")
 
         @queue.task()

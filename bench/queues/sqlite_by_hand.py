@@ -43,7 +43,8 @@ class SqliteByHand:
     async def fill(self) -> None:
         with closing(connected(self._file)) as connection:
             for begin in range(0, self.tasks, AT_ONCE):
-                add_many(connection, range(begin, min(begin + AT_ONCE, self.tasks)))
+                numbers = range(begin, min(begin + AT_ONCE, self.tasks))
+                add_all(connection, [json.dumps([number]).encode() for number in numbers])
 
     async def drain(self) -> None:
         with closing(connected(self._file)) as connection:
@@ -65,16 +66,11 @@ def connected(file: Path) -> sqlite3.Connection:
     return connection
 
 
-def add_many(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
-    """Add a task for each number, in one transaction."""
+def add_all(connection: sqlite3.Connection, arguments: Iterable[bytes]) -> None:
+    """Add a task with each of these arguments, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
-    connection.executemany(ADD, [(uuid4().hex, arguments(number)) for number in numbers])
+    connection.executemany(ADD, [(uuid4().hex, each) for each in arguments])
     connection.execute("COMMIT")
-
-
-def arguments(number: int) -> bytes:
-    """Return the arguments of a task."""
-    return json.dumps([number]).encode()
 
 
 def _claimed(connection: sqlite3.Connection) -> list[tuple[str, int, str, bytes]]:

@@ -46,30 +46,28 @@ BEGIN
 END $$
 """.replace("{clock}", CLOCK)
 
-# Adds the tasks that meet none with their id or their unique name, at these positions; returns their ids. A column of
+# Adds the tasks that meet none with their id or their unique name, at these positions; returns how many. A column of
 # one value has that value for all tasks, and an empty one has NULL; ids, positions and calls are always complete.
 ADD = """
 CREATE FUNCTION {schema}.add_tasks(
     at_ms bigint, positions bigint[], ids text[], queues text[], lanes bigint[], names text[], codecs text[],
     calls bytea[], delays bigint[], dues bigint[], expiries bigint[], uniques text[], mosts bigint[], traces text[],
-    OUT added text[]
+    OUT added bigint
 ) LANGUAGE plpgsql AS $$
 BEGIN
-    WITH put AS (
-        INSERT INTO {schema}.task (pos, id, queue, lane, name, codec, arguments, due, expires, uniq, most_deaths,
-            trace, enqueued, ready_at)
-        SELECT new.pos, new.id, coalesce(new.queue, queues[1]), coalesce(new.lane, lanes[1]),
-            coalesce(new.name, names[1]), coalesce(new.codec, codecs[1]), new.call,
-            CASE WHEN coalesce(new.due, at_ms + new.delay, at_ms + delays[1]) > at_ms
-                THEN coalesce(new.due, at_ms + new.delay, at_ms + delays[1]) END,
-            new.expiry, new.uniq, nullif(coalesce(new.most, mosts[1]), 0), coalesce(new.trace, traces[1]), at_ms,
-            greatest(coalesce(new.due, at_ms + new.delay, at_ms + delays[1]), at_ms)
-        FROM unnest(positions, ids, queues, lanes, names, codecs, calls, delays, dues, expiries, uniques, mosts,
-            traces) AS new (pos, id, queue, lane, name, codec, call, delay, due, expiry, uniq, most, trace)
-        WHERE NOT EXISTS (SELECT FROM {schema}.outcome WHERE outcome.id = new.id)
-        ON CONFLICT DO NOTHING RETURNING id
-    )
-    SELECT coalesce(array_agg(put.id), ARRAY[]::text[]) INTO added FROM put;
+    INSERT INTO {schema}.task (pos, id, queue, lane, name, codec, arguments, due, expires, uniq, most_deaths,
+        trace, enqueued, ready_at)
+    SELECT new.pos, new.id, coalesce(new.queue, queues[1]), coalesce(new.lane, lanes[1]),
+        coalesce(new.name, names[1]), coalesce(new.codec, codecs[1]), new.call,
+        CASE WHEN coalesce(new.due, at_ms + new.delay, at_ms + delays[1]) > at_ms
+            THEN coalesce(new.due, at_ms + new.delay, at_ms + delays[1]) END,
+        new.expiry, new.uniq, nullif(coalesce(new.most, mosts[1]), 0), coalesce(new.trace, traces[1]), at_ms,
+        greatest(coalesce(new.due, at_ms + new.delay, at_ms + delays[1]), at_ms)
+    FROM unnest(positions, ids, queues, lanes, names, codecs, calls, delays, dues, expiries, uniques, mosts,
+        traces) AS new (pos, id, queue, lane, name, codec, call, delay, due, expiry, uniq, most, trace)
+    WHERE NOT EXISTS (SELECT FROM {schema}.outcome WHERE outcome.id = new.id)
+    ON CONFLICT DO NOTHING;
+    GET DIAGNOSTICS added = ROW_COUNT;
 END $$
 """
 
@@ -106,7 +104,7 @@ BEGIN
         UPDATE {schema}.task SET replaced = 1 WHERE id = named.id;
         made := {schema}.add_tasks(at_ms, ARRAY[new_pos], ARRAY[new_id], ARRAY[new_queue], ARRAY[new_lane],
             ARRAY[new_name], ARRAY[new_codec], ARRAY[call], ARRAY[delay], ARRAY[new_due], ARRAY[expiry],
-            ARRAY[new_uniq], ARRAY[most], ARRAY[new_trace]) <> ARRAY[]::text[];
+            ARRAY[new_uniq], ARRAY[most], ARRAY[new_trace]) = 1;
         IF made THEN
             RETURN;
         END IF;
@@ -114,6 +112,7 @@ BEGIN
 END $$
 """
 
+# The answers are NULL if all tasks were added.
 ENQUEUE = """
 CREATE FUNCTION {schema}.enqueue_tasks(
     known_incarnation bigint, lock_milliseconds integer, ids text[], queues text[], lanes bigint[], names text[],
@@ -134,16 +133,14 @@ BEGIN
     END IF;
     PERFORM txid_current();
     positions := ARRAY(SELECT nextval('{schema}.task_pos') FROM generate_series(1, cardinality(ids)));
-    added := ARRAY[]::text[];
-    IF cardinality(ids) = (SELECT count(DISTINCT id) FROM unnest(ids) AS id) THEN
-        added := {schema}.add_tasks(at_ms, positions, ids, queues, lanes, names, codecs, calls, delays, dues, expiries,
-            uniques, mosts, traces);
+    IF cardinality(ids) = {schema}.add_tasks(at_ms, positions, ids, queues, lanes, names, codecs, calls, delays, dues,
+            expiries, uniques, mosts, traces) THEN
+        RETURN;
     END IF;
     answers := ids;
     made := array_fill(true, ARRAY[cardinality(ids)]);
-    IF cardinality(added) = cardinality(ids) THEN
-        RETURN;
-    END IF;
+    added := ARRAY(SELECT task.id FROM unnest(ids, positions) AS new (id, pos)
+        JOIN {schema}.task ON task.id = new.id AND task.pos = new.pos);
     FOR i IN 1 .. cardinality(ids) LOOP
         IF ids[i] = ANY (added) THEN
             added := array_remove(added, ids[i]);

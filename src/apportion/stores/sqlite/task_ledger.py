@@ -46,8 +46,24 @@ def now_ms(connection: Connection) -> int:
 
 
 def enqueue(connection: Connection, tasks: Sequence[NewTask], now: int) -> tuple[tuple[str, bool], ...]:
-    """See `TaskStore.enqueue`."""
+    """See `TaskStore.enqueue`. Without a unique name, a task is looked at only where some task is there already."""
+    if all(each.unique is None for each in tasks):
+        connection.execute("SAVEPOINT plain")
+        before = int(value_of(connection, sql.TOTAL_CHANGES))
+        for each in tasks:
+            connection.execute(sql.ADD_NEW, _new_values(each, now))
+        if int(value_of(connection, sql.TOTAL_CHANGES)) - before == len(tasks):
+            return tuple((each.id, True) for each in tasks)
+        connection.execute("ROLLBACK TO plain")
     return tuple(_enqueued(connection, each, now) for each in tasks)
+
+
+def _new_values(new: NewTask, now: int) -> tuple[Value, ...]:
+    due = now + new.delay_ms if new.due_at is None else new.due_at
+    place = (new.id, new.queue, new.lane, new.name, new.codec, new.arguments)
+    is_delayed = due > now
+    times = (due if is_delayed else None, new.expires_at, new.most_deaths, new.trace, now, due if is_delayed else now)
+    return place + times
 
 
 def turn(

@@ -61,6 +61,12 @@ ADD = (
     f"INSERT INTO task ({SHARED}) SELECT {_MARKS}"  # noqa: S608 - ours
     " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = ?1) ON CONFLICT DO NOTHING RETURNING pos"
 )
+ADD_NEW = (
+    "INSERT INTO task (id, queue, lane, name, codec, arguments, due, expires, most_deaths, trace, enqueued, ready_at)"
+    " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12"
+    " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = ?1) ON CONFLICT DO NOTHING"
+)
+TOTAL_CHANGES = "SELECT total_changes()"
 BY_ID = f"{OPEN} WHERE id = ?"
 BY_UNIQUE = f"{OPEN} WHERE queue = ? AND uniq = ? AND replaced = 0"
 GIVE_UP_NAME = "UPDATE task SET replaced = 1 WHERE pos = ?"

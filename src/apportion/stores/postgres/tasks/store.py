@@ -34,7 +34,7 @@ from apportion.stores.postgres.tasks.floors import Floors
 from apportion.stores.postgres.tasks.once import once
 from apportion.stores.postgres.tasks.rules import Settling
 from apportion.stores.postgres.tasks.schedules import PostgresSchedules
-from apportion.stores.postgres.tasks.statements import claimed_task, enqueue_values, turn_values
+from apportion.stores.postgres.tasks.statements import claimed_task, enqueue_values, one_enqueue_values, turn_values
 from apportion.stores.postgres.tasks.transactions import PostgresTransactions
 from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.requests import went_back
@@ -73,9 +73,11 @@ class PostgresTasks(TaskStore):
         if not tasks:
             return ()
         ids = [each.id for each in tasks]
-        asked: list[Parameter] = [*self._known, *enqueue_values(tasks)]
+        values = one_enqueue_values(tasks[0]) if len(tasks) == 1 else enqueue_values(tasks)
+        asked: list[Parameter] = [*self._known, *values]
         try:
-            [row] = await self._committing.send(sql.ENQUEUE, asked, allowed=self._require_open)
+            statement = sql.ENQUEUE_ONE if len(tasks) == 1 else sql.ENQUEUE
+            [row] = await self._committing.send(statement, asked, allowed=self._require_open)
         except PostgresNoReply as error:
             if await _has_all(self._committing, ids):
                 return tuple((each, True) for each in ids)
@@ -83,7 +85,7 @@ class PostgresTasks(TaskStore):
         verdict, incarnation, is_awaited, answers, made = _values(row)
         self._met(verdict, incarnation)
         self._hints.changed(is_awaited=is_awaited)
-        return tuple(zip(answers, made, strict=True))
+        return tuple((each, True) for each in ids) if answers is None else tuple(zip(answers, made, strict=True))
 
     async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
         """See `TaskStore`. One round trip in the common case; `StoreUnavailable` also when no reply came."""
