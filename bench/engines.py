@@ -15,7 +15,10 @@ from bench.row import Row, not_measured
 NAMES = ("sqlite", "postgres", "etcd")
 _SET_UP: dict[str, dict[str, object]] = {
     "sqlite": {"own_disk": False},  # the disk that a user has, and none that is an image on it
-    "plain postgres": {"is_plain": True, "settings": ("shared_buffers = 256MB", "max_wal_size = 4GB")},
+    "plain postgres": {
+        "is_plain": True,
+        "settings": ("shared_buffers = 256MB", "max_wal_size = 4GB", "max_connections = 300"),
+    },
 }
 
 

@@ -60,10 +60,8 @@ def enqueue(connection: Connection, tasks: Sequence[NewTask], now: int) -> tuple
 
 def _new_values(new: NewTask, now: int) -> tuple[Value, ...]:
     due = now + new.delay_ms if new.due_at is None else new.due_at
-    place = (new.id, new.queue, new.lane, new.name, new.codec, new.arguments)
-    is_delayed = due > now
-    times = (due if is_delayed else None, new.expires_at, new.most_deaths, new.trace, now, due if is_delayed else now)
-    return place + times
+    place = (new.id, new.queue, new.lane, new.name, new.codec, new.arguments, due if due > now else None)
+    return (*place, new.expires_at, new.most_deaths, new.trace, new.schedule, new.slot, now, max(due, now))
 
 
 def turn(

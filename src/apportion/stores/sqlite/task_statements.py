@@ -62,8 +62,8 @@ ADD = (
     " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = ?1) ON CONFLICT DO NOTHING RETURNING pos"
 )
 ADD_NEW = (
-    "INSERT INTO task (id, queue, lane, name, codec, arguments, due, expires, most_deaths, trace, enqueued, ready_at)"
-    " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12"
+    "INSERT INTO task (id, queue, lane, name, codec, arguments, due, expires, most_deaths, trace, schedule, slot,"
+    " enqueued, ready_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14"
     " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = ?1) ON CONFLICT DO NOTHING"
 )
 TOTAL_CHANGES = "SELECT total_changes()"
