@@ -1,6 +1,7 @@
 """The shape of the house, in numbers that may only fall: sizes, folders, names, chains, and the words of sentences.
 
 Each `MOST` is a ratchet: a change that needs a larger one has a second idea in it, or a sentence that nobody would say.
+`python -m tests.test_house` prints the numbers, and the lines of each room.
 """
 
 import ast
@@ -77,9 +78,13 @@ def sentences(text: str) -> list[str]:
     return re.split(r"(?<=[.:;!?])\s+|\n\n", "\n".join(lines))
 
 
+def files_by_folder() -> Counter[str]:
+    """Return the number of files of each folder of the package."""
+    return Counter(str(path.parent.relative_to(PACKAGE)) for path in SOURCES)
+
+
 def test_a_folder_has_few_files():
-    counts = Counter(str(path.parent.relative_to(PACKAGE)) for path in SOURCES)
-    assert {} == {folder: count for folder, count in counts.items() if count > MOST_FILES_IN_A_FOLDER}
+    assert {} == {folder: count for folder, count in files_by_folder().items() if count > MOST_FILES_IN_A_FOLDER}
 
 
 def test_a_file_is_named_by_a_noun():
@@ -95,14 +100,18 @@ def _names(node: ast.expr) -> list[str]:
     return [node.id, *reversed(names)] if isinstance(node, ast.Name) else []
 
 
-def test_no_file_reaches_three_steps_into_another():
-    chains = [
+def chains() -> list[str]:
+    """Return the places of `self.a.b.c` in the package."""
+    return [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and len(names := _names(node)) == 4 and names[0] == "self"
     ]
-    assert len(chains) <= MOST_CHAINS, chains
+
+
+def test_no_file_reaches_three_steps_into_another():
+    assert len(chains()) <= MOST_CHAINS, chains()
 
 
 def modules_of_the_package() -> dict[str, set[str]]:
@@ -142,9 +151,13 @@ def test_docstrings_name_the_thing():
     assert per_thousand("who whom whose whoever") <= MOST_WHO
 
 
+def long_sentences() -> list[str]:
+    """Return the sentences of docstrings with too many words."""
+    return [each for text in docstrings() for each in sentences(text) if len(each.split()) > WORDS_OF_A_LONG_SENTENCE]
+
+
 def test_sentences_are_short():
-    long = [each for text in docstrings() for each in sentences(text) if len(each.split()) > WORDS_OF_A_LONG_SENTENCE]
-    assert len(long) <= MOST_LONG_SENTENCES, long
+    assert len(long_sentences()) <= MOST_LONG_SENTENCES, long_sentences()
 
 
 def test_messages_and_comments_name_the_thing():
@@ -186,3 +199,28 @@ def test_modules_of_the_native_twin_have_no_knot():
     modules = modules_of_the_twin()
     assert ("bulk", "block") in modules["bulk", "flat"], "the paths are read"
     assert set(modules) == set(TopologicalSorter(modules).static_order()), "a knot is a `CycleError` that names it"
+
+
+def lines_by_room() -> Counter[str]:
+    """Return the lines of each room of the package; of `stores` and `sim`, those that serve tasks apart."""
+    counts: Counter[str] = Counter()
+    for path in SOURCES:
+        room = path.relative_to(PACKAGE).parts[0] if path.parent != PACKAGE else "(root)"
+        counts[f"{room}, of tasks" if room != "work" and "task" in str(path) else room] += path.read_text().count("\n")
+    return counts
+
+
+def print_numbers() -> None:
+    """Print the numbers of the house."""
+    print(f"what, who per 1 000 words   {per_thousand('what'):.2f}, {per_thousand('who whom whose whoever'):.2f}")
+    print(f"sentences over 40 words     {len(long_sentences())}")
+    print(f"most files in a folder      {max(files_by_folder().values())}")
+    print(f"chains of three steps       {len(chains())}")
+    print(f"most lines of a Rust file   {max(path.read_text().count(chr(10)) for path in RUST)}")
+    for room, lines in lines_by_room().most_common():
+        print(f"lines of {room:<18} {lines:>6}")
+    print(f"lines                       {lines_by_room().total():>6}")
+
+
+if __name__ == "__main__":
+    print_numbers()

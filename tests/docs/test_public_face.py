@@ -14,6 +14,7 @@ from tests.docs.blocks import PAGES, ROOT
 DOCS = ROOT / "docs"
 MOST_WORDS_BEFORE_REFERENCE = 700
 MOST_WORDS_IN_A_SENTENCE = 25
+MOST_WHAT_PER_1_000, MOST_WHO_PER_1_000 = 2, 1
 
 _BLOCK = re.compile(r"^```.*?^```$|^ {4}.*?$|<!--.*?-->", re.MULTILINE | re.DOTALL)
 _TARGET = re.compile(r"\]\((?P<target>[^)#\s]*)[^)]*\)")
@@ -48,6 +49,12 @@ def test_the_readme_is_short_before_its_reference():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_sentence_of_a_page_is_long(page):
     assert [] == long_sentences(page.read_text())
+
+
+def test_pages_name_the_thing():
+    words = [word.lower() for page in PAGES for word in re.findall(r"[A-Za-z']+", _BLOCK.sub("", page.read_text()))]
+    assert words.count("what") <= MOST_WHAT_PER_1_000 * len(words) / 1_000
+    assert sum(word in ("who", "whom", "whose", "whoever") for word in words) <= MOST_WHO_PER_1_000 * len(words) / 1_000
 
 
 def test_the_index_links_every_page_once_and_the_decisions_by_their_own_index():
