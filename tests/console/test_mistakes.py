@@ -198,7 +198,8 @@ tasks worker os:queue | QUEUES is 'os:queue' os has none
 tasks worker jobs:queu | QUEUES is 'jobs:queu' Did you mean 'jobs:queue'?
 tasks worker jobs:queue jobs:queue | QUEUES is 'jobs:queue' each queue once --concurrency
 tasks worker jobs:bare | QUEUES is 'jobs:bare' task functions Import the modules
-tasks worker jobs:queue --concurrency 0 | --concurrency is 0
+tasks worker jobs:queue --concurrency 0 | concurrency is 0
+tasks worker jobs:queue --processes -1 | processes is -1
 tasks worker jobs:queue --concurrency many | --concurrency is 'many' a whole number
 tasks enqueue sqlite:///x.db mail send ann | arguments of send is 'ann' JSON
 tasks enqueue sqlite:///x.db mail send '["ann"]' | arguments of send an object of JSON by name

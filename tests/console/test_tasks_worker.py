@@ -12,15 +12,27 @@ from tests.console.grouping import eventually
 from tests.console.running import COMMAND, refused, run, written
 
 PROGRAM = """
+import os
 import time
 from datetime import timedelta
 
 import apportion
+import apportion.sync
 import apportion.work.worker
 
 apportion.work.worker.QueueWorker.__init__.__kwdefaults__["leave_seconds"] = {leave_seconds}
 mail = apportion.Queue("sqlite:///work.db", "mail", lease_ttl=timedelta(seconds=2))
 other = apportion.Queue("sqlite:///work.db", "other", lease_ttl=timedelta(seconds=2))
+
+@mail.task(keep_result=True)
+def process() -> int:
+    return os.getpid()
+
+twin = apportion.sync.Queue("sqlite:///work.db", "twin", lease_ttl=timedelta(seconds=2))
+
+@twin.task()
+def note() -> None:
+    print("noted", flush=True)
 
 @mail.task()
 def send(seconds: float) -> None:
@@ -75,8 +87,19 @@ def test_a_worker_runs_several_queues_and_a_signal_waits_for_the_running_task(nu
         assert 0 == worker.process.wait(20)
         assert "sent" in worker.out
         assert "Traceback" not in worker.err
-        assert "tasks worker: mail: runs send; 2 at a time\n" in worker.err
+        assert "tasks worker: mail: runs process, send; 2 at a time\n" in worker.err
         assert worker.err.endswith("tasks worker: left; all tasks are settled or given back\n")
+
+
+def test_plain_functions_run_in_child_processes_on_request_and_a_sync_queue_is_served_too(tmp_path):
+    done = run("tasks", "enqueue", "sqlite:///work.db", "mail", "process", folder=tmp_path)
+    enqueue(tmp_path, "twin", "note")
+    with Worker(tmp_path, "program:mail", "program:twin", "--processes", "1") as worker:
+        eventually(lambda: worker.err.count("is done") == 2)
+        shown = run("tasks", "show", "sqlite:///work.db", done.stdout.decode().strip(), "--json", folder=tmp_path)
+        (task,) = json.loads(shown.stdout)["tasks"]
+        assert ("done", False) == (task["state"], task["result"] == worker.process.pid)
+        assert "mail: runs process, send; 1 at a time" in worker.err
 
 
 def test_a_plain_function_that_goes_on_does_not_keep_the_process(tmp_path):

@@ -285,3 +285,17 @@ def test_a_wrong_number_of_processes_is_refused(queue):
     for wrong in (-1, 1_001, 2.0, True):
         with pytest.raises(InvalidInput, match="processes"):
             queue.worker(processes=wrong)
+
+
+def test_a_worker_that_cannot_go_on_ends_its_block_with_the_error(queue, monkeypatch):
+    async def _broken(_):
+        raise ZeroDivisionError
+
+    async def _play():
+        async with queue.worker():
+            monkeypatch.setattr("apportion.work.claimant.Claimant._turn", _broken)
+            await queue.enqueue(apportion.work.Call(name="f", arguments=b"{}"))
+            await asyncio.Event().wait()
+
+    with pytest.raises(ZeroDivisionError):
+        played(_play())

@@ -37,6 +37,7 @@ class Hears:
     claimed: Callable[[list[Claim], int], None]
     cancelled: Callable[[list[Receipt]], None]
     lost: Callable[[int], None]
+    failed: Callable[[], None]
 
 
 class Claimant:
@@ -65,6 +66,7 @@ class Claimant:
         self._beat_at = 0.0
         self._drained = asyncio.Event()
         self._running = asyncio.ensure_future(self._run())
+        self._running.add_done_callback(lambda _: None if self._is_over else hears.failed())
 
     @classmethod
     async def begin(

@@ -65,7 +65,8 @@ class QueueWorker(OnlyAsync):
         self._ended: list[Settlement] = []
         self._begun: list[Receipt] = []
         self._url = url
-        self._functions, self._concurrency, self._processes = functions, concurrency, processes
+        self._functions, self._processes = functions, processes
+        self.concurrency: int = concurrency
         self._ttl_seconds, self._leave_seconds = ttl_seconds, leave_seconds
         self._row = Worker(
             session=0,
@@ -92,7 +93,7 @@ class QueueWorker(OnlyAsync):
         self._runs = Runs(
             self._url,
             self._functions,
-            concurrency=self._concurrency,
+            concurrency=self.concurrency,
             processes=self._processes,
             ttl_seconds=self._ttl_seconds,
             desk=self,
@@ -192,6 +193,7 @@ class QueueWorker(OnlyAsync):
             claimed=partial(self._tell, self._runs.start),
             cancelled=partial(self._tell, self._runs.cancel),
             lost=partial(self._tell, self._runs.lose),
+            failed=partial(self._tell, self._end_block),
         )
 
     def _tell(self, hear: Callable[..., None], *news: object) -> None:

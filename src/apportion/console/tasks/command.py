@@ -30,11 +30,16 @@ _CHANGEABLE: dict[str, tuple[TaskState, ...]] = {
 
 def worker_tasks(
     *queues: Annotated[str, Parameter(name="QUEUES", help="Where a program has the queue, such as app:queue.")],
-    concurrency: Annotated[Whole, Parameter(help="Number of tasks of each queue that run at a time.")] = 10,
+    concurrency: Annotated[
+        Whole | None, Parameter(help="Number of tasks of each queue that run at a time (default: 10).")
+    ] = None,
+    processes: Annotated[
+        Whole, Parameter(help="Number of child processes for plain functions; 0 runs them in threads.")
+    ] = 0,
     json: Annotated[bool, Parameter(help="Print one JSON object per line instead.")] = False,
 ) -> None:
     """Run the tasks of queues, until SIGTERM or Ctrl-C. A module is looked for in the current folder first."""
-    run(queues, concurrency=concurrency, json=json)
+    run(queues, concurrency=concurrency, processes=processes, json=json)
 
 
 def enqueue_tasks(

@@ -9,58 +9,51 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from apportion.console.tasks.lines import WorkerLines
 from apportion.console.tasks.program import queues_at
-from apportion.errors import InvalidInput
 from apportion.runtime.signals import ONE_SIGNAL_SECONDS
 from apportion.work.facade import Queue
 from apportion.work.threads import THREADS
-from apportion.work.worker import MOST_CONCURRENCY, QueueWorker
+from apportion.work.worker import QueueWorker
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SAY_SECONDS = 5.0
 _MOST_NAMED, _LAST_SECONDS = 3, 0.5
 
 
-def run(places: Sequence[str], *, concurrency: int, json: bool) -> None:
+def run(places: Sequence[str], *, concurrency: int | None, processes: int, json: bool) -> None:
     """Run the tasks of queues until a signal asks to leave."""
-    if not 1 <= concurrency <= MOST_CONCURRENCY:
-        hint = "It is the number of tasks of a queue that run at a time."
-        raise InvalidInput("--concurrency", concurrency, f"a whole number in 1 .. {MOST_CONCURRENCY}", hint)
     queues = queues_at(places)
     lines = WorkerLines(json=json)
     logging.getLogger().addHandler(lines)
     logging.getLogger("apportion").setLevel(logging.INFO)
     try:
-        asyncio.run(_Workers(queues, concurrency, lines).work())
+        workers = [(each, each.worker(concurrency=concurrency, processes=processes)) for each in queues]
+        asyncio.run(_Workers(workers, lines).work())
     finally:
         logging.getLogger().removeHandler(lines)
-        if is_abandoned := _is_busy():
+        if _is_busy():
             lines.tell("abandoned", "ends while plain functions still run; other workers run their tasks again")
         lines.end()
-    if is_abandoned:
-        sys.stdout.flush()
-        os._exit(0)  # the interpreter would wait for their threads
 
 
 class _Workers:
     """The workers of this process, one per queue."""
 
-    def __init__(self, queues: Sequence[Queue], concurrency: int, lines: WorkerLines) -> None:
-        self._queues, self._concurrency, self._say = queues, concurrency, lines.tell
+    def __init__(self, workers: Sequence[tuple[Queue, QueueWorker]], lines: WorkerLines) -> None:
+        self._workers, self._say = workers, lines.tell
         self._leaving = asyncio.Event()
         self._opening: set[asyncio.Task[None]] = set()
-        self._open: dict[str, QueueWorker] = {}
+        self._open: list[tuple[str, QueueWorker]] = []
 
     async def work(self) -> None:
         """Open all workers, wait for a signal, and leave."""
         with self._heard():
-            runs = [asyncio.ensure_future(self._run(each)) for each in self._queues]
+            runs = [asyncio.ensure_future(self._run(*each)) for each in self._workers]
             self._opening.update(runs)
             saying = asyncio.ensure_future(self._say_the_wait())
             try:
@@ -74,14 +67,14 @@ class _Workers:
                 saying.cancel()
         self._say("left", "left; all tasks are settled or given back")
 
-    async def _run(self, queue: Queue) -> None:
-        async with queue.worker(concurrency=self._concurrency) as worker:
+    async def _run(self, queue: Queue, worker: QueueWorker) -> None:
+        async with worker:
             self._opening.discard(asyncio.current_task())
-            self._open[queue.name] = worker
+            self._open.append((queue.name, worker))
             functions = ", ".join(sorted(queue.task_names))
-            self._say("ready", f"{queue.name}: runs {functions}; {self._concurrency} at a time")
+            self._say("ready", f"{queue.name}: runs {functions}; {worker.concurrency} at a time")
             await self._leaving.wait()
-        del self._open[queue.name]
+        self._open.remove((queue.name, worker))
 
     def _leave(self) -> None:
         self._leaving.set()
@@ -92,7 +85,7 @@ class _Workers:
         await self._leaving.wait()
         while True:
             await asyncio.sleep(SAY_SECONDS)
-            for name, worker in self._open.items():
+            for name, worker in self._open:
                 self._say("waiting", f"{name}: {_reason(worker)}")
 
     @contextmanager
