@@ -52,6 +52,14 @@ def pay(amount: int) -> None:
         connection.execute("INSERT INTO paid VALUES (?)", (amount,))
 
 
+@queue.task(keep_result=True, time_limit=timedelta(seconds=0.5))
+def extended(seconds: float) -> str:
+    """Take longer than the limit, which is moved before."""
+    apportion.current_task().extend(timedelta(seconds=seconds))
+    time.sleep(1)
+    return "in time"
+
+
 @queue.task(failures=1, time_limit=timedelta(seconds=0.5))
 def stubborn() -> None:
     """Let no other thread of this process run, for a long time."""

@@ -123,6 +123,11 @@ def test_a_plain_function_is_killed_at_its_limit_even_if_it_never_yields(tmp_pat
     assert not (tmp_path / "there").exists()
 
 
+def test_a_plain_function_moves_its_limit_in_both_directions():
+    longer, shorter = ran(job(functions.extended, 30), job(functions.extended, 0.2))
+    assert ("done", b'"in time"', "retry") == (longer.fate, longer.result, shorter.fate)
+
+
 def test_a_note_of_a_run_is_written_by_the_worker():
     notes = []
     noted, lost = ran(job(functions.note, desk=Desk(notes)), job(functions.note))

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 import apportion
-from apportion.errors import ApportionError, InvalidInput
+from apportion.errors import ApportionError, InvalidInput, TaskDead
 from apportion.work.facade import Queue
 
 TTL = timedelta(seconds=1)
@@ -213,6 +213,28 @@ def test_a_plain_function_that_exits_has_failed_and_the_worker_goes_on(queue):
         drained = await queue.drain()
         assert (1, 1, [1]) == (drained.dead, drained.done, seen)
         assert [("RuntimeError: the function raised SystemExit(3)",)] == rows(queue, "SELECT reason FROM outcome")
+
+    played(_play())
+
+
+def test_an_async_function_moves_its_limit_and_a_task_without_one_is_told_so(queue):
+    @queue.task(failures=1, keep_result=True, time_limit=timedelta(seconds=0.3))
+    async def longer(seconds: float) -> str:
+        apportion.current_task().extend(timedelta(seconds=seconds))
+        await asyncio.sleep(0.6)
+        return "in time"
+
+    @queue.task(failures=1)
+    async def unlimited() -> None:
+        apportion.current_task().extend(timedelta(seconds=5))
+
+    async def _play():
+        good, short, free = await queue.enqueue_many([longer.call(5), longer.call(0.1), unlimited.call()])
+        async with queue.worker():
+            assert "in time" == await good.result()
+            for each, told in ((short, "TimeoutError"), (free, "time_limit is None")):
+                with pytest.raises(TaskDead, match=told):
+                    await each.result()
 
     played(_play())
 

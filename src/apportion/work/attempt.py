@@ -3,8 +3,8 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from contextvars import copy_context
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -18,12 +18,10 @@ _MOST_REASON = 2_000
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
-async def attempt(
-    function: AnyTaskFunction, task: RunningTask, in_thread: InThread, *, limit: timedelta | None
-) -> Settlement:
+async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThread) -> Settlement:
     """Run a claimed task, and return the settlement of its claim. One that is cancelled settles nothing.
 
-    `in_thread` calls a plain function in a thread. `limit` is the time that the run may take.
+    `in_thread` calls a plain function in a thread.
     """
     claim = task.claim
     try:
@@ -31,7 +29,7 @@ async def attempt(
     except ValueError as error:
         return Settlement(receipt=claim.receipt, fate="dead", reason=str(error)[:_MOST_REASON])
     CURRENT.set(task)
-    call = asyncio.ensure_future(_called(function, task, partial(function, *args, **kwargs), in_thread, limit))
+    call = asyncio.ensure_future(_called(function, task, partial(function, *args, **kwargs), in_thread))
     try:
         await asyncio.wait([call])
     except asyncio.CancelledError:
@@ -47,16 +45,12 @@ async def attempt(
 
 
 async def _called(
-    function: AnyTaskFunction,
-    task: RunningTask,
-    call: Callable[[], Any],
-    in_thread: InThread,
-    limit: timedelta | None,
+    function: AnyTaskFunction, task: RunningTask, call: Callable[[], Any], in_thread: InThread
 ) -> bytes | None:
     """Call the function within the wrappers of its queue; return its result as bytes if the task keeps it."""
     wrappers = function.wrappers
     with span(task.claim):
-        async with asyncio.timeout(None if limit is None else limit.total_seconds()):
+        async with nullcontext() if task.limit is None else task.limit.kept():
             if not function.is_async:
                 plain = partial(wrappers.called, call) if wrappers else call
                 call = partial(_threaded, plain, in_thread)

@@ -8,6 +8,7 @@ import asyncio
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from apportion.errors import ClaimLost, InvalidInput
@@ -17,6 +18,8 @@ from apportion.runtime.blocks import Raised
 from apportion.stores.task_api import TaskTransactions
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement
 from apportion.work.attempts import Attempts
+from apportion.work.budget import length
+from apportion.work.time_limit import RunLimit
 
 Form = TypeVar("Form")
 Kind = TypeVar("Kind", bound="RunningTask")
@@ -56,6 +59,7 @@ class RunningTask:
     claim: Claim
     incarnation: int
     desk: Desk
+    limit: RunLimit | None = None
 
     @property
     def id(self) -> str:
@@ -89,6 +93,17 @@ class RunningTask:
     def seconds_left(self) -> float:
         """How long the session of this worker lasts at least without another renewal; 0 after its end."""
         return max(0.0, self.desk.seconds_left(self.claim.session))
+
+    def extend(self, by: timedelta) -> None:
+        """Let this run take so much longer, from now on, whatever is left of its `time_limit`.
+
+        The claim needs no such call: the session of the worker renews it. `InvalidInput` for a task without a limit.
+        """
+        moved = length("extend", by)
+        if self.limit is None:
+            hint = "Leave the call out: the worker renews the claim by itself."
+            raise InvalidInput("time_limit", None, "a limit that can be moved", hint)
+        self.limit.move(moved)
 
     def transaction(self) -> "CompletingTransaction":
         """Return a block with a connection of the queue's database, sqlite3's or psycopg's, in a transaction.
@@ -159,11 +174,11 @@ def current(form: "type[Kind]") -> "Kind":
         raise InvalidInput("current task", None, "code that a worker runs as a task", hint)
     if IS_PLAIN.get():
         sync: Any = required_form(RunningTask.sync_form)
-        return cast("Kind", sync(task.claim, task.incarnation, task.desk))
+        return cast("Kind", sync(task.claim, task.incarnation, task.desk, task.limit))
     if form is RunningTask.sync_form and _has_loop():
         hint = "Await the calls of apportion.current_task(); those of apportion.sync would block the event loop."
         raise InvalidInput("current task", "the sync form, on an event loop", "a thread without one", hint)
-    return form(task.claim, task.incarnation, task.desk)
+    return form(task.claim, task.incarnation, task.desk, task.limit)
 
 
 def required_form(form: type[Form] | None) -> type[Form]:

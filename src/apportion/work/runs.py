@@ -24,6 +24,7 @@ from apportion.work.children.children import Children, Job
 from apportion.work.function import AnyTaskFunction
 from apportion.work.running_task import Desk, RunningTask
 from apportion.work.threads import Threads
+from apportion.work.time_limit import TimeLimit
 
 _CANCELLED_SECONDS = 1.0  # for a run to end once it is cancelled
 _UNKNOWN_MS, _MOST_UNKNOWN_MS = 5_000, 300_000
@@ -203,5 +204,7 @@ class Runs:
             if claim.is_suspect:
                 self._waiting.appendleft(waiting)
                 return None
-        task = RunningTask(claim, waiting.incarnation, self._desk)
-        return await attempt(function, task, self._threads.run, limit=function.task_options.time_limit)
+        length = function.task_options.time_limit
+        limit = None if length is None else TimeLimit(length)
+        task = RunningTask(claim, waiting.incarnation, self._desk, limit)
+        return await attempt(function, task, self._threads.run)

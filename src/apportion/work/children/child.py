@@ -18,9 +18,10 @@ import socket
 import sys
 import threading
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from importlib import import_module
 from operator import attrgetter
 from queue import SimpleQueue
@@ -37,6 +38,7 @@ from apportion.work.attempts import Attempts
 from apportion.work.children.frames import frame, read
 from apportion.work.function import AnyTaskFunction, TaskFunction
 from apportion.work.running_task import RunningTask
+from apportion.work.time_limit import RunLimit, TimeLimit
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
@@ -128,11 +130,13 @@ class _Run:
 
     async def _attempted(self, function: AnyTaskFunction, claim: Claim, incarnation: int) -> dict[str, Any]:
         """Run the attempt. The worker keeps the limit of a plain function: only it can stop one."""
-        limit = function.task_options.time_limit
-        here, there = (limit, None) if function.is_async else (None, limit)
-        self._link.say({"seconds": None if there is None else there.total_seconds()})
+        length = function.task_options.time_limit
+        limit: RunLimit | None = None
+        if length is not None:
+            limit = TimeLimit(length) if function.is_async else _LimitOfWorker(self._link, length)
+        self._link.say({"seconds": None})
         self.attempts.claimed([claim])
-        settlement = await attempt(function, RunningTask(claim, incarnation, self), self._in_thread, limit=here)
+        settlement = await attempt(function, RunningTask(claim, incarnation, self, limit), self._in_thread)
         return _said(settlement) | {"is_completed": self.attempts.is_completed(claim.receipt)}
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - a call of any function
@@ -168,6 +172,23 @@ class _Run:
     def seconds_left(self, _: int) -> float:
         """See `Desk`. The worker says again and again until when its session lasts."""
         return self._link.until - clock_here().elapsed()
+
+
+class _LimitOfWorker:
+    """A limit that the worker keeps: it kills this process."""
+
+    def __init__(self, link: _Link, length: timedelta) -> None:
+        self._link, self._length = link, length
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """See `RunLimit`."""
+        self.move(self._length)
+        yield
+
+    def move(self, length: timedelta) -> None:
+        """See `RunLimit`."""
+        self._link.say({"seconds": length.total_seconds()})
 
 
 def claim_of(job: dict[str, Any]) -> Claim:
