@@ -214,10 +214,14 @@ def _become_due(connection: Connection, queues: Collection[str], now: int) -> No
 def _retake(connection: Connection, worker: Worker, queues: Collection[str], most: int, now: int) -> list[OpenTask]:
     """Take over work of ended sessions, oldest first; a task with a second death waits first."""
     sessions = [session for (session,) in connection.execute(sql.ENDED_SESSIONS).fetchall()]
-    rows = [row for each in sessions for row in connection.execute(sql.OF_SESSION, (each,)).fetchall()]
-    orphans = [task for task in map(open_task, sorted(rows)) if task.queue in queues][:most]
+    rows = [
+        row
+        for session in sessions
+        for queue in queues
+        for row in connection.execute(sql.OF_SESSION, (session, queue, most)).fetchall()
+    ]
     taken = []
-    for task in orphans:
+    for task in map(open_task, sorted(rows)[:most]):
         freed = orphaned(task)
         if freed.state is None and freed.delay_ms is None:
             _rewrite(connection, freed.task)

@@ -91,7 +91,7 @@ IS_DUE = "SELECT 1 FROM task WHERE queue = ? AND session IS NULL AND due <= ? LI
 # With statistics, SQLite would look for the first task of a queue without an index, though the queue may be empty.
 IS_READY = "SELECT 1 FROM task INDEXED BY task_ready WHERE session IS NULL AND due IS NULL AND queue = ? LIMIT 1"
 ENDED_SESSIONS = "SELECT session FROM worker WHERE session NOT IN (SELECT id FROM lease)"
-OF_SESSION = f"{OPEN} WHERE session = ? ORDER BY pos"
+OF_SESSION = f"{OPEN} WHERE session = ? AND queue = ? ORDER BY pos LIMIT ?"
 READY = f"{OPEN} WHERE queue = ? AND lane = ? AND session IS NULL AND due IS NULL ORDER BY pos LIMIT ?"
 READY_OF_NO_DEATHS = (
     f"{OPEN} WHERE queue = ? AND lane = ? AND session IS NULL AND due IS NULL AND deaths < 2 ORDER BY pos LIMIT ?"
