@@ -17,6 +17,7 @@ from tests.stores.test_task_rules import Twins, an_entry_is_kept_as_long_as_its_
 from tests.stores.test_tasks import (
     opened,
     task,
+    test_a_claim_says_how_long_its_task_was_ready,
     test_a_closed_handle_and_a_forked_one_refuse,
     test_a_note_and_a_pause_take_effect,
     test_a_task_is_claimed_once_and_done_under_its_receipt_alone,
@@ -29,6 +30,7 @@ from tests.stores.test_tasks import (
 )
 
 __all__ = [
+    "test_a_claim_says_how_long_its_task_was_ready",
     "test_a_closed_handle_and_a_forked_one_refuse",
     "test_a_note_and_a_pause_take_effect",
     "test_a_task_is_claimed_once_and_done_under_its_receipt_alone",

@@ -255,6 +255,20 @@ print("left", queue.statistics.done, len(queue.pending(hold)), flush=True)
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)
+def test_ctrl_c_ends_the_program_once_its_running_task_has_ended(tmp_path):
+    url = f"sqlite:///{tmp_path}/work.db"
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert b"begun\n" == process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+    assert (-signal.SIGINT, True) == (process.returncode, errors.endswith(b"KeyboardInterrupt\n"))
+    assert (1, 0) == ((numbers := task_admin.stats(url)[0]).ready, numbers.claimed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
 def test_sigterm_ends_the_worker_once_its_running_task_has_ended(tmp_path):
     command = [sys.executable, "-c", PROGRAM, f"sqlite:///{tmp_path}/work.db"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -77,7 +77,7 @@ class QueueWorker(OnlyAsync):
             concurrency=concurrency,
         )
         names = {"queue": queue.rpartition("/")[2], "worker": self._row.name}
-        self.attempts = Attempts(*observers, own=(log, statistics.observe), **names, clock=clock_here())
+        self.attempts: Attempts = Attempts(*observers, own=(log, statistics.observe), **names, clock=clock_here())
         self._resource = AsyncResource(
             self._call,
             lambda: Claimant.begin(
