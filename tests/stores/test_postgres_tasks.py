@@ -110,7 +110,7 @@ class PostgresTwin:
         return self.runner.run(self.tasks.query(Survey()))
 
     def begin(self, session):
-        self.sql(f"INSERT INTO {self.schema}.lease (id, ttl_seconds) VALUES ({session}, 2)")
+        self.sql(f"INSERT INTO {self.schema}.lease (id, ttl_seconds) VALUES ({session}, 3600)")
 
     def end(self, session):
         self.sql(f"DELETE FROM {self.schema}.lease WHERE id = {session}")

@@ -100,7 +100,8 @@ class TaskStore(Protocol):
     async def wait(self, seconds: float) -> None:
         """Return when there may be new work, or after some seconds. A hint: it may come without work, or not at all.
 
-        While a call waits, this process takes part in ending the leases of dead sessions.
+        From the first claim or wait of a handle to its close, this process takes part in ending the leases of dead
+        sessions. So a worker that is never idle, and never waits, does so too.
         """
 
     async def close(self) -> None:

@@ -52,6 +52,9 @@ class SqliteTasks(TaskStore):
 
     async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
         """See `TaskStore`. At most one write to the disk."""
+        self._require_open()
+        if want:
+            self._take_part()
         if not settlements and not worker.former:
             found = self._same(lambda connection, now: tasks_in.has_work(connection, worker, now))
             if not (want and await self._file.read(found)):
@@ -84,8 +87,7 @@ class SqliteTasks(TaskStore):
 
     async def wait(self, seconds: float) -> None:
         self._require_open()
-        if self._watcher is None:
-            self._watcher = self._lookout.join(b"", b"")
+        self._take_part()
         self._lookout.require_running()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -106,6 +108,11 @@ class SqliteTasks(TaskStore):
     async def write(self, work: Callable[[Connection, int], Result]) -> Result:
         """Run work in a transaction that is flushed, and wake the waits for tasks."""
         return self._wrote(await self._file.write(self._same(work)))
+
+    def _take_part(self) -> None:
+        """Look for leases that have ended, from the first claim or wait to the close."""
+        if self._watcher is None:
+            self._watcher = self._lookout.join(b"", b"")
 
     def _require_open(self) -> None:
         if self._closed:

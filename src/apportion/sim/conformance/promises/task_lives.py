@@ -40,6 +40,20 @@ async def a_claim_is_taken_over_only_after_the_end_of_its_session(stage: TaskSta
 
 
 @task_case()
+async def a_worker_that_never_waits_takes_over_too(stage: TaskStage) -> None:
+    """A handle that claims again and again, and never waits, takes part in ending the leases of dead sessions."""
+    await stage.add(stage.new())
+    dead, heir = await stage.worker(ttl_seconds=stage.stage.ttl_seconds), await stage.worker()
+    busy = await stage.handle()
+    (first,) = await stage.claim(dead, of=busy)
+    ends = stage.stage.clock.elapsed() + stage.stage.ttl_seconds + LATENESS_SECONDS
+    while not (claims := await stage.claim(heir, of=busy)):
+        holds(stage.stage.clock.elapsed() < ends, "the task of a dead session is claimed")
+        await asyncio.sleep(0.02)
+    same(first.task, claims[0].task, "the task that was taken over")
+
+
+@task_case()
 async def the_tasks_of_a_renewed_session_stay_its_own(stage: TaskStage) -> None:
     """A session that renews its lease keeps its claims for many times to live."""
     await stage.add(stage.new())

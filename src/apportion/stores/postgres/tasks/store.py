@@ -90,6 +90,8 @@ class PostgresTasks(TaskStore):
     async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
         """See `TaskStore`. One round trip in the common case; `StoreUnavailable` also when no reply came."""
         self._require_open()
+        if want:
+            self._take_part()
         settling = Settling(settlements)
         if not (settlements or want or worker.former):
             return TurnAnswer()
@@ -137,8 +139,7 @@ class PostgresTasks(TaskStore):
 
     async def wait(self, seconds: float) -> None:
         self._require_open()
-        if self._watcher is None:
-            self._watcher = self._lookout.join(b"", b"")
+        self._take_part()
         self._lookout.require_running()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -235,6 +236,11 @@ class PostgresTasks(TaskStore):
             return await self._committing.transact(work, allowed=self._require_open)
         except PostgresNoReply as error:
             raise StoreUnavailable(self._name, error.reason, _DOUBT) from error
+
+    def _take_part(self) -> None:
+        """Look for leases that have ended, from the first claim or wait to the close."""
+        if self._watcher is None:
+            self._watcher = self._lookout.join(b"", b"")
 
     def _require_open(self) -> None:
         if not self._links.ours:
