@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from apportion.stores.facade import open_store
     from apportion.tables.facade import follow, publish
     from apportion.work.budget import GiveUp, Snooze
-    from apportion.work.calendar import cron_slots
+    from apportion.work.cron.calendar import cron_slots
     from apportion.work.current import current_task
     from apportion.work.facade import Queue
 
@@ -39,7 +39,7 @@ _HOMES = {
     "apportion.placement.by_node": ("group_keys", "group_places"),
     "apportion.stores.facade": ("open_store",),
     "apportion.work.budget": ("GiveUp", "Snooze"),
-    "apportion.work.calendar": ("cron_slots",),
+    "apportion.work.cron.calendar": ("cron_slots",),
     "apportion.work.facade": ("Queue",),
     "apportion.work.current": ("current_task",),
 }  # fmt: skip

@@ -14,7 +14,7 @@ from apportion.stores.sqlite.schedules import SqliteSchedules
 from apportion.stores.sqlite.tasks import make_tables
 from apportion.stores.task_ledger import TaskLedger
 from apportion.stores.task_values import Settlement, Worker
-from apportion.work.due_slots import decide
+from apportion.work.cron.due_slots import decide
 
 QUEUES, NAMES, HOUR, SESSION = ("a", "b"), ("s", "t", "u"), 3_600_000, 11
 

@@ -14,7 +14,7 @@ from apportion.stores.memory.store import Memory
 from apportion.stores.memory.tasks import MemoryTasks
 from apportion.stores.schedules.values import KEPT_MARKS, Firing, TaskSchedule
 from apportion.stores.task_control import Listing
-from apportion.work.due_slots import decide
+from apportion.work.cron.due_slots import decide
 from tests.stores.schedule_twins import ScheduleTwins, SqliteFile
 
 LONG_AGO = 1_700_000_000_000

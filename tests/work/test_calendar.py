@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from apportion.errors import InvalidInput
-from apportion.work.calendar import MACROS, Cron, Every, cron_slots
+from apportion.work.cron.calendar import MACROS, Cron, Every, cron_slots
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "clock_changes.json").read_text())
 ZONES = sorted(available_timezones() - {"localtime", "Factory"})

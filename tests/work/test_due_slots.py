@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from apportion.stores.schedules.values import DueSchedule, TaskSchedule
-from apportion.work.due_slots import MOST_MISSED, decide, jitter_ms
+from apportion.work.cron.due_slots import MOST_MISSED, decide, jitter_ms
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 24 * 3_600_000
 NOON = int(datetime(2026, 5, 5, 12, tzinfo=UTC).timestamp() * 1_000)

@@ -12,6 +12,7 @@ from apportion.errors import ApportionError, UnknownOption
 
 NEXT = {
     "BadRange": "Correct the ranges: each begins where the one before ends.",
+    "AlreadyTriggered": "Do nothing: the slot has its task. Go on with the next slot.",
     "BadSnapshot": "Take a fresh copy of the file, and check that it is of the kind that the command reads.",
     "BadWeight": "Write 0 to drain a node, or a finite number above 0.",
     "ClaimLost": "Stop this run: the store has given the task to another attempt, or has ended it.",

@@ -3,46 +3,15 @@
 Every message names the problem (with the values), the expected value, and the next step.
 Promises: foreign values are cut to a line, control characters escaped, URL passwords removed. Every error pickles.
 Refuses: to be raised bare. Pick the leaf that a caller would want to catch.
-The tree stands in this file, since a traceback names the file of an error: `apportion.errors.InvalidInput`.
+The leaves stand in this file, since a traceback names the file of an error: `apportion.errors.InvalidInput`.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
+from apportion.errors.root import ApportionError as ApportionError
 from apportion.errors.shown import listed
 from apportion.errors.shown import nearest as nearest
 from apportion.errors.shown import shown as shown
-
-
-class ApportionError(Exception):
-    """The base of every error that this library raises on purpose."""
-
-    problem: str
-    retryable: ClassVar[bool] = False
-
-    # `Exception.__new__` has stored the constructor's own arguments, among them the values as they were passed. These
-    # values must not reach a `repr`, and they need not pickle.
-    def __init__(self, problem: str, hint: str) -> None:
-        super().__init__(problem, hint)
-        self.problem = problem
-        self.hint = hint
-
-    def __str__(self) -> str:
-        return f"{self.problem}\n{self.hint}"
-
-    def within(self, place: str) -> None:
-        """Put the file or line of the fault before the message. A caller that passes the error on calls this."""
-        self.problem = f"{place}: {self.problem}"
-
-    def __reduce__(self) -> "tuple[object, ...]":
-        return _revived, (type(self), self.args, self.__dict__)
-
-
-def _revived(kind: type[ApportionError], args: tuple[str, str], state: dict[str, object]) -> ApportionError:
-    """Make an error again without the constructor of its leaf, which takes other arguments."""
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(state)
-    return error
 
 
 class InvalidInput(ApportionError, ValueError):
@@ -227,6 +196,16 @@ class DuplicateMember(Conflict):
         super().__init__(f"member {shown(member_id)} is there already (session {session}).", hint)
         self.member_id: str = member_id
         self.session: int = session
+
+
+class AlreadyTriggered(Conflict):
+    """A slot of a schedule has passed: it was fired, or a later one was. A retry does not help."""
+
+    retryable = False
+
+    def __init__(self, schedule: str, slot: object, last: object) -> None:
+        hint = "Each slot fires once: go on with a later one."
+        super().__init__(f"schedule {shown(schedule)} has passed slot {slot}: its last slot is {last}.", hint)
 
 
 class Unavailable(ApportionError):

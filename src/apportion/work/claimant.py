@@ -8,7 +8,7 @@ Refuses: to touch a handler. It hands claims over, and is told their ends.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -17,10 +17,12 @@ from apportion.groups.session import SharedSessions
 from apportion.runtime.endings import or_undo
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
+from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Listing
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement, Worker
 from apportion.work.attempts import Attempts
+from apportion.work.cron.scheduler import Scheduler
 from apportion.work.pace import Pace
 from apportion.work.session import WorkerSession
 
@@ -65,18 +67,32 @@ class Claimant:
         self._pace = Pace(self._clock.elapsed())
         self._beat_at = 0.0
         self._drained = asyncio.Event()
+        self._scheduler: Scheduler | None = None
         self._running = asyncio.ensure_future(self._run())
         self._running.add_done_callback(lambda _: None if self._is_over else hears.failed())
 
     @classmethod
     async def begin(
-        cls, url: str, worker: Worker, *, ttl_seconds: float, hears: Hears, attempts: Attempts
+        cls,
+        url: str,
+        worker: Worker,
+        *,
+        ttl_seconds: float,
+        hears: Hears,
+        attempts: Attempts,
+        schedules: Collection[TaskSchedule] | None = None,
     ) -> "Claimant":
-        """Connect, and begin to claim; errors are those of `connect_tasks`."""
+        """Connect, and begin to claim; errors are those of `connect_tasks`.
+
+        `schedules` are added to the store where absent, and all of the queues fire; None: the worker fires none.
+        """
         tasks = await connect_tasks(url)
         async with or_undo(tasks.close):
             sessions = await SharedSessions.taken(url)
-        return cls(tasks, sessions, worker, ttl_seconds=ttl_seconds, hears=hears, attempts=attempts)
+        claimant = cls(tasks, sessions, worker, ttl_seconds=ttl_seconds, hears=hears, attempts=attempts)
+        if schedules is not None:
+            claimant._scheduler = Scheduler(tasks, worker.queues, schedules, by=worker.name)
+        return claimant
 
     def settle(self, settlements: list[Settlement], begun: Sequence[Receipt] = ()) -> None:
         """Take the ends of runs, and the runs that have begun; from any thread."""
@@ -106,6 +122,8 @@ class Claimant:
         self._leave()
         self._is_over = True
         self._woken.set()
+        if self._scheduler is not None:
+            await self._scheduler.end()
         await asyncio.wait([self._running])
         self._attempts.lose()
         try:

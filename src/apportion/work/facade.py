@@ -12,10 +12,12 @@ from apportion.errors import InvalidInput, TaskDead
 from apportion.runtime.attempt_events import AttemptDead, AttemptDone, AttemptEvent, AttemptFailed, AttemptObserver
 from apportion.runtime.handle import Handle
 from apportion.runtime.io_thread import io_thread
+from apportion.stores.schedules.values import Fold, Gap, Missed, Overlap
 from apportion.stores.task_control import Listing, TaskRow
 from apportion.stores.task_values import Duplicate, Settlement, TaskState
 from apportion.work.budget import length, milliseconds
 from apportion.work.call import Call
+from apportion.work.cron.declaration import Policies, one_schedule
 from apportion.work.function import AnyTaskFunction
 from apportion.work.observers.trace import traceparent
 from apportion.work.queue import Drained, TaskQueue, checked_call
@@ -101,7 +103,7 @@ class Queue(TaskQueue):
         """Run all tasks that are due, or will be within `ahead`, here and now; return how they ended. For tests."""
         await io_thread().hop(self._opened.hastened(self._full_name, milliseconds(length("ahead", ahead))))
         ends = Counter[type[AttemptEvent]]()
-        async with self._worker_of(None, 0, lambda event: ends.update([type(event)])) as worker:
+        async with self._worker_of(None, 0, lambda event: ends.update([type(event)]), fires=False) as worker:
             await worker.until_drained()
         return Drained(done=ends[AttemptDone], failed=ends[AttemptFailed], dead=ends[AttemptDead])
 
@@ -123,6 +125,41 @@ class Queue(TaskQueue):
     async def release(self, receipt: str) -> None:
         """Give a task back, by the text of its receipt; nothing counts. `ClaimLost` if another attempt is open."""
         await self._settle(Settlement(receipt=parsed_receipt(receipt), fate="released", reason="released"))
+
+    async def schedule(
+        self,
+        name: str,
+        call: Call,
+        *,
+        cron: str | None = None,
+        every: timedelta | None = None,
+        zone: str = "UTC",
+        missed: Missed = "last",
+        overlap: Overlap = "skip",
+        gap: Gap = "run-after",
+        fold: Fold = "first",
+        jitter: timedelta = timedelta(0),
+    ) -> bool:
+        """Keep a schedule from data, such as one per tenant; return whether it is new. One of its name is changed.
+
+        Give `cron` or `every`. The other options are those of `Queue.cron`. No slot of the past fires.
+        """
+        policies: Policies = {"zone": zone, "missed": missed, "overlap": overlap, "gap": gap, "fold": fold}
+        policies["jitter"] = jitter
+        schedule = one_schedule(self._full_name, name, checked_call(call), policies, cron=cron, every=every)
+        return await io_thread().hop(self._opened.scheduled(schedule))
+
+    async def unschedule(self, name: str) -> bool:
+        """Forget a schedule; its tasks stay. Return False if there was none of this name."""
+        return await io_thread().hop(self._opened.unscheduled(self._full_name, name))
+
+    async def trigger(self, name: str, slot: datetime) -> "TaskHandle":
+        """Enqueue the task of a slot of a schedule, and return its handle; later slots alone fire after it.
+
+        `AlreadyTriggered` for a slot that has passed: it was fired, or a later one was.
+        """
+        task = await io_thread().hop(self._opened.triggered(self._full_name, name, slot))
+        return TaskHandle(self, task, True)
 
     async def close(self) -> None:
         """Close the connection of this process. Another call opens it again."""

@@ -5,17 +5,19 @@ It is opened by the first call that needs it.
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 from apportion.errors import ClaimLost, InvalidInput, TimedOut
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
+from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Cancel, Hasten, Listing, StoreTime, TaskRow
 from apportion.stores.task_values import NewTask, Settlement, Worker
 from apportion.work.call import Call
+from apportion.work.cron.acts import kept, triggered
 from apportion.work.joint_enqueues import JointEnqueues
 
 _ENDED = ("done", "dead", "cancelled")
@@ -86,6 +88,18 @@ class OpenedQueue:
             rows = await store.query(Listing(queue=queue, states=("delayed",), most=10_000))
             until = await store.query(StoreTime()) + ahead_ms
             await store.control(Hasten(tasks=tuple(row.id for row in rows if (row.due or 0) <= until)))
+
+    async def scheduled(self, schedule: TaskSchedule) -> bool:
+        """Keep a schedule; return whether it is new."""
+        return await kept(await self.store(), schedule)
+
+    async def unscheduled(self, queue: str, name: str) -> bool:
+        """Forget a schedule; return whether there was one."""
+        return bool(await (await self.store()).schedules.remove(queue, [name]))
+
+    async def triggered(self, queue: str, name: str, slot: datetime) -> str:
+        """Enqueue the task of a slot; return its id."""
+        return await triggered(await self.store(), queue, name, slot, by="trigger")
 
     async def close(self) -> None:
         """Close the handle, if it is open."""

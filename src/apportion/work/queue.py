@@ -16,9 +16,11 @@ from apportion.runtime.attempt_events import AttemptObserver
 from apportion.runtime.events import checked_observer
 from apportion.runtime.handle import Handle
 from apportion.stores.catalog import check_url, parsed_url
+from apportion.stores.schedules.values import Fold, Gap, Missed, Overlap, TaskSchedule
 from apportion.work.around import Wrapper, Wrappers
 from apportion.work.budget import Budget, length
 from apportion.work.call import Call
+from apportion.work.cron.declaration import Policies, cron_schedule, every_schedule, scheduled_call
 from apportion.work.function import AnyTaskFunction, Params, Result, TaskFunction, TaskOptions
 from apportion.work.observers.statistics import TaskStatistics
 from apportion.work.opened import OpenedQueue
@@ -57,6 +59,7 @@ class TaskQueue(Handle):
         self._ttl_seconds = length("lease_ttl", lease_ttl).total_seconds()
         self._functions: dict[str, AnyTaskFunction] = {}
         self.task_names: KeysView[str] = self._functions.keys()
+        self._schedules: dict[str, TaskSchedule] = {}
         self._statistics, self._wrappers = TaskStatistics(), Wrappers()
         self._opened = OpenedQueue(url)
         finalize(self, OpenedQueue.let_go, self._opened)
@@ -117,6 +120,75 @@ class TaskQueue(Handle):
 
         return _made
 
+    def cron(
+        self,
+        rule: str,
+        *,
+        zone: str = "UTC",
+        missed: Missed = "last",
+        overlap: Overlap = "skip",
+        gap: Gap = "run-after",
+        fold: Fold = "first",
+        jitter: timedelta = timedelta(0),
+        name: str | None = None,
+    ) -> Callable[[TaskFunction[Params, Result]], TaskFunction[Params, Result]]:
+        """Run a task of this queue at the slots of a cron rule, each once, by any worker of the queue.
+
+            @queue.cron("0 9 * * mon-fri", zone="Europe/Berlin")
+            @queue.task()
+            async def report() -> None: ...
+
+        - `rule`: five fields (minute, hour, day, month, weekday), or `@hourly`, `@daily`, `@weekly` and so on.
+        - `zone`: the time zone in which the rule is read. Default: UTC.
+        - `missed`: of slots that came while no worker ran, fire the newest ("last"), "all" of the last day up to 100,
+          or "skip" those that are more than a minute late.
+        - `overlap`: while a task of the schedule is open, "skip" the slot, "allow" both, "queue-one" behind it, or
+          "cancel-old".
+        - `gap`, `fold`: the slots of a fixed rule where the clocks of the zone change; see docs/tasks/clock-changes.md.
+        - `jitter`: the task waits for a part of this time, equal on every node. Default: none.
+        - `name`: the name in the store. Default: the name of the task.
+
+        A starting worker adds schedules that the store does not have, and changes none. `InvalidInput` for a wrong
+        option, a task with required arguments, or a second schedule of one name.
+        """
+        policies: Policies = {"zone": zone, "missed": missed, "overlap": overlap, "gap": gap, "fold": fold}
+        policies["jitter"] = jitter
+
+        def _made(function: TaskFunction[Params, Result]) -> TaskFunction[Params, Result]:
+            call = scheduled_call(function)
+            self._declare(cron_schedule(self._full_name, _or(name, call), call, rule, policies))
+            return function
+
+        return _made
+
+    def every(
+        self,
+        period: timedelta,
+        *,
+        missed: Missed = "last",
+        overlap: Overlap = "skip",
+        jitter: timedelta = timedelta(0),
+        name: str | None = None,
+    ) -> Callable[[TaskFunction[Params, Result]], TaskFunction[Params, Result]]:
+        """Run a task of this queue once per period, by any worker; slots are the multiples of it since 1970.
+
+        The options and errors are those of `cron`.
+        """
+        policies: Policies = {"missed": missed, "overlap": overlap, "jitter": jitter}
+
+        def _made(function: TaskFunction[Params, Result]) -> TaskFunction[Params, Result]:
+            call = scheduled_call(function)
+            self._declare(every_schedule(self._full_name, _or(name, call), call, period, policies))
+            return function
+
+        return _made
+
+    def _declare(self, schedule: TaskSchedule) -> None:
+        if schedule.name in self._schedules:
+            hint = "Give one of the two schedules another name: @queue.cron(..., name=...)."
+            raise InvalidInput("name of the schedule", schedule.name, "one that this queue does not have yet", hint)
+        self._schedules[schedule.name] = schedule
+
     def around(self, wrapper: Wrapper) -> Wrapper:
         """Wrap each run of this queue's tasks with a generator function: up to `yield`, then the task, then the rest.
 
@@ -134,7 +206,9 @@ class TaskQueue(Handle):
         self._wrappers.add(wrapper)
         return wrapper
 
-    def _worker_of(self, concurrency: int | None, processes: int, observer: AttemptObserver | None) -> QueueWorker:
+    def _worker_of(
+        self, concurrency: int | None, processes: int, observer: AttemptObserver | None, *, fires: bool = True
+    ) -> QueueWorker:
         given = checked_observer(observer, "queue.worker(…")
         return QueueWorker(
             self.url,
@@ -145,12 +219,13 @@ class TaskQueue(Handle):
             processes=processes,
             statistics=self._statistics,
             observers=() if given is None else (given,),
+            schedules=self._schedules.values() if fires else None,
         )
 
     def _thread_worker_of(
-        self, concurrency: int | None, processes: int, observer: AttemptObserver | None
+        self, concurrency: int | None, processes: int, observer: AttemptObserver | None, *, fires: bool = True
     ) -> ThreadWorker:
-        return ThreadWorker(self._worker_of(concurrency, processes, observer))
+        return ThreadWorker(self._worker_of(concurrency, processes, observer, fires=fires))
 
     def _shown_as(self, form: "type[Form]") -> "Form":
         """Return this queue in a form: the same functions, wrappers, statistics and handle."""
@@ -159,6 +234,11 @@ class TaskQueue(Handle):
         other = form.__new__(form)
         other.__dict__.update(self.__dict__, _source=self)
         return other
+
+
+def _or(name: str | None, call: Call) -> str:
+    """Return the name of a schedule: that of its task by default."""
+    return call.name if name is None else name
 
 
 def checked_call(call: Call) -> Call:

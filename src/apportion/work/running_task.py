@@ -8,7 +8,7 @@ import asyncio
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from apportion.errors import ClaimLost, InvalidInput
@@ -70,6 +70,12 @@ class RunningTask:
     def name(self) -> str:
         """The name of the task function."""
         return self.claim.name
+
+    @property
+    def slot(self) -> datetime | None:
+        """The slot of the schedule that this task was made for, in UTC; None for any other task."""
+        slot = self.claim.slot
+        return None if slot is None else datetime.fromtimestamp(slot / 1_000, UTC)
 
     @property
     def attempt(self) -> int:

@@ -9,7 +9,7 @@ SIGTERM ends the block: its code is cancelled, and the program goes on after the
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -20,6 +20,7 @@ from apportion.runtime.io_thread import io_thread
 from apportion.runtime.resource import AsyncResource
 from apportion.runtime.signals import leaving_on_sigterm
 from apportion.runtime.simulated import Runner, clock_here
+from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_api import TaskTransactions
 from apportion.stores.task_values import Note, Receipt, Settlement, Worker
 from apportion.work.attempts import Attempts
@@ -52,16 +53,10 @@ class QueueWorker(OnlyAsync):
         processes: int = 0,
         statistics: TaskStatistics,
         observers: tuple[AttemptObserver, ...] = (),
+        schedules: Collection[TaskSchedule] | None = None,
         leave_seconds: float = LEAVE_SECONDS,
     ) -> None:
-        if type(processes) is not int or not 0 <= processes <= MOST_PROCESSES:
-            hint = "It is the number of child processes for plain functions; 0 runs them in threads."
-            raise InvalidInput("processes", processes, f"an int in 0 .. {MOST_PROCESSES}", hint)
-        if concurrency is None:
-            concurrency = processes or USUAL_CONCURRENCY
-        if type(concurrency) is not int or not 1 <= concurrency <= MOST_CONCURRENCY:
-            hint = "It is the number of tasks that run at a time in this process."
-            raise InvalidInput("concurrency", concurrency, f"an int in 1 .. {MOST_CONCURRENCY}", hint)
+        concurrency = _checked_places(concurrency, processes)
         self._ended: list[Settlement] = []
         self._begun: list[Receipt] = []
         self._url = url
@@ -81,7 +76,12 @@ class QueueWorker(OnlyAsync):
         self._resource = AsyncResource(
             self._call,
             lambda: Claimant.begin(
-                url, self._row, ttl_seconds=ttl_seconds, hears=self._hears(), attempts=self.attempts
+                url,
+                self._row,
+                ttl_seconds=ttl_seconds,
+                hears=self._hears(),
+                attempts=self.attempts,
+                schedules=schedules,
             ),
             lambda claimant: claimant.end(),
             self._entered,
@@ -199,3 +199,16 @@ class QueueWorker(OnlyAsync):
     def _tell(self, hear: Callable[..., None], *news: object) -> None:
         with suppress(RuntimeError):  # the program has closed its loop
             self._loop.call_soon_threadsafe(hear, *news)
+
+
+def _checked_places(concurrency: int | None, processes: int) -> int:
+    """Return the number of tasks that run at a time."""
+    if type(processes) is not int or not 0 <= processes <= MOST_PROCESSES:
+        hint = "It is the number of child processes for plain functions; 0 runs them in threads."
+        raise InvalidInput("processes", processes, f"an int in 0 .. {MOST_PROCESSES}", hint)
+    if concurrency is None:
+        concurrency = processes or USUAL_CONCURRENCY
+    if type(concurrency) is not int or not 1 <= concurrency <= MOST_CONCURRENCY:
+        hint = "It is the number of tasks that run at a time in this process."
+        raise InvalidInput("concurrency", concurrency, f"an int in 1 .. {MOST_CONCURRENCY}", hint)
+    return concurrency

@@ -72,7 +72,9 @@ class ScheduleLedger:
             elif self.trigger(firing, by=by, now=now):
                 firings.append(firing)
         left = self._served(queues, {*without, *unable})
-        return FireAnswer(firings=tuple(firings), unable=tuple(unable), next_slot=left[0].next_slot if left else None)
+        return FireAnswer(
+            now=now, firings=tuple(firings), unable=tuple(unable), next_slot=left[0].next_slot if left else None
+        )
 
     def trigger(self, firing: Firing, *, by: str, now: int) -> bool:
         """See `ScheduleStore.trigger`."""

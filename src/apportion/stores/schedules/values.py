@@ -98,8 +98,12 @@ class SlotMark:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireAnswer:
-    """The firings of one commit, the schedules that the caller could not evaluate, and the next slot of all others."""
+    """The firings of one commit, the schedules that the caller could not evaluate, and the next slot of all others.
 
+    `now` is the time of the store.
+    """
+
+    now: int
     firings: tuple[Firing, ...] = ()
     unable: tuple[tuple[str, str], ...] = ()
     next_slot: int | None = None

@@ -114,7 +114,7 @@ class SqliteSchedules(ScheduleStore):
     ) -> FireAnswer:
         now, due = await self._handle.read(lambda at, now: (now, _next(at, queues, without)))
         if due is None or due > now:
-            return FireAnswer(next_slot=due)
+            return FireAnswer(now=now, next_slot=due)
         return await self._handle.write(lambda at, now: _fired(at, queues, decide, by=by, without=without, now=now))
 
     async def trigger(self, firing: Firing, *, by: str) -> bool:
@@ -175,7 +175,7 @@ def _fired(
         elif _trigger(connection, firing, by=by, now=now):
             firings.append(firing)
     left = _next(connection, queues, {*without, *unable})
-    return FireAnswer(firings=tuple(firings), unable=tuple(unable), next_slot=left)
+    return FireAnswer(now=now, firings=tuple(firings), unable=tuple(unable), next_slot=left)
 
 
 def _due(connection: Connection, schedule: TaskSchedule) -> DueSchedule:

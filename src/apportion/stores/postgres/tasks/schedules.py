@@ -140,7 +140,7 @@ class PostgresSchedules(ScheduleStore):
         rows: list[Any] = await self._handle.read(lambda transaction: transaction.ask(_NEXT, _served(queues, without)))
         [(due, now)] = rows
         if due is None or due > now:
-            return FireAnswer(next_slot=due)
+            return FireAnswer(now=now, next_slot=due)
         return await self._handle.write(_fire)
 
     async def trigger(self, firing: Firing, *, by: str) -> bool:
@@ -177,7 +177,7 @@ async def _fired(
     unable = [(each.queue, each.name) for each, firing in zip(schedules, decided, strict=True) if firing is None]
     made = await _made(transaction, [each for each in decided if each is not None], by=by, now=now)
     left: list[Any] = await transaction.ask(_NEXT, _served(queues, {*without, *unable}))
-    return FireAnswer(firings=tuple(made), unable=tuple(unable), next_slot=left[0][0])
+    return FireAnswer(now=now, firings=tuple(made), unable=tuple(unable), next_slot=left[0][0])
 
 
 async def _with_open_tasks(transaction: Transaction, schedules: Sequence[TaskSchedule]) -> list[DueSchedule]:

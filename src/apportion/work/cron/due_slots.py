@@ -5,17 +5,19 @@ task at most. The newest slot that has come is fired, held back
 by an open task, or too late by the policy for missed slots.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
-from typing import Protocol
+from typing import Protocol, get_args
 
 from xxhash import xxh3_64_intdigest
 
-from apportion.stores.schedules.values import DueSchedule, Firing, TaskSchedule
+from apportion.errors import InvalidInput
+from apportion.stores.schedules.values import DueSchedule, Firing, Missed, Overlap, TaskSchedule
 from apportion.stores.task_values import NewTask
-from apportion.work.calendar import Cron, Every
+from apportion.work.cron.calendar import Cron, Every
 
 LATE_MS = 60_000  # missed="skip" fires a slot that is at most so late
 MOST_MISSED = 100  # missed="all" fires so many slots at most,
@@ -23,6 +25,7 @@ OLDEST_MISSED_MS = 24 * 3_600 * 1_000  # and none that is older
 _LOOKS_BACK_MS = (3_600_000, 24 * 3_600_000, 32 * 24 * 3_600_000, 400 * 24 * 3_600_000)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_EVERY = re.compile(r"every ([0-9]{1,15})ms")
 
 
 class SlotRule(Protocol):
@@ -42,8 +45,14 @@ class Decision:
 
 def rule_of(schedule: TaskSchedule) -> SlotRule:
     """Return the rule of a stored schedule; `InvalidInput` if this process cannot evaluate it."""
-    if schedule.rule.startswith("every "):
-        return Every(period=int(schedule.rule.removeprefix("every ").removesuffix("ms")) * _MILLISECOND)
+    for field, value, known in (
+        ("missed", schedule.missed, get_args(Missed)),
+        ("overlap", schedule.overlap, get_args(Overlap)),
+    ):
+        if value not in known:
+            raise InvalidInput(field, value, f"one of {', '.join(known)}", "Upgrade apportion on this host.")
+    if (period := _EVERY.fullmatch(schedule.rule)) is not None:
+        return Every(period=int(period[1]) * _MILLISECOND)
     return Cron(rule=schedule.rule, zone=schedule.zone, gap=schedule.gap, fold=schedule.fold)
 
 
@@ -70,7 +79,7 @@ def decide(due: DueSchedule, *, now: int, new_id: Callable[[], str], tzdata: str
         slot=newest,
         next_slot=after,
         tzdata=tzdata,
-        tasks=tuple(_task(schedule, slot, new_id()) for slot in fired),
+        tasks=tuple(task_of(schedule, slot, new_id()) for slot in fired),
         cancels=cancels,
         skipped=tuple(slot for slot in wanted if slot not in fired),
     )
@@ -119,7 +128,7 @@ def _slots(rule: SlotRule, after: int) -> Iterator[int]:
     return ((slot - _EPOCH) // _MILLISECOND for slot in rule.slots(_EPOCH + after * _MILLISECOND))
 
 
-def _task(schedule: TaskSchedule, slot: int, task_id: str) -> NewTask:
+def task_of(schedule: TaskSchedule, slot: int, task_id: str) -> NewTask:
     """Return the task of a slot. Jitter moves the task, never the slot, and is equal on every node."""
     return NewTask(
         id=task_id,

@@ -1,0 +1,34 @@
+"""The root of the tree of errors: a problem, a hint, and a pickle of both."""
+
+from typing import ClassVar
+
+
+class ApportionError(Exception):
+    """The base of every error that this library raises on purpose."""
+
+    problem: str
+    retryable: ClassVar[bool] = False
+
+    # `Exception.__new__` has stored the constructor's own arguments, among them the values as they were passed. These
+    # values must not reach a `repr`, and they need not pickle.
+    def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(problem, hint)
+        self.problem = problem
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.problem}\n{self.hint}"
+
+    def within(self, place: str) -> None:
+        """Put the file or line of the fault before the message. A caller that passes the error on calls this."""
+        self.problem = f"{place}: {self.problem}"
+
+    def __reduce__(self) -> "tuple[object, ...]":
+        return _revived, (type(self), self.args, self.__dict__)
+
+
+def _revived(kind: type[ApportionError], args: tuple[str, str], state: dict[str, object]) -> ApportionError:
+    """Make an error again without the constructor of its leaf, which takes other arguments."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error

@@ -1,0 +1,97 @@
+"""Acts on the schedules of a store: keep one from data, forget it, trigger a slot, end a pause.
+
+Each act reads the stored row and writes it by compare-and-set. It tries again where another process came between.
+"""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from apportion.errors import AlreadyTriggered, InvalidInput
+from apportion.stores.schedules.values import Firing, TaskSchedule
+from apportion.stores.task_api import TaskStore
+from apportion.stores.task_control import StoreTime
+from apportion.stores.task_values import NewTask
+from apportion.work.cron.declaration import placed
+from apportion.work.cron.due_slots import next_slot, rule_of, task_of
+from apportion.work.cron.zone_data import zone_data_version
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def kept(tasks: TaskStore, schedule: TaskSchedule) -> bool:
+    """Add a schedule, or change the stored one of its name; return whether it is new. Nothing of the past fires."""
+    while True:
+        now = await tasks.query(StoreTime())
+        if await tasks.schedules.register([placed(schedule, now)]):
+            return True
+        stored = await found(tasks, schedule.queue, schedule.name)
+        if stored is None:
+            continue
+        anew = placed(schedule, max(now, stored.last_slot))
+        if await tasks.schedules.change(anew, version=stored.version):
+            return False
+
+
+async def triggered(tasks: TaskStore, queue: str, name: str, slot: datetime, *, by: str) -> str:
+    """Enqueue the task of a slot, and return its id. `AlreadyTriggered` for a slot that has passed."""
+    moment = milliseconds_of("slot", slot)
+    while True:
+        stored = await existing(tasks, queue, name)
+        if moment <= stored.last_slot:
+            raise AlreadyTriggered(name, slot, told(stored.last_slot))
+        task = task_of(stored, moment, uuid4().hex)
+        after = next_slot(rule_of(stored), moment) if moment >= stored.next_slot else stored.next_slot
+        if await tasks.schedules.trigger(_firing(stored, moment, after, tasks=(task,)), by=by):
+            return task.id
+
+
+async def resumed(tasks: TaskStore, queue: str, name: str, *, by: str) -> None:
+    """End the pause of a schedule; no slot of the pause fires."""
+    while True:
+        stored, now = await existing(tasks, queue, name), await tasks.query(StoreTime())
+        passed = max(now, stored.last_slot + 1)
+        firing = _firing(stored, passed, next_slot(rule_of(stored), passed), resumes=True)
+        if not stored.is_paused or await tasks.schedules.trigger(firing, by=by):
+            return
+
+
+async def existing(tasks: TaskStore, queue: str, name: str) -> TaskSchedule:
+    """Return a stored schedule; `InvalidInput` where there is none of this name."""
+    stored = await found(tasks, queue, name)
+    if stored is None:
+        raise InvalidInput("schedule", name, "the name of a schedule of the queue", "List them: apportion cron ls")
+    return stored
+
+
+async def found(tasks: TaskStore, queue: str, name: str) -> TaskSchedule | None:
+    """Return a stored schedule, None where there is none of this name."""
+    return next((each for each in await tasks.schedules.listed(queue) if each.name == name), None)
+
+
+def milliseconds_of(field: str, moment: datetime) -> int:
+    """Return a moment in milliseconds since 1970; `InvalidInput` for one without a zone."""
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        hint = f"Write {field}=datetime(2026, 11, 24, 9, tzinfo=UTC)"
+        raise InvalidInput(field, moment, "a datetime with a time zone", hint)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def told(moment_ms: int) -> str:
+    """Return a time of the store as text, in UTC."""
+    return (_EPOCH + timedelta(milliseconds=moment_ms)).isoformat()
+
+
+def _firing(
+    stored: TaskSchedule, slot: int, after: int, *, tasks: tuple[NewTask, ...] = (), resumes: bool = False
+) -> Firing:
+    return Firing(
+        queue=stored.queue,
+        name=stored.name,
+        version=stored.version,
+        last_slot=stored.last_slot,
+        slot=slot,
+        next_slot=after,
+        tzdata=zone_data_version(),
+        tasks=tasks,
+        resumes=resumes,
+    )

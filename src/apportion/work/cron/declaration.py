@@ -1,0 +1,101 @@
+"""Cron: schedules as a program declares them, checked where they are given."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypedDict
+
+from apportion.errors import InvalidInput
+from apportion.stores.schedules.values import Fold, Gap, Missed, Overlap, TaskSchedule
+from apportion.work.budget import length, milliseconds
+from apportion.work.call import CODEC, Call
+from apportion.work.cron.calendar import Cron, Every
+from apportion.work.cron.due_slots import next_slot, rule_of
+from apportion.work.cron.zone_data import zone_data_version
+from apportion.work.function import AnyTaskFunction, TaskFunction
+
+_MOST_CHARACTERS = 200
+_LONGEST_JITTER = timedelta(days=1)
+
+
+class Policies(TypedDict, total=False):
+    """The options of a schedule beside its rule; see `Queue.cron`."""
+
+    zone: str
+    missed: Missed
+    overlap: Overlap
+    gap: Gap
+    fold: Fold
+    jitter: timedelta
+
+
+def cron_schedule(queue: str, name: str, call: Call, rule: str, policies: Policies) -> TaskSchedule:
+    """Return a schedule of a cron rule, without a place in time; `InvalidInput` for a wrong option."""
+    schedule = _unruled(queue, name, call, policies)
+    Cron(rule=rule, zone=schedule.zone, gap=schedule.gap, fold=schedule.fold)
+    return _evaluated(replace(schedule, rule=rule))
+
+
+def every_schedule(queue: str, name: str, call: Call, period: timedelta, policies: Policies) -> TaskSchedule:
+    """Return a schedule of a period, without a place in time; `InvalidInput` for a wrong option."""
+    Every(period=period)
+    return _evaluated(replace(_unruled(queue, name, call, policies), rule=f"every {milliseconds(period)}ms"))
+
+
+def one_schedule(
+    queue: str, name: str, call: Call, policies: Policies, *, cron: str | None, every: timedelta | None
+) -> TaskSchedule:
+    """Return a schedule of a cron rule or of a period; `InvalidInput` for none or both."""
+    if cron is not None and every is None:
+        return cron_schedule(queue, name, call, cron, policies)
+    if every is not None and cron is None:
+        return every_schedule(queue, name, call, every, policies)
+    raise InvalidInput("cron", cron, "a rule in cron, or a period in every", "Write cron='0 9 * * *'")
+
+
+def scheduled_call(function: AnyTaskFunction) -> Call:
+    """Return the call of a task that needs no arguments; `InvalidInput` for any other function."""
+    if not isinstance(function, TaskFunction):
+        raise InvalidInput("task", function, "a task of the queue", "Write @queue.cron(...) above @queue.task().")
+    return function.call()
+
+
+def placed(schedule: TaskSchedule, now: int) -> TaskSchedule:
+    """Return a schedule that begins now: no slot up to now fires."""
+    after = next_slot(rule_of(schedule), now)
+    return replace(schedule, last_slot=now, next_slot=after, tzdata=zone_data_version())
+
+
+def _evaluated(schedule: TaskSchedule) -> TaskSchedule:
+    """Return a schedule that this process can evaluate, or raise."""
+    rule_of(schedule)
+    return schedule
+
+
+def _unruled(queue: str, name: str, call: Call, policies: Policies) -> TaskSchedule:
+    if not isinstance(name, str) or not 0 < len(name) <= _MOST_CHARACTERS or not name.isprintable():
+        expected = f"1 to {_MOST_CHARACTERS} printable characters"
+        raise InvalidInput("name of the schedule", name, expected, "Write name='tenant-7/report'")
+    for field, value in (("delay", call.delay), ("at", call.at), ("expires", call.expires), ("unique", call.unique)):
+        if value is not None:
+            raise InvalidInput(field, value, "none in the call of a schedule", "The schedule says when it runs.")
+    jitter = length("jitter", policies.get("jitter", timedelta(0)))
+    if jitter > _LONGEST_JITTER:
+        raise InvalidInput("jitter", jitter, "at most a day", "Write jitter=timedelta(minutes=5)")
+    return TaskSchedule(
+        queue=queue,
+        name=name,
+        rule="",
+        task=call.name,
+        arguments=call.arguments,
+        codec=CODEC,
+        lane=call.priority,
+        most_deaths=call.deaths,
+        zone=policies.get("zone", "UTC"),
+        missed=policies.get("missed", "last"),
+        overlap=policies.get("overlap", "skip"),
+        gap=policies.get("gap", "run-after"),
+        fold=policies.get("fold", "first"),
+        jitter_ms=milliseconds(jitter),
+        last_slot=0,
+        next_slot=0,
+    )

@@ -1,0 +1,84 @@
+"""Scheduler: a worker's part in the schedules of its queues, on the I/O thread. Every worker has one; none leads.
+
+Promises: it looks once a second, and at the next slot that it knows. A schedule that this process cannot evaluate is
+said once, and left to other workers; all others fire.
+Refuses: to decide by the clock of this machine. The store says which slots have come.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from uuid import uuid4
+
+from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.stores.schedules.values import MOST_DUE_SCHEDULES, DueSchedule, FireAnswer, Firing, TaskSchedule
+from apportion.stores.task_api import TaskStore
+from apportion.stores.task_control import StoreTime
+from apportion.work.cron.declaration import placed
+from apportion.work.cron.due_slots import decide
+from apportion.work.cron.zone_data import zone_data_version
+
+logger = logging.getLogger("apportion.work")
+_LOOK_SECONDS = 1.0
+_OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
+
+
+class Scheduler:
+    """Fires the schedules of some queues; `declared` are those of the program, which are added where absent."""
+
+    def __init__(
+        self, tasks: TaskStore, queues: Collection[str], declared: Collection[TaskSchedule], *, by: str
+    ) -> None:
+        self._tasks, self._schedules, self._queues, self._by = tasks, tasks.schedules, queues, by
+        self._declared = list(declared)
+        self._unable: set[tuple[str, str]] = set()
+        self._disagreed: set[tuple[str, str]] = set()
+        self._running = asyncio.ensure_future(self._run())
+
+    async def end(self) -> None:
+        """Fire nothing more."""
+        self._running.cancel()
+        await asyncio.wait([self._running])
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                seconds = await self._look()
+            except _OUTAGES as error:
+                logger.info("schedules: the store does not answer, and is asked again: %s", error)
+                seconds = _LOOK_SECONDS
+            await asyncio.sleep(seconds)
+
+    async def _look(self) -> float:
+        """Fire the schedules that are due; return the seconds until the next look."""
+        if self._declared:
+            now = await self._tasks.query(StoreTime())
+            await self._schedules.register([placed(each, now) for each in self._declared])
+            self._declared.clear()
+        answer = await self._schedules.fire(self._queues, self._decide, by=self._by, without=self._unable)
+        self._unable.update(answer.unable)
+        return _rest_seconds(answer)
+
+    def _decide(self, due: DueSchedule, now: int) -> Firing | None:
+        schedule, ours = due.schedule, zone_data_version()
+        try:
+            decision = decide(due, now=now, new_id=lambda: uuid4().hex, tzdata=ours)
+        except InvalidInput as error:
+            logger.warning("schedule %s of %s is left to other workers: %s", schedule.name, schedule.queue, error)
+            return None
+        place = schedule.queue, schedule.name
+        if decision.disagrees and place not in self._disagreed:
+            self._disagreed.add(place)
+            logger.warning(
+                "schedule_disagrees: %s of %s fires the stored slot %d of zone data %s; here, with %s, it is no slot",
+                schedule.name, schedule.queue, schedule.next_slot, schedule.tzdata, ours,
+            )  # fmt: skip
+        return decision.firing
+
+
+def _rest_seconds(answer: FireAnswer) -> float:
+    if len(answer.firings) >= MOST_DUE_SCHEDULES:
+        return 0.0
+    if answer.next_slot is None:
+        return _LOOK_SECONDS
+    return min(_LOOK_SECONDS, max(0.0, (answer.next_slot - answer.now) / 1_000))

@@ -1,0 +1,142 @@
+"""A worker's part in the schedules of its queues: it fires, it says what it cannot evaluate, it survives outages."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from apportion.errors import InvalidInput, StoreUnavailable
+from apportion.runtime.clock import SystemClock
+from apportion.stores.memory.schedules import MemorySchedules
+from apportion.stores.memory.store import Memory
+from apportion.stores.memory.tasks import MemoryTasks
+from apportion.stores.schedules.values import TaskSchedule
+from apportion.stores.task_control import Listing
+from apportion.work.call import Call
+from apportion.work.cron.declaration import cron_schedule, every_schedule, placed
+from apportion.work.cron.scheduler import Scheduler
+
+NOW = 1_800_000_000_500
+CALL = Call(name="f", arguments=b"{}")
+
+
+def ticking(name="s", **policies):
+    return every_schedule("q", name, CALL, timedelta(seconds=1), policies)
+
+
+def overdue(**fields):
+    """Return a schedule whose next slot has come."""
+    return replace(ticking(), last_slot=NOW - 5_000, next_slot=NOW - 500, **fields)
+
+
+async def until(condition):
+    """Wait until a condition holds, for ten seconds at most."""
+    async with asyncio.timeout(10):
+        while not await condition():
+            await asyncio.sleep(0.02)
+
+
+def run(*declared, stored=(), until_tasks=1):
+    """Run a scheduler until so many tasks are there; return them and the schedules."""
+
+    async def _run():
+        tasks = MemoryTasks(Memory(SystemClock(), began_ms=NOW))
+        await tasks.schedules.register(stored)
+        scheduler = Scheduler(tasks, ["q"], declared, by="w")
+
+        async def _enough():
+            return len(await tasks.query(Listing(queue="q"))) >= until_tasks
+
+        await until(_enough)
+        await scheduler.end()
+        return await tasks.query(Listing(queue="q")), await tasks.schedules.listed("q")
+
+    return asyncio.run(_run())
+
+
+def test_a_declared_schedule_fires_its_next_slot_and_nothing_of_the_past():
+    rows, (schedule,) = run(ticking())
+    assert ["f"] == [row.name for row in rows]
+    assert 1_000 == schedule.next_slot - schedule.last_slot
+
+
+def test_a_starting_worker_changes_no_stored_schedule():
+    stored = overdue(version=7)
+    _, (schedule,) = run(ticking(), stored=[stored])
+    assert 7 == schedule.version
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"rule": "30 2 * *"}, {"rule": "@daily", "zone": "Mars/Olympus"}, {"overlap": "often"}, {"rule": "every soon"}],
+)
+def test_a_schedule_that_cannot_be_evaluated_costs_itself_alone(damage, caplog):
+    rows, schedules = run(stored=[overdue(), replace(overdue(), name="broken", **damage)])
+    assert {"f"} == {row.name for row in rows}
+    assert NOW - 500 == schedules[0].next_slot
+    assert 1 == sum("broken" in line for line in caplog.messages)
+
+
+def test_a_slot_of_other_zone_data_fires_and_the_disagreement_is_said(caplog):
+    stored = replace(cron_schedule("q", "s", CALL, "0 0 1 1 *", {}), last_slot=NOW - 90_000, next_slot=NOW - 60_000)
+    rows, _ = run(stored=[replace(stored, tzdata="1999a")])
+    assert 1 == len(rows)
+    assert ["schedule_disagrees" in line and "1999a" in line for line in caplog.messages] == [True]
+
+
+def test_a_scheduler_goes_on_after_an_outage(monkeypatch):
+    fire, fails = MemorySchedules.fire, [2]
+
+    async def _failing(self, *values, **options):
+        if fails[0]:
+            fails[0] -= 1
+            raise StoreUnavailable("memory://", "gone")
+        return await fire(self, *values, **options)
+
+    monkeypatch.setattr(MemorySchedules, "fire", _failing)
+    rows, _ = run(stored=[overdue()])
+    assert (1, 0) == (len(rows), fails[0])
+
+
+def test_a_schedule_begins_where_it_is_placed():
+    schedule = placed(cron_schedule("q", "s", CALL, "0 * * * *", {}), NOW)
+    assert (NOW, 0) == (schedule.last_slot, schedule.next_slot % 3_600_000)
+    assert NOW < schedule.next_slot <= NOW + 3_600_000
+
+
+BAD = [
+    {"name": ""},
+    {"name": "a\nb"},
+    {"rule": "every 5000ms"},
+    {"rule": "* * * * * *"},
+    {"policies": {"zone": "Mars/Olympus"}},
+    {"policies": {"missed": "some"}},
+    {"policies": {"overlap": "never"}},
+    {"policies": {"jitter": timedelta(days=2)}},
+    {"policies": {"jitter": -timedelta(1)}},
+    {"policies": {"gap": "jump"}},
+    {"call": CALL.options(delay=timedelta(1))},
+    {"call": CALL.options(unique="u")},
+]
+
+
+@pytest.mark.parametrize("wrong", BAD, ids=str)
+def test_a_schedule_that_cannot_be_is_refused_where_it_is_given(wrong):
+    given = {"queue": "q", "name": "s", "call": CALL, "rule": "0 * * * *", "policies": {}} | wrong
+    with pytest.raises(InvalidInput):
+        cron_schedule(**given)
+
+
+@pytest.mark.parametrize("period", [timedelta(0), -timedelta(1), timedelta(days=400)])
+def test_a_period_that_cannot_be_is_refused(period):
+    with pytest.raises(InvalidInput, match="period"):
+        every_schedule("q", "s", CALL, period, {})
+
+
+def test_a_schedule_is_stored_with_its_policies():
+    schedule = ticking(missed="all", overlap="allow", jitter=timedelta(seconds=9))
+    assert isinstance(schedule, TaskSchedule)
+    assert ("all", "allow", 9_000, "every 1000ms") == (
+        schedule.missed, schedule.overlap, schedule.jitter_ms, schedule.rule
+    )  # fmt: skip
