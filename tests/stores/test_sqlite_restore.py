@@ -269,6 +269,28 @@ def test_a_damaged_file_is_neither_restored_nor_well(path, url):
     assert any(each.verdict == "error" and "store restored" in each.advice for each in found)
 
 
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("DELETE FROM meta", "the file is damaged"),
+        ("UPDATE meta SET inode = 'x'", "the file is damaged"),
+        ("ALTER TABLE lease RENAME TO gone", "the file cannot be read"),
+        ("ALTER TABLE item RENAME COLUMN revision TO revisiom", "the file is damaged"),
+    ],
+)
+def test_a_file_without_its_own_rows_is_damaged_whoever_reads_it(statement, told, path, url):
+    asyncio.run(keys(url))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+
+    async def read():
+        await keys(url)
+        await administration(url).renewals()
+
+    with pytest.raises(StoreUnavailable, match=told):
+        asyncio.run(read())
+
+
 @pytest.mark.parametrize("content", [None, b""], ids=["absent", "empty"])
 def test_what_is_not_there_was_not_restored(path, url, content):
     if content is not None:

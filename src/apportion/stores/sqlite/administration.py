@@ -15,7 +15,7 @@ from apportion.stores.administration import Administration, Finding, judged
 from apportion.stores.reaper import Counter
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite import statements as sql
-from apportion.stores.sqlite.connection import Connection, open_to_read, value_of
+from apportion.stores.sqlite.connection import Connection, number_of, open_to_read, value_of
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.leftover import RESTORING
 from apportion.stores.sqlite.place import check, file_system, is_in_memory, path_of, refuse_empty, side_files
@@ -84,8 +84,11 @@ class SqliteAdministration(Administration):
 
     async def renewals(self) -> tuple[Counter, ...]:
         self._require_file("The first member makes it.")
-        with closing(open_to_read(self._path)) as connection:
-            return ledger.counters(connection)
+        try:
+            with closing(open_to_read(self._path)) as connection:
+                return ledger.counters(connection)
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
 
     async def restored(self) -> tuple[int, int]:
         """See `Administration`. Open handles notice it at their next request."""
@@ -116,10 +119,13 @@ class SqliteAdministration(Administration):
                 if not damage and (version := version_of(connection, self._path)) != NEWEST:
                     damage = f"the file has schema {version} and not {NEWEST}"
             except sqlite3.Error as error:
-                raise StoreUnavailable(self._name, f"the file cannot be read ({error})", RESTORING) from error
+                raise self._unreadable(error) from error
             if damage:
                 raise StoreUnavailable(self._name, damage, RESTORING)
             return _incarnation(connection)
+
+    def _unreadable(self, error: sqlite3.Error) -> StoreUnavailable:
+        return StoreUnavailable(self._name, f"the file cannot be read ({error})", RESTORING)
 
     def _begin_incarnation(self, connection: Connection) -> int:
         connection.execute(sql.NEW_INCARNATION, (self._path.stat().st_ino,))
@@ -187,7 +193,7 @@ def _of_soundness(connection: Connection, size_bytes: int) -> Finding:
 
 
 def _incarnation(connection: Connection) -> int:
-    return int(value_of(connection, sql.INCARNATION))
+    return number_of(connection, sql.INCARNATION)
 
 
 def _quoted(path: Path) -> str:

@@ -48,6 +48,16 @@ def value_of(connection: Connection, statement: str, values: Sequence[Value] = (
     return rows[0][0] if rows else None
 
 
+def number_of(connection: Connection, statement: str) -> int:
+    """Return the number that a statement returns in each sound file; SQLite's error of a damaged file without it."""
+    value = value_of(connection, statement)
+    if not isinstance(value, int):
+        error = sqlite3.DatabaseError("a number of the store is missing")
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error
+    return value
+
+
 def is_busy(error: sqlite3.Error) -> bool:
     """Say whether another connection held a lock, so that nothing was done."""
     return code_of(error) in _BUSY

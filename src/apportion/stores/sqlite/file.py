@@ -217,6 +217,8 @@ class SqliteFile:
             self._link.let_go()  # a connection that was opened without a right to write would stay without it
         if code in _REASONS:
             return StoreUnavailable(self.name, *_REASONS[code])
+        if f"{error}".startswith("no such "):  # of a column or table that every file has
+            return StoreUnavailable(self.name, f"the file is damaged ({error})", RESTORING)
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
             return StoreDenied(self.name, "the file is read-only", "Let members write file and directory.")
         if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from apportion.stores.sqlite import statements as sql
-from apportion.stores.sqlite.connection import open_to_read, value_of
+from apportion.stores.sqlite.connection import number_of, open_to_read, value_of
 
 COPYING = "stop all members, delete -wal and -shm, copy the file, and run: apportion store restored URL"
 RESTORING = f'Restore it: sqlite3 work.db ".restore copy.db"; or {COPYING}'
@@ -53,7 +53,7 @@ def _remembered_inode(path: Path) -> int:
     try:
         with closing(open_to_read(path, alone=True)) as connection:
             is_new = not value_of(connection, "SELECT count(*) FROM sqlite_master")
-            return 0 if is_new else int(value_of(connection, sql.INODE))
+            return 0 if is_new else number_of(connection, sql.INODE)
     except sqlite3.Error:
         return -1
 

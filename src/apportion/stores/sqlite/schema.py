@@ -9,7 +9,7 @@ from pathlib import Path
 
 from apportion.errors import InvalidInput
 from apportion.stores.sqlite import statements as sql
-from apportion.stores.sqlite.connection import Connection, code_of, value_of
+from apportion.stores.sqlite.connection import Connection, code_of, number_of, value_of
 
 APPLICATION_ID = 0x41707274  # "Aprt", so that file(1) and this store recognize the file
 
@@ -99,7 +99,7 @@ def damage_of(connection: Connection, check: str) -> str:
 
 def stood_at(connection: Connection) -> int:
     """Return the inode at which the present incarnation began."""
-    return int(value_of(connection, sql.INODE))
+    return number_of(connection, sql.INODE)
 
 
 def settle_at(connection: Connection, inode: int) -> None:
