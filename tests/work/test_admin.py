@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from apportion.errors import InvalidInput
 from apportion.stores import connect
 from apportion.stores.catalog import connect_tasks, parsed_url
 from apportion.stores.task_control import Hasten, QueueStats, StoreTime, TaskRow
@@ -16,6 +15,7 @@ from apportion.work import admin
 from apportion.work.admin.cause import cause_of
 from apportion.work.admin.inquiry import Inquiry
 from apportion.work.facade import Queue
+from tests.mistakes import check_refused, mistakes
 
 
 @pytest.fixture
@@ -349,19 +349,34 @@ def test_a_worker_that_holds_a_suspect_bars_a_task_with_two_deaths(queue):
     played(_play())
 
 
-@pytest.mark.parametrize(
-    ("call", "told"),
-    [
-        (lambda url: admin.pause(url, "no blanks"), "queue"),
-        (lambda url: admin.tasks(url, "no blanks"), "queue"),
-        (lambda url: admin.tasks(url, "q", most=0), "most"),
-        (lambda url: admin.tasks(url, "q", after="here"), "after"),
-        (lambda url: admin.redrive_all(url, "q", states=("ready",)), "states"),
-        (lambda url: admin.limit(url, "q", running=0), "running"),
-        (lambda url: admin.limit(url, "q", rate=1.5), "rate"),
-        (lambda url: admin.limit(url, "q", rate=1, per=timedelta(0)), "per"),
-    ],
-)
-def test_a_mistake_names_the_field(queue, call, told):
-    with pytest.raises(InvalidInput, match=told):
-        played(call(queue.url))
+MISTAKES = """
+task_admin.pause(URL, "no blanks") | queue is 'no blanks' | Write the name
+task_admin.resume(URL, 7) | queue is 7 | Write the name
+task_admin.tasks(URL, "") | queue is '' | Write the name
+task_admin.tasks(URL, "q", most=0) | most is 0 | Ask for the next page
+task_admin.tasks(URL, "q", most=10**9) | most is 1000000000 | Ask for the next page
+task_admin.tasks(URL, "q", after="here") | after is 'here' | Leave it out
+task_admin.tasks(URL, "q", after=5) | after is 5 | Leave it out
+task_admin.tasks(URL, "q", states="dead") | states is 'dead' | Write states=
+task_admin.tasks(URL, "q", states=("deed",)) | states is 'deed' | Did you mean 'dead'?
+task_admin.show(URL, 7) | id of a task is 7 | Write handle.id
+task_admin.why(URL, "") | id of a task is '' | Write handle.id
+task_admin.cancel(URL, None) | id of a task is None | Write handle.id
+task_admin.cancel_all(URL, "q", states=("dead",)) | states is 'dead' | A task that has ended
+task_admin.redrive_all(URL, "q", states=("ready",)) | states is 'ready' | Only a task that has ended
+task_admin.redrive_all(URL, "q", states=()) | states is a tuple | Write states=
+task_admin.purge(URL, "q") | states is a tuple | Write states=
+task_admin.purge(URL, "q", "claimed") | states is 'claimed' | A claimed task stays
+task_admin.purge(URL, "q", "don") | states is 'don' | Did you mean 'done'?
+task_admin.limit(URL, "q", running=0) | running is 0 | To stop a queue
+task_admin.limit(URL, "q", rate=1.5) | rate is 1.5 | To stop a queue
+task_admin.limit(URL, "q", rate=1, per=timedelta(0)) | per is | Write per=
+task_admin.stats("sqlite:///no-such-file.db") | store is | Check the URL
+task_admin.written_call("", "{}") | name of the task is '' | It is that of the function
+task_admin.written_call("f", "[]") | arguments of f is '[]' | Write the arguments by name
+"""
+
+
+@pytest.mark.parametrize(("call", "problem", "hint"), mistakes(MISTAKES))
+def test_a_mistake_names_its_value_an_expectation_and_the_next_step(call, problem, hint):
+    check_refused(call, problem, hint, task_admin=admin, URL="memory://mistakes")

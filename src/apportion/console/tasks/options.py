@@ -3,17 +3,17 @@
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, get_args
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.stores.task_control import QueueStats
 from apportion.stores.task_values import TaskState
+from apportion.work.admin.arguments import STATES
 
 QueueName = Annotated[str, Parameter(name="QUEUE", help="Name of the queue.")]
 TaskId = Annotated[str, Parameter(name="ID", help="Id of a task.")]
-STATES: tuple[TaskState, ...] = tuple(each for each in get_args(TaskState) if each != "missing")
 _SECONDS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3_600, "hour": 3_600}
 _RATE = re.compile(r"(?P<count>[1-9][0-9]{0,8})/(?P<times>[1-9][0-9]{0,4})?(?P<unit>[a-z]+)")
 

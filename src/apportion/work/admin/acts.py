@@ -10,10 +10,12 @@ from datetime import timedelta
 from apportion.errors import InvalidInput
 from apportion.stores.task_control import Cancel, Hasten, Listing, Pause, Purge, Redrive, SetLimit
 from apportion.stores.task_values import TaskState
-from apportion.work.admin.inquiry import Inquiry, asked, checked_queue
+from apportion.work.admin.arguments import STATES, check_ids, check_states, checked_queue
+from apportion.work.admin.inquiry import Inquiry, asked
 from apportion.work.budget import length, milliseconds
 
 _PAGE = 500
+_NOT_CLAIMED: tuple[TaskState, ...] = tuple(each for each in STATES if each != "claimed")
 _OfTasks = type[Cancel] | type[Hasten] | type[Redrive]
 
 
@@ -36,7 +38,7 @@ async def cancel_all(
     url: str, queue: str, *, states: tuple[TaskState, ...] = ("ready", "delayed"), name: str | None = None
 ) -> int:
     """See `facade.cancel_all`."""
-    _require(states, ("ready", "delayed", "claimed"), "A task that has ended stays as it is.")
+    check_states(states, ("ready", "delayed", "claimed"), "A task that has ended stays as it is.")
     return await _done_to_all(url, queue, states, name, Cancel)
 
 
@@ -49,13 +51,14 @@ async def redrive_all(
     url: str, queue: str, *, states: tuple[TaskState, ...] = ("dead",), name: str | None = None
 ) -> int:
     """See `facade.redrive_all`."""
-    _require(states, ("dead", "cancelled"), "Only a task that has ended can run again.")
+    check_states(states, ("dead", "cancelled"), "Only a task that has ended can run again.")
     return await _done_to_all(url, queue, states, name, Redrive)
 
 
 async def purge(url: str, queue: str, *states: TaskState) -> int:
     """See `facade.purge`."""
     checked_queue(queue)
+    check_states(states, _NOT_CLAIMED, "A claimed task stays; cancel it first.")
     return await asked(url, lambda inquiry: inquiry.control(Purge(queue=inquiry.full(queue), states=states)))
 
 
@@ -90,6 +93,8 @@ async def limit(
 
 
 async def _done(url: str, ids: tuple[str, ...], command: _OfTasks) -> int:
+    check_ids(ids)
+
     async def _do(inquiry: Inquiry) -> int:
         here = await inquiry.rows(Listing(tasks=ids))  # an id of another namespace is nobody's here
         return await inquiry.control(command(tasks=tuple(row.id for row in here)))
@@ -120,8 +125,3 @@ async def _done_to_all(
         return count
 
     return await asked(url, _do)
-
-
-def _require(given: tuple[TaskState, ...], known: tuple[TaskState, ...], hint: str) -> None:
-    if not given or not set(given) <= set(known):
-        raise InvalidInput("states", ", ".join(given), f"some of {', '.join(known)}", hint)

@@ -16,8 +16,8 @@ from apportion.runtime.io_thread import io_thread
 from apportion.stores.task_control import QueueStats, TaskRow
 from apportion.stores.task_values import TaskState, Worker
 from apportion.work.admin import acts, questions
+from apportion.work.admin.arguments import checked_queue
 from apportion.work.admin.cause import Why
-from apportion.work.admin.inquiry import checked_queue
 from apportion.work.admin.questions import OPEN, TaskPage
 from apportion.work.call import Call
 from apportion.work.facade import Queue, TaskHandle

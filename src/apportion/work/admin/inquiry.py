@@ -4,12 +4,10 @@ Promises: each question opens the store, and closes it. No answer shows a task o
 are named as in `Queue(url, name)`.
 """
 
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.catalog import connect_tasks, parsed_url, require_made
@@ -80,11 +78,3 @@ async def asked(url: str, ask: Callable[[Inquiry], Awaitable[Answer]]) -> Answer
             await store.close()
 
     return await io_thread().hop(_ask())
-
-
-def checked_queue(queue: str) -> str:
-    """Return the name of a queue; `InvalidInput` for a name that no queue can have."""
-    if not isinstance(queue, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", queue):
-        expected = "the name of a queue: letters, digits, '.', '_' and '-'"
-        raise InvalidInput("queue", queue, expected, "Write the name that the program gives to the queue.")
-    return queue

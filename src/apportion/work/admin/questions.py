@@ -6,8 +6,9 @@ from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
 from apportion.stores.task_control import Listing, QueueStats, TaskRow
 from apportion.stores.task_values import TaskState, Worker
+from apportion.work.admin.arguments import check_ids, check_states, checked_queue
 from apportion.work.admin.cause import MANY_DEATHS, Why, why_of
-from apportion.work.admin.inquiry import Inquiry, asked, checked_queue
+from apportion.work.admin.inquiry import Inquiry, asked
 
 MOST = 10_000
 OPEN: tuple[TaskState, ...] = ("ready", "delayed", "claimed")
@@ -45,6 +46,7 @@ async def tasks(
     if type(most) is not int or not 1 <= most <= MOST:
         raise InvalidInput("most", most, f"an int in 1 .. {MOST}", "Ask for the next page instead.")
     checked_queue(queue)
+    check_states(states)
     position, end = _parsed(after)
 
     async def _page(inquiry: Inquiry) -> TaskPage:
@@ -59,6 +61,7 @@ async def tasks(
 
 async def show(url: str, *ids: str) -> tuple[TaskRow, ...]:
     """See `facade.show`."""
+    check_ids(ids)
 
     async def _rows(inquiry: Inquiry) -> tuple[TaskRow, ...]:
         found = {row.id: row for row in await inquiry.rows(Listing(tasks=ids))}
@@ -69,6 +72,7 @@ async def show(url: str, *ids: str) -> tuple[TaskRow, ...]:
 
 async def why(url: str, task: str) -> Why:
     """See `facade.why`."""
+    check_ids((task,))
 
     async def _why(inquiry: Inquiry) -> Why:
         rows = await inquiry.rows(Listing(tasks=(task,)))
@@ -95,7 +99,7 @@ def _cursor(row: TaskRow) -> str:
 
 
 def _parsed(after: str | None) -> tuple[int, tuple[int, str] | None]:
-    number, mark, task = (after or "0").partition(".")
+    number, mark, task = ("0" if after is None else after if isinstance(after, str) else "").partition(".")
     if not (number.isascii() and number.isdecimal() and len(number) < 19 and bool(mark) == bool(task)):
         raise InvalidInput("after", after, "the value of the page before", "Leave it out for the first page.")
     return (0, (int(number), task)) if mark else (int(number), None)
