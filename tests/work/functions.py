@@ -4,6 +4,8 @@ import os
 import re
 import signal
 import time
+from collections.abc import Iterator
+from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +14,23 @@ import apportion
 queue = apportion.Queue(
     os.environ.get("APPORTION_TEST_QUEUE", "memory://functions"), "functions", lease_ttl=timedelta(seconds=2)
 )
+
+
+WRAPPED: ContextVar[int] = ContextVar("wrapped", default=0)
+
+
+@queue.around
+def wrapped() -> Iterator[None]:
+    """Note the process that runs a task."""
+    WRAPPED.set(os.getpid())
+    yield
+
+
+@queue.task(keep_result=True)
+def within() -> list[int]:
+    """Note the progress by a plain call; return this process, and that of the wrapper."""
+    apportion.sync.current_task().progress(0.5, "half")
+    return [os.getpid(), WRAPPED.get()]
 
 
 @queue.task(keep_result=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sqlite3
@@ -87,6 +88,14 @@ def test_a_child_runs_plain_and_async_functions_elsewhere():
     awaited, process = ran(job(functions.awaited, 7), job(functions.process))
     assert ("done", b"8") == (awaited.fate, awaited.result)
     assert str(os.getpid()).encode() != process.result
+
+
+def test_a_run_in_a_child_is_within_the_wrappers_and_has_plain_calls():
+    desk = Desk(notes=[])
+    (settlement,) = ran(job(functions.within, desk=desk))
+    process, wrapper = json.loads(settlement.result)
+    assert ([(0.5, "half")], "done", process) == (desk.notes, settlement.fate, wrapper)
+    assert os.getpid() != process
 
 
 def test_a_failure_in_a_child_is_told_as_one_here():
