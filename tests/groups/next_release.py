@@ -48,8 +48,8 @@ def encoded_target(target):
 class Controller(controller.Controller):
     """Plans by another balancer under the name of the same."""
 
-    def __init__(self, view, options):
-        super().__init__(view, replace(options, record=replace(options.record, balancer=BALANCER)))
+    def __init__(self, view, options, tell):
+        super().__init__(view, replace(options, record=replace(options.record, balancer=BALANCER)), tell)
 
 
 class NextMembership(membership.Membership):

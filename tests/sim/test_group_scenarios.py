@@ -271,9 +271,9 @@ def test_07_controllers_of_two_releases_that_plan_at_once_bound_the_churn_and_co
 def plan_as_another_release(monkeypatch, *releases):
     """Let the processes that lead under some ids plan as the next release does, in the same group."""
 
-    def controller(view, options):
+    def controller(view, options, tell):
         made = next_release.Controller if options.member_id in releases else Controller
-        return made(view, options)
+        return made(view, options, tell)
 
     spec = replace(catalog.get("optimal"), name=next_release.BALANCER, owners=next_release.dealt)
     monkeypatch.setattr(catalog, "_foreign", lambda: {next_release.BALANCER: spec})
