@@ -70,6 +70,8 @@ WORDS = (
     (r"\banext\(", "next("),
     (r"\.aclose\(", ".close("),
     (r"\.hop\(", ".wait("),
+    (r"\bfollow_async\b", "follow"),
+    (r"\bcalled_async\b", "called_here"),
     (r"\.finish\(", ".wait_finished("),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),

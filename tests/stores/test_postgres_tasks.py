@@ -3,16 +3,19 @@
 import asyncio
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from apportion.errors import InvalidInput, OutcomeUnknown, StoreWentBack
+from apportion.guards.transactions import follow
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.postgres import task_functions as functions
 from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.task_control import Listing, Pause, StoreTime, Survey
 from apportion.stores.task_values import Receipt, Settlement, Worker
+from apportion.work.effects.within import insertion
 from tests.stores.rigs import absent
-from tests.stores.rigs.postgres import PostgresRig
+from tests.stores.rigs.postgres import DATABASE, SECRET, PostgresRig
 from tests.stores.test_task_rules import Twins, an_entry_is_kept_as_long_as_its_task_is_open_and_a_week
 from tests.stores.test_tasks import (
     opened,
@@ -86,6 +89,13 @@ class PostgresTwin:
     def enqueue(self, new, now):
         self.at(now)
         return self.runner.run(self.tasks.enqueue(new))
+
+    def insert(self, new, now):
+        """Enqueue in a transaction of the test's own."""
+        self.at(now)
+        host, port = self.rig.address()
+        with psycopg.connect(host=host, port=port, user="postgres", password=SECRET, dbname=DATABASE) as connection:
+            return follow(connection, insertion(connection, self.tasks.transactions, new))
 
     def turn(self, worker, settlements, *, want, now):
         self.at(now)

@@ -16,6 +16,7 @@ from apportion.errors import (
     Compacted,
     InvalidInput,
     NotPromised,
+    OutcomeUnknown,
     StoreClosed,
     StoreDenied,
     StoreUnavailable,
@@ -34,6 +35,9 @@ from apportion.stores.sqlite.scan import SqliteScan
 from apportion.stores.sqlite.schema import make_schema, version_of
 from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.store import in_file
+from apportion.stores.sqlite.tasks import SqliteTasks, make_tables
+from apportion.stores.task_control import Listing
+from apportion.stores.task_values import NewTask
 
 DEADLINE_SECONDS = 10.0
 
@@ -375,6 +379,32 @@ def test_a_failed_commit_is_never_called_a_failure_when_it_may_be_there(path, fa
             outcome = error
         assert expected is type(outcome)
         assert left == await keys(store)
+        await store.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("faults", "expected", "left"),
+    [
+        ([(IOERR_FSYNC, True)], (("t", True),), ["t"]),
+        ([(IOERR_FSYNC, False)], OutcomeUnknown, []),
+        ([(IOERR_FSYNC, True), (IOERR_FSYNC, False)], OutcomeUnknown, ["t"]),
+        ([(sqlite3.SQLITE_FULL, False)], StoreUnavailable, []),
+    ],
+    ids=["there", "not there", "still failing", "full"],
+)
+def test_an_enqueue_in_doubt_is_answered_by_a_look_or_unknown(path, faults, expected, left):
+    async def story():
+        store, plan = await faulty(path)
+        tasks = SqliteTasks(store._shared, await store._file.write(make_tables))
+        plan["faults"] += faults
+        try:
+            answer = await tasks.enqueue([NewTask(id="t", queue="q", name="f", arguments=b"[]")])
+        except (OutcomeUnknown, StoreUnavailable) as error:
+            answer = type(error)
+        assert expected == answer
+        assert left == [row.id for row in await tasks.query(Listing())]
         await store.close()
 
     asyncio.run(story())

@@ -3,6 +3,7 @@
 import random
 import sqlite3
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from apportion.stores.sqlite import statements as lease_sql
 from apportion.stores.sqlite import task_admin as sqlite_admin
 from apportion.stores.sqlite import task_ledger as sqlite_rules
 from apportion.stores.sqlite import task_once as sqlite_once
+from apportion.stores.sqlite.task_transactions import SqliteTransactions
 from apportion.stores.sqlite.tasks import make_tables
 from apportion.stores.task_control import Cancel, Hasten, Listing, Pause, Purge, Redrive, SetLimit
 from apportion.stores.task_ledger import TaskLedger
@@ -34,6 +36,19 @@ class SqliteTwin:
 
     def enqueue(self, new, now):
         return sqlite_rules.enqueue(self.connection, new, now)
+
+    def insert(self, new, now):
+        """Enqueue by the statements for a transaction of the caller's, at a time of the test."""
+        life = self.connection.execute("SELECT incarnation FROM meta").fetchone()[0]
+        steps = SqliteTransactions(Path("work.db"), "work.db", life).insertion(new)
+        step = next(steps)
+        rows = [(now, life)]
+        try:
+            while True:
+                step = steps.send(rows)
+                rows = self.connection.execute(step.sql, step.values).fetchall()
+        except StopIteration as end:
+            return end.value
 
     def turn(self, worker, settlements, *, want, now):
         return sqlite_rules.turn(self.connection, worker, settlements, want=want, now=now)
@@ -106,7 +121,8 @@ class Twins:
     def enqueue(self):
         draw, now = self.draw, self.now
         new = [self.new() for _ in range(draw.randint(1, 3))]
-        self.both(lambda: self.ledger.enqueue(new, now=now), lambda: self.other.enqueue(new, now))
+        enqueue = draw.choice([self.other.enqueue, self.other.insert])
+        self.both(lambda: self.ledger.enqueue(new, now=now), lambda: enqueue(new, now))
 
     def new(self):
         draw = self.draw

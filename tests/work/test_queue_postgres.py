@@ -4,6 +4,11 @@ import pytest
 
 import apportion
 from tests.stores.test_postgres_tasks import rig, schema, url
+from tests.work.test_once import (
+    test_a_second_caller_waits_for_the_first,
+    test_an_effect_that_is_done_is_not_done_again_by_a_retry_or_another_task,
+    test_an_effect_without_an_end_follows_on_unknown,
+)
 from tests.work.test_queue import (
     played,
     queue,
@@ -28,7 +33,10 @@ __all__ = [
     "test_a_handler_gives_up_at_once_or_comes_back_without_a_failure",
     "test_a_receipt_settles_from_anywhere_and_only_once",
     "test_a_running_task_is_cancelled_and_a_waiting_one_never_runs",
+    "test_a_second_caller_waits_for_the_first",
     "test_a_unique_task_is_kept_or_replaced",
+    "test_an_effect_that_is_done_is_not_done_again_by_a_retry_or_another_task",
+    "test_an_effect_without_an_end_follows_on_unknown",
     "test_async_and_plain_functions_are_each_run_once",
     "test_priorities_go_first_and_delayed_tasks_when_they_are_due",
     "test_the_calls_of_a_handle_name_their_mistakes",

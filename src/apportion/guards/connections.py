@@ -8,7 +8,7 @@ and the error names them.
 import re
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from apportion.errors import InvalidInput, UnknownOption
 
@@ -16,6 +16,9 @@ _KNOWN = ("psycopg.Connection", "sqlalchemy.Connection", "sqlite3.Connection")
 _KNOWN_TO_ASYNCIO = ("psycopg.AsyncConnection", "sqlalchemy.ext.asyncio.AsyncConnection")
 _DIALECTS = ("postgresql", "sqlite")
 _NAMED = re.compile(r":(\w+)")
+
+
+SqlValue: TypeAlias = bytes | str | int | float | None
 
 
 class Executes(Protocol):
@@ -39,22 +42,22 @@ class RunsSync(Protocol):
         """Call a function with the sync form of the connection."""
 
 
-def run(connection: Executes, statement: str, values: Mapping[str, str]) -> SqlRows:
+def run(connection: Executes, statement: str, values: Mapping[str, SqlValue]) -> SqlRows:
     """Run a statement with values named as in `:name`; the connection may use any kind of rows or cursors."""
     rows: SqlRows
     if _is(connection, "sqlalchemy", "Connection"):
         rows = connection.execute(sys.modules["sqlalchemy"].text(statement), values)
     elif _is(connection, "psycopg", "Connection"):
-        rows = _psycopg_cursor(connection, "Cursor").execute(_percent(statement), values)
+        rows = _psycopg_cursor(connection, "Cursor").execute(percent(statement), values)
     else:
         rows = _sqlite_cursor(connection).execute(statement, values)
     return rows
 
 
-async def run_async(connection: Executes, statement: str, values: Mapping[str, str]) -> list[Any]:
+async def run_async(connection: Executes, statement: str, values: Mapping[str, SqlValue]) -> list[Any]:
     """Run a statement that returns rows on a connection of psycopg's for asyncio."""
     cursor = _psycopg_cursor(connection, "AsyncCursor")
-    await cursor.execute(_percent(statement), values)
+    await cursor.execute(percent(statement), values)
     rows: list[Any] = await cursor.fetchall()
     return rows
 
@@ -98,21 +101,21 @@ def _require_of_sqlalchemy(connection: Any) -> None:  # noqa: ANN401 - a library
     if dialect == "sqlite":
         _require_of_sqlite(connection.connection.driver_connection, hint)
     elif connection.connection.dbapi_connection.autocommit:
-        raise _autocommit(connection, hint)
+        raise in_autocommit(connection, hint)
 
 
 def _require_of_sqlite(connection: Any, hint: str) -> None:  # noqa: ANN401 - a library's type
     """Before Python 3.12 only `isolation_level` said whether a write begins a transaction; now `autocommit` can too."""
     begins = connection.isolation_level is not None and getattr(connection, "autocommit", None) is not True
     if not (connection.in_transaction or begins):
-        raise _autocommit(connection, hint)
+        raise in_autocommit(connection, hint)
 
 
 def _require_of_psycopg(connection: Any) -> None:  # noqa: ANN401 - a library's type
     """In a pipeline the status is that of unanswered requests. It proves nothing, so the connection is refused too."""
     status = sys.modules["psycopg"].pq.TransactionStatus
     if connection.autocommit and connection.info.transaction_status not in (status.INTRANS, status.INERROR):
-        raise _autocommit(connection, "Put both into connection.transaction(), outside of a pipeline.")
+        raise in_autocommit(connection, "Put both into connection.transaction(), outside of a pipeline.")
 
 
 def _psycopg_cursor(connection: object, kind: str) -> Any:  # noqa: ANN401 - a library's type
@@ -127,7 +130,8 @@ def _sqlite_cursor(connection: Any) -> Any:  # noqa: ANN401 - a library's type
     return cursor
 
 
-def _percent(statement: str) -> str:
+def percent(statement: str) -> str:
+    """Return a statement with the placeholders of psycopg and Django."""
     return _NAMED.sub(r"%(\1)s", statement)
 
 
@@ -139,6 +143,7 @@ def _unknown(connection: object, known: tuple[str, ...]) -> UnknownOption:
     return UnknownOption("connection", f"{type(connection).__module__}.{type(connection).__qualname__}", known)
 
 
-def _autocommit(connection: object, hint: str) -> InvalidInput:
+def in_autocommit(connection: object, hint: str) -> InvalidInput:
+    """Return the error for a connection that would commit each statement by itself."""
     expected = "one in a transaction: in autocommit mode the check would be over before the write"
     return InvalidInput("connection", connection, expected, f"Nothing was written. {hint}")

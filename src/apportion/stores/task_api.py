@@ -17,10 +17,10 @@ Refuses: to know any task function; a budget stands in the row of its task. To w
 hints.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from apportion.errors.brief import brief
 from apportion.stores.schedules.api import ScheduleStore
@@ -28,14 +28,20 @@ from apportion.stores.task_control import Answer, Command, Question
 from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import BeatAnswer, NewTask, Note, Receipt, Settlement, TurnAnswer, Worker
 
+SqlValue: TypeAlias = bytes | str | int | float | None
+
 
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatement:
-    """A statement with values named as in `:name`."""
+    """A statement with values named as in `:name`. It returns rows, even if they are of no interest."""
 
     sql: str
-    values: Mapping[str, str]
+    values: Mapping[str, SqlValue]
+
+
+Insertion: TypeAlias = Generator[TaskStatement, list[Any], tuple[tuple[str, bool], ...]]
+"""A generator that yields statements, is sent the rows of each, and returns the answers of `TaskStore.enqueue`."""
 
 
 class TaskTransactions(Protocol):
@@ -45,6 +51,8 @@ class TaskTransactions(Protocol):
     call is good from any thread. `NotPromised` for a store without a database.
     """
 
+    dialect: str
+
     def begin(self) -> AbstractContextManager[Any]:
         """Open a connection of the database's own library for a handler, in a transaction that the block ends.
 
@@ -53,6 +61,18 @@ class TaskTransactions(Protocol):
 
     def completion(self, receipt: Receipt) -> TaskStatement:
         """Return the statement that completes a claim. It returns a row if the receipt is that of the open claim."""
+
+    def outcome(self, receipt: Receipt, result: bytes) -> TaskStatement:
+        """Return the statement that keeps the result of a claim, in the transaction that completes it afterwards."""
+
+    def place(self) -> TaskStatement:
+        """Return the statement that tells the database of a connection."""
+
+    def require_here(self, rows: Sequence[Any]) -> None:
+        """Raise `InvalidInput` unless the rows of `place` are those of the database of the tasks."""
+
+    def insertion(self, tasks: Sequence[NewTask]) -> Insertion:
+        """Return the statements that enqueue tasks, by the rules of `TaskStore.enqueue`."""
 
 
 class TaskStore(Protocol):

@@ -36,7 +36,8 @@ class OnceStep:
 class OnceState:
     """The answer to a step.
 
-    - begun: the entry is the caller's, and it may do the effect now.
+    - begun: the entry is the caller's, and it may do the effect now. `is_new` is False if the caller had begun it
+      before: this step was sent again, or the run has tried the effect already.
     - busy: another open claim, of `receipt`, does the effect now.
     - unknown: a claim that is no longer open, of `receipt`, began the effect and did not end it.
     - done: the entry is done, with this `value`.
@@ -44,6 +45,7 @@ class OnceState:
     """
 
     found: OnceFound
+    is_new: bool = True
     receipt: Receipt | None = None
     value: bytes | None = None
 
@@ -75,7 +77,7 @@ def once(
         return _ended(entry, step, now)
     found = _found(entry, step, is_open)
     is_new = found == "begun" and (entry is None or entry.receipt != step.receipt)
-    state = OnceState(found=found)
+    state = OnceState(found=found, is_new=is_new or found != "begun")
     if entry is not None and found in ("busy", "unknown", "done"):
         state = OnceState(found=found, receipt=entry.receipt, value=entry.value)
     return state, OnceEntry(receipt=step.receipt, at=now) if is_new else None

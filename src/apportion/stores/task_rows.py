@@ -82,6 +82,11 @@ def receipt_values(receipt: Receipt) -> tuple[Value, ...]:
     return receipt.task, receipt.attempt, receipt.session
 
 
+def receipt_texts(receipt: Receipt) -> dict[str, str]:
+    """Return a receipt as the named values of a statement for any library: all of them are texts."""
+    return {"id": receipt.task, "attempt": str(receipt.attempt), "session": str(receipt.session)}
+
+
 def once_entry(row: tuple[Any, ...]) -> OnceEntry:
     """Return the entry of a row of `ONCE`."""
     task, attempt, session, at, value = row

@@ -4,9 +4,13 @@
 The async twin of this file is `work/current.py`.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from apportion.errors import InvalidInput
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.task_values import Note
+from apportion.work.effects.once import Effect, OnUnknown, called_here
 from apportion.work.running_task import RunningTask, current
 
 
@@ -19,8 +23,36 @@ class SyncRunningTask(RunningTask):
         """Note how far this task is: a part from 0 to 1, and a text. `ClaimLost` if the claim is no longer ours."""
         if isinstance(part, bool) or not isinstance(part, int | float) or not 0 <= part <= 1:
             raise InvalidInput("progress", part, "a number from 0 to 1", "Write task.progress(0.4)")
+        self.require_time()
         note = Note(receipt=self.claim.receipt, progress=float(part), text=text)
         io_thread().wait(self.desk.note(note))
+
+    def once(self, key: str, function: Callable[..., Any], *args: object, on_unknown: OnUnknown = "run") -> Any:  # noqa: ANN401 - the function's
+        """Call a function at most once for a key of this queue, and return its value; a later run gets the kept value.
+
+        A note is on the disk before the call, and its value (JSON, at most 64 KiB) after it. While another run calls
+        it, this one waits. `on_unknown` is for a call that an earlier run began and did not end:
+
+        - `"run"`: call it again. For effects that may happen twice, or that the other side recognises by the key.
+        - `"fail"`: end the task as dead, for an operator to look (`GiveUp`).
+        - a function of the same arguments, which asks the other side: it returns the value of a call that happened,
+          None for one that did not.
+
+        An entry is kept for 7 days, and as long as its task is open. `ClaimLost` or `LeaseLost` if the claim is no
+        longer ours.
+        """
+        self.require_time()
+        effect, value = Effect(self.claim, key, function, on_unknown), None
+        state = io_thread().wait(self.desk.once(effect.begin()))
+        if state.found == "unknown":
+            value = called_here(effect.check(), *args)
+            state = io_thread().wait(self.desk.once(effect.begin(instead_of=state.receipt)))
+        if state.found == "unknown":
+            raise effect.contended()
+        if state.found == "begun":
+            value = called_here(function, *args) if value is None else value
+            state = io_thread().wait(self.desk.once(effect.end(value)))
+        return effect.value(state)
 
 
 def current_task() -> SyncRunningTask:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from apportion.errors import InvalidInput, TaskDead
+from apportion.guards.transactions import follow
 from apportion.runtime.attempt_events import AttemptDead, AttemptDone, AttemptEvent, AttemptFailed, AttemptObserver
 from apportion.runtime.handle import Handle
 from apportion.runtime.io_thread import io_thread
@@ -62,21 +63,28 @@ class SyncQueue(TaskQueue):
         expires: timedelta | None = None,
         unique: str | None = None,
         on_duplicate: Duplicate | None = None,
+        within: object = None,
     ) -> "SyncTaskHandle":
         """Add a task, and return its handle; it is on the disk then. For the options see `Call.options`.
 
+        `within` is a connection in a transaction of yours: the task is there if that commits. It is one of sqlite3,
+        psycopg, SQLAlchemy (or a session of its ORM) or Django, to the database of the queue.
         `OutcomeUnknown` if no reply came, `StoreUnavailable` if nothing was added.
         """
         call = checked_call(call).options(
             delay=delay, at=at, priority=priority, expires=expires, unique=unique, on_duplicate=on_duplicate
         )
-        (handle,) = self.enqueue_many([call])
+        (handle,) = self.enqueue_many([call], within=within)
         return handle
 
-    def enqueue_many(self, calls: Iterable[Call]) -> "list[SyncTaskHandle]":
-        """Add tasks, all or none, and return their handles in order."""
-        checked = [checked_call(each) for each in calls]
-        added = io_thread().wait(self._opened.enqueued(self._full_name, checked, traceparent()))
+    def enqueue_many(self, calls: Iterable[Call], *, within: object = None) -> "list[SyncTaskHandle]":
+        """Add tasks, all or none, and return their handles in order. For `within` see `enqueue`."""
+        checked, opened = [checked_call(each) for each in calls], self._opened
+        if within is None:
+            added = io_thread().wait(opened.enqueued(self._full_name, checked, traceparent()))
+        else:
+            course = io_thread().wait(opened.insertion(self._full_name, checked, traceparent(), within))
+            added = follow(within, course)
         return [SyncTaskHandle(self, task, is_new) for task, is_new in added]
 
     def worker(
@@ -107,9 +115,16 @@ class SyncQueue(TaskQueue):
         rows = io_thread().wait(self._opened.rows(listing))
         return [Call(name=row.name, arguments=row.arguments, priority=row.lane, unique=row.unique) for row in rows]
 
-    def complete(self, receipt: str) -> None:
-        """Complete a task from any process, by the text of its receipt. `ClaimLost` if another attempt is open."""
-        self._settle(Settlement(receipt=parsed_receipt(receipt), fate="done"))
+    def complete(self, receipt: str, *, within: object = None) -> None:
+        """Complete a task from any process, by the text of its receipt. `ClaimLost` if another attempt is open.
+
+        `within` is a connection in a transaction of yours, as for `enqueue`: the task is done if that commits.
+        """
+        if within is None:
+            self._settle(Settlement(receipt=parsed_receipt(receipt), fate="done"))
+        else:
+            course = io_thread().wait(self._opened.completion(parsed_receipt(receipt), within))
+            follow(within, course)
 
     def fail(self, receipt: str, why: str) -> None:
         """End a task as dead, by the text of its receipt. `ClaimLost` if another attempt is open."""

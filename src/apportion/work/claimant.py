@@ -59,6 +59,7 @@ class Claimant:
         self._ttl_seconds, self._clock = ttl_seconds, clock_here()
         self._session = WorkerSession(sessions, ttl_seconds, missed=self._lose)
         self.transactions = tasks.transactions  # from any thread
+        self.once = tasks.once
         self._loop = asyncio.get_running_loop()
         self._settlements: list[Settlement] = []
         self._open: set[Receipt] = set()

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from apportion.errors import InvalidInput, TaskDead
+from apportion.guards.transactions import follow_async
 from apportion.runtime.attempt_events import AttemptDead, AttemptDone, AttemptEvent, AttemptFailed, AttemptObserver
 from apportion.runtime.handle import Handle
 from apportion.runtime.io_thread import io_thread
@@ -69,21 +70,28 @@ class Queue(TaskQueue):
         expires: timedelta | None = None,
         unique: str | None = None,
         on_duplicate: Duplicate | None = None,
+        within: object = None,
     ) -> "TaskHandle":
         """Add a task, and return its handle; it is on the disk then. For the options see `Call.options`.
 
+        `within` is a connection in a transaction of yours: the task is there if that commits. It is one of sqlite3,
+        psycopg, SQLAlchemy (or a session of its ORM) or Django, to the database of the queue.
         `OutcomeUnknown` if no reply came, `StoreUnavailable` if nothing was added.
         """
         call = checked_call(call).options(
             delay=delay, at=at, priority=priority, expires=expires, unique=unique, on_duplicate=on_duplicate
         )
-        (handle,) = await self.enqueue_many([call])
+        (handle,) = await self.enqueue_many([call], within=within)
         return handle
 
-    async def enqueue_many(self, calls: Iterable[Call]) -> "list[TaskHandle]":
-        """Add tasks, all or none, and return their handles in order."""
-        checked = [checked_call(each) for each in calls]
-        added = await io_thread().hop(self._opened.enqueued(self._full_name, checked, traceparent()))
+    async def enqueue_many(self, calls: Iterable[Call], *, within: object = None) -> "list[TaskHandle]":
+        """Add tasks, all or none, and return their handles in order. For `within` see `enqueue`."""
+        checked, opened = [checked_call(each) for each in calls], self._opened
+        if within is None:
+            added = await io_thread().hop(opened.enqueued(self._full_name, checked, traceparent()))
+        else:
+            course = await io_thread().hop(opened.insertion(self._full_name, checked, traceparent(), within))
+            added = await follow_async(within, course)
         return [TaskHandle(self, task, is_new) for task, is_new in added]
 
     def worker(
@@ -114,9 +122,16 @@ class Queue(TaskQueue):
         rows = await io_thread().hop(self._opened.rows(listing))
         return [Call(name=row.name, arguments=row.arguments, priority=row.lane, unique=row.unique) for row in rows]
 
-    async def complete(self, receipt: str) -> None:
-        """Complete a task from any process, by the text of its receipt. `ClaimLost` if another attempt is open."""
-        await self._settle(Settlement(receipt=parsed_receipt(receipt), fate="done"))
+    async def complete(self, receipt: str, *, within: object = None) -> None:
+        """Complete a task from any process, by the text of its receipt. `ClaimLost` if another attempt is open.
+
+        `within` is a connection in a transaction of yours, as for `enqueue`: the task is done if that commits.
+        """
+        if within is None:
+            await self._settle(Settlement(receipt=parsed_receipt(receipt), fate="done"))
+        else:
+            course = await io_thread().hop(self._opened.completion(parsed_receipt(receipt), within))
+            await follow_async(within, course)
 
     async def fail(self, receipt: str, why: str) -> None:
         """End a task as dead, by the text of its receipt. `ClaimLost` if another attempt is open."""

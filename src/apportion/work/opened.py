@@ -9,15 +9,17 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from apportion.errors import ClaimLost, InvalidInput, TimedOut
+from apportion.guards.transactions import Course
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Cancel, Hasten, Listing, StoreTime, TaskRow
-from apportion.stores.task_values import NewTask, Settlement, Worker
+from apportion.stores.task_values import NewTask, Receipt, Settlement, Worker
 from apportion.work.call import Call
 from apportion.work.cron.acts import kept, triggered
+from apportion.work.effects.within import completion, insertion
 from apportion.work.joint_enqueues import JointEnqueues
 
 _ENDED = ("done", "dead", "cancelled")
@@ -40,13 +42,27 @@ class OpenedQueue:
 
     async def enqueued(self, queue: str, calls: list[Call], trace: str) -> tuple[tuple[str, bool], ...]:
         """Add tasks, perhaps together with those of other callers. `trace` is the traceparent of the caller."""
-        store = await self.store()
-        now = await store.query(StoreTime()) if any(call.expires is not None for call in calls) else 0
-        tasks = [call.task(uuid4().hex, queue, now, trace) for call in calls]
+        tasks = await self._tasks(queue, calls, trace)
         return await self._joint.add(tasks) if tasks else ()
 
     async def _add(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         return await (await self.store()).enqueue(tasks)
+
+    async def insertion(
+        self, queue: str, calls: list[Call], trace: str, within: object
+    ) -> Course[tuple[tuple[str, bool], ...]]:
+        """Return the course that adds tasks in a transaction of the caller's connection."""
+        tasks = await self._tasks(queue, calls, trace)
+        return insertion(within, (await self.store()).transactions, tasks)
+
+    async def _tasks(self, queue: str, calls: list[Call], trace: str) -> list[NewTask]:
+        store = await self.store()
+        now = await store.query(StoreTime()) if any(call.expires is not None for call in calls) else 0
+        return [call.task(uuid4().hex, queue, now, trace) for call in calls]
+
+    async def completion(self, receipt: Receipt, within: object) -> Course[None]:
+        """Return the course that completes a task in a transaction of the caller's connection."""
+        return completion(within, (await self.store()).transactions, receipt)
 
     async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
         """Return tasks."""

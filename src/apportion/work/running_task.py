@@ -5,20 +5,24 @@ the completion of the task are one commit, or none. A worker that lost its lease
 """
 
 import asyncio
+from collections.abc import Awaitable, Generator
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
-from apportion.errors import ClaimLost, InvalidInput
-from apportion.guards.connections import Executes, require_transaction, run
+from apportion.errors import InvalidInput, LeaseLost
+from apportion.guards.transactions import Course, follow, follow_async, is_async
 from apportion.model.epoch import FencingToken
 from apportion.runtime.blocks import Raised
 from apportion.stores.task_api import TaskTransactions
+from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement
 from apportion.work.attempts import Attempts
 from apportion.work.budget import length
+from apportion.work.effects.within import completion
+from apportion.work.json_values import as_json
 from apportion.work.time_limit import RunLimit
 
 Form = TypeVar("Form")
@@ -40,6 +44,9 @@ class Desk(Protocol):
 
     async def note(self, note: Note) -> None:
         """Write a note of a run, from any event loop; `ClaimLost` when its claim is no longer open."""
+
+    async def once(self, step: OnceStep) -> OnceState:
+        """Make a step in the log of effects, from any event loop; see `stepped`."""
 
     @property
     def transactions(self) -> TaskTransactions:
@@ -111,26 +118,44 @@ class RunningTask:
             raise InvalidInput("time_limit", None, "a limit that can be moved", hint)
         self.limit.move(moved)
 
+    def require_time(self) -> None:
+        """Raise `LeaseLost` once the session of this worker has no time left, without asking the store."""
+        if self.seconds_left <= 0:
+            raise LeaseLost(self.claim.session)
+
     def transaction(self) -> "CompletingTransaction":
         """Return a block with a connection of the queue's database, sqlite3's or psycopg's, in a transaction.
 
         The transaction completes this task and commits at the end of the block, or rolls back if the block raises.
-        `ClaimLost` at the beginning if the claim is no longer ours. Use `async with` or `with`.
+        `ClaimLost` or `LeaseLost` at the beginning if the claim is no longer ours. Use `async with` or `with`.
         """
         return CompletingTransaction(self)
 
-    def complete(self, connection: Executes) -> None:
+    def complete(self, connection: object, result: object = None) -> Awaitable[None]:
         """Complete this task as a statement of the caller's transaction; make it the first one.
 
-        The connection is sqlite3's, psycopg's or SQLAlchemy's, in the database of the queue. `ClaimLost` if the
-        claim is no longer ours: roll back.
+        The connection is one of sqlite3, psycopg, SQLAlchemy (or a session of its ORM) or Django, to the database of
+        the queue. Await the call if the statements of the connection are awaited. A `result` is kept for
+        `handle.result()`. `ClaimLost` or `LeaseLost` if the claim is no longer ours: roll back.
         """
-        require_transaction(connection)
-        receipt, desk = self.claim.receipt, self.desk
-        statement = desk.transactions.completion(receipt)
-        if not run(connection, statement.sql, statement.values).fetchall():
-            raise ClaimLost(receipt.task, receipt.attempt)
+        self.require_time()
+        course = self._completion(connection, None if result is None else as_json(result))
+        if is_async(connection):
+            return follow_async(connection, course)
+        follow(connection, course)
+        return _Done()
+
+    def _completion(self, connection: object, result: bytes | None) -> Course[None]:
+        desk, receipt = self.desk, self.claim.receipt
+        yield from completion(connection, desk.transactions, receipt, result)
         desk.attempts.complete(receipt)
+
+
+class _Done:
+    """The completion on a connection that is not awaited: it was done at once."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
 
 
 class CompletingTransaction:
@@ -142,6 +167,7 @@ class CompletingTransaction:
     def __enter__(self) -> Any:  # noqa: ANN401 - a library's type
         with ExitStack() as stack:
             task = self._task
+            task.require_time()
             connection = stack.enter_context(task.desk.transactions.begin())
             self._task.complete(connection)
             self._stack = stack.pop_all()

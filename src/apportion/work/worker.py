@@ -22,9 +22,11 @@ from apportion.runtime.signals import leaving_on_sigterm
 from apportion.runtime.simulated import Runner, clock_here
 from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_api import TaskTransactions
+from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import Note, Receipt, Settlement, Worker
 from apportion.work.attempts import Attempts
 from apportion.work.claimant import Claimant, Hears
+from apportion.work.effects.once import stepped
 from apportion.work.function import AnyTaskFunction
 from apportion.work.observers.log import log
 from apportion.work.observers.statistics import TaskStatistics
@@ -177,6 +179,12 @@ class QueueWorker(OnlyAsync):
     async def note(self, note: Note) -> None:
         """See `Desk`."""
         await io_thread().hop(self._claimant.note(note))
+
+    async def once(self, step: OnceStep) -> OnceState:
+        """See `Desk`."""
+        claimant = self._claimant
+        left = partial(claimant.seconds_left, step.receipt.session)
+        return await io_thread().hop(stepped(claimant.once, step, left))
 
     @property
     def transactions(self) -> TaskTransactions:

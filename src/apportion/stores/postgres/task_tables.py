@@ -11,6 +11,7 @@ from apportion.errors import InvalidInput
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres import task_functions as functions
 from apportion.stores.postgres.driver import Row
+from apportion.stores.postgres.task_within import ENQUEUE_WITHIN
 
 TASKS_VERSION = 1
 _SHARED_COLUMNS = """
@@ -49,6 +50,7 @@ _FUNCTIONS = (
     functions.ADD,
     functions.MEET,
     functions.ENQUEUE,
+    ENQUEUE_WITHIN,
     functions.HEADS,
     functions.DUE,
     functions.IS_RARE,

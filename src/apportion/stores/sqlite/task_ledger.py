@@ -89,6 +89,13 @@ def turn(
     return TurnAnswer(refused=refused, claims=tuple(claims))
 
 
+def has_all(connection: Connection, ids: Iterable[str]) -> bool:
+    """Whether each of these tasks is open or has an outcome; writes the time of the file as it is."""
+    connection.execute(sql.TOUCH)
+    looks = (sql.BY_ID, sql.ENDED_BY_ID)
+    return all(any(value_of(connection, each, (task,)) is not None for each in looks) for task in ids)
+
+
 def has_work(connection: Connection, worker: Worker, now: int) -> bool:
     """Whether a turn might claim something; reads only. Paused and limited queues count as work."""
     return (

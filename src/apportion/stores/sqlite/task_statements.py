@@ -47,6 +47,7 @@ TABLES: tuple[str, ...] = (
 )
 HAS_TASKS = "SELECT count(*) FROM sqlite_master WHERE name = 'work_meta'"
 VERSION = "SELECT version FROM work_meta"
+TOUCH = "UPDATE work_meta SET offset_ms = offset_ms"
 NOW = f"SELECT {NOW_MILLISECONDS} + offset_ms FROM work_meta"  # noqa: S608 - ours
 
 # The columns that a task and its outcome share, in the order of `task_rows`.
@@ -67,6 +68,20 @@ ADD_NEW = (
     " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = ?1) ON CONFLICT DO NOTHING"
 )
 TOTAL_CHANGES = "SELECT total_changes()"
+# The same for a connection of the caller's: its statements have named values.
+COLUMNS = tuple(SHARED.split(", "))
+_NAMED = ", ".join(f":{each}" for each in COLUMNS)
+INSERT = (
+    f"INSERT INTO task ({SHARED}) SELECT {_NAMED}"  # noqa: S608 - ours
+    " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = :id) ON CONFLICT DO NOTHING RETURNING pos"
+)
+TIME_AND_LIFE = f"SELECT ({NOW}), incarnation FROM meta"  # noqa: S608 - ours
+IS_KNOWN = "SELECT 1 FROM task WHERE id = :id UNION ALL SELECT 1 FROM outcome WHERE id = :id"
+NAMED = "SELECT id, session FROM task WHERE queue = :queue AND uniq = :uniq AND replaced = 0"
+RENAME = "UPDATE task SET replaced = 1 WHERE id = :named RETURNING pos"
+_NEW = ", ".join(f"{each} = :{each}" for each in COLUMNS if each not in ("id", "attempt"))
+RENEW = f"UPDATE task SET pos = (SELECT max(pos) + 1 FROM task), {_NEW} WHERE id = :named RETURNING pos"  # noqa: S608
+PLACE = "PRAGMA database_list"
 BY_ID = f"{OPEN} WHERE id = ?"
 BY_UNIQUE = f"{OPEN} WHERE queue = ? AND uniq = ? AND replaced = 0"
 GIVE_UP_NAME = "UPDATE task SET replaced = 1 WHERE pos = ?"
@@ -74,6 +89,12 @@ REMOVE = "DELETE FROM task WHERE id = ?"
 DONE = "DELETE FROM task WHERE id = ? AND attempt = ? AND session = ? RETURNING pos"
 COMPLETE = (
     "DELETE FROM task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT) AND session = CAST(:session AS BIGINT)"
+    " RETURNING id"
+)
+_BY_TEXTS = "id = :id AND attempt = CAST(:attempt AS BIGINT) AND session = CAST(:session AS BIGINT)"
+KEEP_RESULT = (
+    f"INSERT INTO outcome (state, at, keep_until, result, {SHARED})"  # noqa: S608 - ours
+    f" SELECT 'done', ({NOW}), ({NOW}) + CAST(:kept_ms AS BIGINT), :result, {SHARED} FROM task WHERE {_BY_TEXTS}"
     " RETURNING id"
 )
 HELD = f"{OPEN} WHERE id = ? AND attempt = ? AND session = ?"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from typing import TypeVar
 
-from apportion.errors import InvalidInput, OutcomeUnknown, StoreClosed
+from apportion.errors import InvalidInput, OutcomeUnknown, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.runtime.clock import Clock
 from apportion.stores.requests import went_back
 from apportion.stores.sqlite import ledger, task_admin
@@ -39,15 +39,23 @@ class SqliteTasks(TaskStore):
         self._incarnation = incarnation
         self._watcher: Watcher | None = None
         self._closed = False
-        self.transactions = SqliteTransactions(shared.file.path)
+        self.transactions = SqliteTransactions(shared.file.path, shared.file.name, incarnation)
         self.schedules = SqliteSchedules(self)
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """See `TaskStore`. One write to the disk."""
-        work = self._same(lambda connection, now: tasks_in.enqueue(connection, tasks, now))
+        answers: tuple[tuple[str, bool], ...] = ()
+
+        def _enqueue(connection: Connection, now: int) -> tuple[tuple[str, bool], ...]:
+            nonlocal answers
+            answers = tasks_in.enqueue(connection, tasks, now)
+            return answers
+
         try:
-            return self._wrote(await self._file.write(work))
+            return self._wrote(await self._file.write(self._same(_enqueue)))
         except InDoubt as doubt:
+            if await self._has_all([task for task, _ in answers]):
+                return self._wrote(answers)
             raise OutcomeUnknown(self._file.name, [each.id for each in tasks], doubt.reason) from doubt
 
     async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
@@ -114,6 +122,13 @@ class SqliteTasks(TaskStore):
         if self._watcher is None:
             self._watcher = self._lookout.join(b"", b"")
 
+    async def _has_all(self, ids: list[str]) -> bool:
+        """Whether each of these tasks is there, after a write that confirms the content of the disk."""
+        try:
+            return await self._file.write(self._same(lambda connection, _: tasks_in.has_all(connection, ids)))
+        except (StoreDenied, StoreUnavailable, StoreWentBack):
+            return False
+
     def _require_open(self) -> None:
         if self._closed:
             raise StoreClosed(self._file.name)
@@ -154,11 +169,16 @@ def tasks_version(connection: Connection) -> int:
 
 
 async def connected(url: StoreUrl, clock: Clock) -> SqliteTasks:
-    """Open the tasks in the file of a URL; the first to open them makes their tables."""
+    """Open the tasks in the file of a URL; the first to open them makes their tables.
+
+    Where they are, nothing is written: a caller may hold the lock of the file, and enqueue in its transaction.
+    """
     shared = SharedFile.taken(url, clock)
     with ExitStack() as undo:
         undo.callback(shared.give_back)
         await shared.file.open()
-        tasks = SqliteTasks(shared, await shared.file.write(make_tables))
+        has_tables = await shared.file.read(lambda connection: bool(value_of(connection, sql.HAS_TASKS)))
+        make = shared.file.read if has_tables else shared.file.write
+        tasks = SqliteTasks(shared, await make(make_tables))
         undo.pop_all()
     return tasks

@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from importlib import import_module
 from operator import attrgetter
 from queue import SimpleQueue
@@ -32,10 +33,12 @@ from apportion.runtime.io_thread import io_thread
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks, shown_url
 from apportion.stores.task_api import TaskStore, TaskTransactions
+from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement
 from apportion.work.attempt import attempt
 from apportion.work.attempts import Attempts
 from apportion.work.children.frames import frame, read
+from apportion.work.effects.once import stepped
 from apportion.work.function import AnyTaskFunction, TaskFunction
 from apportion.work.running_task import RunningTask
 from apportion.work.time_limit import RunLimit, TimeLimit
@@ -86,8 +89,12 @@ class _Link:
 
     def store(self, url: str) -> TaskStore:
         """Return the tasks of the store; this process opens them once. Not from the I/O thread."""
+        return self._store or io_thread().wait(self.opened(url))
+
+    async def opened(self, url: str) -> TaskStore:
+        """Return the tasks of the store, on the I/O thread."""
         if self._store is None:
-            self._store = io_thread().wait(connect_tasks(url))
+            self._store = await connect_tasks(url)
         return self._store
 
     def listen(self) -> None:
@@ -163,6 +170,12 @@ class _Run:
             raise ClaimLost(note.receipt.task, note.receipt.attempt)
         if trouble:
             raise StoreUnavailable(shown_url(self._url), trouble)
+
+    async def once(self, step: OnceStep) -> OnceState:
+        """See `Desk`. This process asks the store itself."""
+        store = await io_thread().hop(self._link.opened(self._url))
+        left = partial(self.seconds_left, step.receipt.session)
+        return await io_thread().hop(stepped(store.once, step, left))
 
     @property
     def transactions(self) -> TaskTransactions:

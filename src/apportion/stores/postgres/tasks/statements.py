@@ -47,6 +47,11 @@ COMPLETE = (
     "DELETE FROM {schema}.task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT)"
     " AND session = CAST(:session AS BIGINT) RETURNING id"
 )
+PLACE = "SELECT CAST(to_regclass(:meta) AS TEXT), current_database()"
+INSERTION = (
+    "SELECT {schema}.enqueue_within(CAST(:incarnation AS BIGINT), CAST(:lock_milliseconds AS INTEGER),"
+    " CAST(:tasks AS TEXT))"
+)
 DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 KNOWN = (
     f"SELECT id FROM {{schema}}.task WHERE id = ANY ({_TEXTS})"
@@ -78,6 +83,12 @@ REOPEN = f"INSERT INTO {{schema}}.task (pos, {SHARED}) VALUES ({{schema}}.next_p
 END = (
     f"WITH gone AS (DELETE FROM {{schema}}.task WHERE id = %s) INSERT INTO {{schema}}.outcome"
     f" (state, at, keep_until, result, {SHARED}) VALUES (%s, %s, %s, %s, {_MARKS})"
+)
+KEEP_RESULT = (
+    f"INSERT INTO {{schema}}.outcome (state, at, keep_until, result, {SHARED})"
+    f" SELECT 'done', {{schema}}.now_ms(), {{schema}}.now_ms() + CAST(:kept_ms AS BIGINT), :result, {SHARED}"
+    " FROM {schema}.task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT)"
+    " AND session = CAST(:session AS BIGINT) FOR UPDATE RETURNING id"
 )
 KEEP_STRUCK = "UPDATE {schema}.outcome SET deaths_of = %s, deaths = %s, reason = '' WHERE id = %s"
 STRIKE = "UPDATE {schema}.task SET deaths_of = %s, deaths = %s WHERE id = %s"

@@ -64,7 +64,9 @@ class PostgresTasks(TaskStore):
         self._watcher: Watcher | None = None
         self._hints = _Hints(links, clock)
         self._closed = False
-        self.transactions = PostgresTransactions(links.door, allowed=self._require_open, read=self._read)
+        self.transactions = PostgresTransactions(
+            links.door, allowed=self._require_open, known=lambda: self._known, met=self._met
+        )
         self.schedules = PostgresSchedules(self)
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:

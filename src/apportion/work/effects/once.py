@@ -1,0 +1,120 @@
+"""Once: an effect of a task function under a name, noted in the idempotency log of its queue before and after it.
+
+Promises: the effect of a name that is done is not begun again; its value is returned instead. While one run does the
+effect, another one waits. Both notes are on the disk before the run goes on.
+Refuses: to know whether an effect happened that was begun by a run without an end. `on_unknown` says so.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from apportion.errors import ClaimLost, InvalidInput, LeaseLost, StoreUnavailable
+from apportion.stores.task_once import MOST_ONCE_BYTES, OnceState, OnceStep
+from apportion.stores.task_values import Claim, Receipt
+from apportion.work.budget import GiveUp
+from apportion.work.call import Signature
+
+OnUnknown: TypeAlias = Literal["run", "fail"] | Callable[..., Any]
+_AGAIN_SECONDS = 0.1
+_MOST_KEY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One effect of a claim under a key: its steps in the log, and its value as bytes."""
+
+    claim: Claim
+    key: str
+    function: Callable[..., Any]
+    on_unknown: OnUnknown
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, str) or not 0 < len(self.key) <= _MOST_KEY:
+            hint = 'Write await task.once("charge/7", charge, 7)'
+            raise InvalidInput("key", self.key, f"a str of 1 to {_MOST_KEY} characters", hint)
+        if not callable(self.function):
+            hint = "Pass the function and its arguments apart: task.once(key, charge, 7)."
+            raise InvalidInput("function", self.function, "a function", hint)
+        if self.on_unknown not in ("run", "fail") and not callable(self.on_unknown):
+            hint = "A check is called with the arguments of the function."
+            raise InvalidInput("on_unknown", self.on_unknown, "'run', 'fail' or a check", hint)
+
+    def begin(self, instead_of: Receipt | None = None) -> OnceStep:
+        """Return the step before the effect. `instead_of` is the receipt of an unknown begin that this one replaces."""
+        receipt = self.claim.receipt
+        return OnceStep(scope=self.claim.queue, key=self.key, receipt=receipt, instead_of=instead_of)
+
+    def end(self, value: object) -> OnceStep:
+        """Return the step after the effect; `InvalidInput` for a value that JSON cannot hold, or a large one."""
+        hint = "The effect has happened. Return less, or store the data and return its name."
+        try:
+            data = Signature(self.function).kept(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(f"value of {self.key}", value, "a value that JSON can hold", hint) from error
+        if len(data) > MOST_ONCE_BYTES:
+            expected = f"at most {MOST_ONCE_BYTES} bytes"
+            raise InvalidInput(f"value of {self.key}", f"{len(data)} bytes", expected, hint)
+        return OnceStep(scope=self.claim.queue, key=self.key, receipt=self.claim.receipt, value=data)
+
+    def contended(self) -> ClaimLost:
+        """Return the error of an entry that another run took over, and left, in between."""
+        return ClaimLost(self.claim.task, self.claim.attempt)
+
+    def value(self, state: OnceState) -> Any:  # noqa: ANN401 - the effect's
+        """Return the value that the log has, in the annotated type."""
+        return Signature(self.function).result(state.value or b"null")
+
+    def check(self) -> Callable[..., Any]:
+        """Return the function to ask about an effect that may have happened; it returns None if it has not."""
+        if callable(self.on_unknown):
+            return self.on_unknown
+        return self._run if self.on_unknown == "run" else self._fail
+
+    @staticmethod
+    def _run(*_: object) -> None:
+        """Say that the effect may be done again."""
+
+    def _fail(self, *_: object) -> None:
+        raise GiveUp(f"an earlier run began the effect {self.key!r}, and did not end it: it may have happened")
+
+
+async def stepped(
+    once: Callable[[OnceStep], Awaitable[OnceState]], step: OnceStep, seconds_left: Callable[[], float]
+) -> OnceState:
+    """Make a step on the I/O thread, again after an outage and while another run does the effect.
+
+    An entry that this run has begun before is unknown, unless this step was sent again.
+    `LeaseLost` once the session of the run has no time left, `ClaimLost` if the store refuses the step.
+    """
+    receipt, is_again = step.receipt, False
+    while seconds_left() > 0:
+        try:
+            state = await once(step)
+        except StoreUnavailable:
+            is_again = True
+        else:
+            if state.found == "refused":
+                raise ClaimLost(receipt.task, receipt.attempt)
+            if state.found == "begun" and not (state.is_new or is_again or step.instead_of == receipt):
+                return OnceState(found="unknown", receipt=receipt)
+            if state.found != "busy":
+                return state
+        await asyncio.sleep(_AGAIN_SECONDS)
+    raise LeaseLost(receipt.session)
+
+
+async def called_async(function: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401 - the function's
+    """Call a function and return its value; await it if it is async. A plain function runs on the event loop."""
+    value = function(*args)
+    return await value if inspect.isawaitable(value) else value
+
+
+def called_here(function: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401 - the function's
+    """Call a plain function and return its value; `InvalidInput` for an async one."""
+    if inspect.iscoroutinefunction(function):
+        hint = "Call it from an async task function. Nothing was called."
+        raise InvalidInput("function", function, "a plain function", hint)
+    return function(*args)
