@@ -203,6 +203,18 @@ def test_a_fork_server_that_was_killed_is_started_anew():
     assert "done" == asyncio.run(asyncio.wait_for(_run(), SECONDS)).fate
 
 
+def test_a_fork_server_that_is_still_starting_ends_with_its_worker():
+    async def _run():
+        children = Children("memory://x", most=1)
+        warming = asyncio.ensure_future(children.warm())
+        await asyncio.sleep(0)
+        await children.close()
+        await warming
+        return children._nursery._server
+
+    assert asyncio.run(asyncio.wait_for(_run(), SECONDS)) is None
+
+
 def test_a_function_that_no_other_process_finds_runs_here():
     @functions.queue.task(name="inner")
     def inner() -> None: ...

@@ -78,7 +78,7 @@ class Nursery:
         async with self._starting:
             if not _CAN_FORK or (self._server is not None and self._server.returncode is None):
                 return
-            await self.close()
+            await self._end()
             self._orders, theirs = socket.socketpair()
             self._server = await _started(_SERVER, theirs)
 
@@ -91,10 +91,16 @@ class Nursery:
         return Child(reader, writer, leash)
 
     async def close(self) -> None:
-        """End the fork server, and all children with it."""
+        """End the fork server, and all children with it; also one that has just been started."""
+        async with self._starting:
+            await self._end()
+
+    async def _end(self) -> None:
         if self._orders is not None:
             self._orders.close()
         if self._server is not None:
+            with suppress(ProcessLookupError):
+                self._server.kill()
             await self._server.wait()
         self._orders = self._server = None
 
