@@ -11,6 +11,7 @@ import sys
 from apportion.errors import ClaimLost
 from apportion.guards.connections import run
 from apportion.stores.catalog import connect_tasks
+from apportion.stores.task_once import OnceStep
 from apportion.stores.task_values import Note, Settlement, Worker
 from apportion.work.running_task import parsed_receipt
 
@@ -23,7 +24,7 @@ FATES = {
     "crashed": {"fate": "crashed"},
     "cancelled": {"fate": "cancelled"},
 }
-VERBS = [*FATES, "note", "transaction"]
+VERBS = [*FATES, "note", "once", "transaction"]
 
 
 async def sent(tasks, verb, text):
@@ -31,6 +32,9 @@ async def sent(tasks, verb, text):
     receipt = parsed_receipt(text)
     if verb == "note":
         refused = (await tasks.beat(receipt.session, [Note(receipt=receipt, progress=0.9, text="late")])).refused
+    elif verb == "once":
+        step = OnceStep(scope="q", key=receipt.task, receipt=receipt)
+        refused = (await tasks.once(step)).found == "refused"
     elif verb == "transaction":
         statement = tasks.transactions.completion(receipt)
         with tasks.transactions.begin() as connection:
