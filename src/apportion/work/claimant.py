@@ -8,7 +8,7 @@ Refuses: to touch a handler. It hands claims over, and is told their ends.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -18,8 +18,9 @@ from apportion.runtime.endings import or_undo
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.schedules.values import TaskSchedule
-from apportion.stores.task_api import TaskStore
+from apportion.stores.task_api import TaskStore, TaskTransactions
 from apportion.stores.task_control import Listing
+from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement, Worker
 from apportion.work.attempts import Attempts
 from apportion.work.cron.scheduler import Scheduler
@@ -58,8 +59,8 @@ class Claimant:
         self._tasks, self._worker, self._hears, self._attempts = tasks, worker, hears, attempts
         self._ttl_seconds, self._clock = ttl_seconds, clock_here()
         self._session = WorkerSession(sessions, ttl_seconds, missed=self._lose)
-        self.transactions = tasks.transactions  # from any thread
-        self.once = tasks.once
+        self.transactions: TaskTransactions = tasks.transactions  # from any thread
+        self.once: Callable[[OnceStep], Awaitable[OnceState]] = tasks.once
         self._loop = asyncio.get_running_loop()
         self._settlements: list[Settlement] = []
         self._open: set[Receipt] = set()

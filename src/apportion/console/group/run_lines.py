@@ -27,7 +27,8 @@ class Reports(logging.Handler):
     def __init__(self, group: str, *, json: bool, descriptor: int = _STANDARD_ERROR) -> None:
         super().__init__()
         self.dropped = 0
-        self._group, self.is_json, self._descriptor = group, json, descriptor
+        self.is_json = json
+        self._group, self._descriptor = group, descriptor
         self._lines: queue.Queue[str | None] = queue.Queue(MOST_LINES)
         self._thread = threading.Thread(target=self._write_all, name="apportion-reports", daemon=True)
         self._thread.start()

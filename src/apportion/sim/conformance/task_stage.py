@@ -24,8 +24,9 @@ class TaskStage:
     """The tasks of one case; `tasks` is the first handle of them."""
 
     def __init__(self, stage: Stage, tasks: TaskStore) -> None:
-        self.stage, self.tasks = stage, tasks
-        self.queue = f"{stage.namespace}/q"
+        self.stage = stage
+        self.tasks = tasks
+        self.queue: str = f"{stage.namespace}/q"
 
     async def handle(self, *, address: tuple[str, int] | None = None) -> TaskStore:
         """Return one more handle, closed at the end of the case."""

@@ -27,8 +27,8 @@ class MemoryTasks(TaskStore):
         self._incarnation = memory.incarnation
         self._pid = os.getpid()
         self._closed = False
-        self.transactions = NoTransactions(name)
-        self.schedules = MemorySchedules(memory, allowed=self._same)
+        self.transactions: NoTransactions = NoTransactions(name)
+        self.schedules: MemorySchedules = MemorySchedules(memory, allowed=self._same)
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """See `TaskStore`. O(open tasks)."""

@@ -39,8 +39,8 @@ class SqliteTasks(TaskStore):
         self._incarnation = incarnation
         self._watcher: Watcher | None = None
         self._closed = False
-        self.transactions = SqliteTransactions(shared.file.path, shared.file.name, incarnation)
-        self.schedules = SqliteSchedules(self)
+        self.transactions: SqliteTransactions = SqliteTransactions(shared.file.path, shared.file.name, incarnation)
+        self.schedules: SqliteSchedules = SqliteSchedules(self)
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """See `TaskStore`. One write to the disk."""

@@ -18,7 +18,7 @@ from apportion.work.cron.declaration import placed
 from apportion.work.cron.due_slots import decide
 from apportion.work.cron.zone_data import zone_data_version
 
-logger = logging.getLogger("apportion.work")
+logger: logging.Logger = logging.getLogger("apportion.work")
 _LOOK_SECONDS = 1.0
 _OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
 

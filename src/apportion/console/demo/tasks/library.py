@@ -33,7 +33,7 @@ _FAILURES = 2
 _PAUSE_SECONDS, _LOCK_SECONDS = 0.05, 0.2
 _LEFT_OUT = {"site-packages", "test", "tests", "idle_test"}
 _TABLE = "CREATE TABLE counted (file TEXT NOT NULL, functions INTEGER NOT NULL, worker TEXT NOT NULL)"
-queue = apportion.Queue(os.environ.get(URL_VARIABLE, "memory://demo"), NAME, lease_ttl=LEASE)
+queue: apportion.Queue = apportion.Queue(os.environ.get(URL_VARIABLE, "memory://demo"), NAME, lease_ttl=LEASE)
 
 
 def root() -> Path:

@@ -79,6 +79,5 @@ def read(log: Path) -> list[Line]:
 
 
 if __name__ == "__main__":
-    counts = Counts(Path(sys.argv[1]))
-    found = checks(read(Path(sys.argv[2])), counts.counted(), counts.dead(), [*files(), FAILS])
-    print(json.dumps(found))
+    _counts = Counts(Path(sys.argv[1]))
+    print(json.dumps(checks(read(Path(sys.argv[2])), _counts.counted(), _counts.dead(), [*files(), FAILS])))

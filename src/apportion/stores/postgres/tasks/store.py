@@ -64,10 +64,10 @@ class PostgresTasks(TaskStore):
         self._watcher: Watcher | None = None
         self._hints = _Hints(links, clock)
         self._closed = False
-        self.transactions = PostgresTransactions(
+        self.transactions: PostgresTransactions = PostgresTransactions(
             links.door, allowed=self._require_open, known=lambda: self._known, met=self._met
         )
-        self.schedules = PostgresSchedules(self)
+        self.schedules: PostgresSchedules = PostgresSchedules(self)
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """See `TaskStore`. One round trip, one flush."""
