@@ -4,6 +4,10 @@ import pytest
 
 import apportion
 from tests.stores.test_postgres_tasks import rig, schema, url
+from tests.work.test_claims import (
+    test_a_cancelled_task_ends_its_block_and_the_loop_goes_on,
+    test_the_end_of_a_block_completes_and_an_exception_fails,
+)
 from tests.work.test_once import (
     test_a_second_caller_waits_for_the_first,
     test_an_effect_that_is_done_is_not_done_again_by_a_retry_or_another_task,
@@ -29,6 +33,7 @@ __all__ = [
     "rig",
     "schema",
     "test_a_block_that_ends_gives_back_the_tasks_that_it_has_not_started",
+    "test_a_cancelled_task_ends_its_block_and_the_loop_goes_on",
     "test_a_failed_run_comes_back_until_its_budget_is_spent",
     "test_a_handler_gives_up_at_once_or_comes_back_without_a_failure",
     "test_a_receipt_settles_from_anywhere_and_only_once",
@@ -40,6 +45,7 @@ __all__ = [
     "test_async_and_plain_functions_are_each_run_once",
     "test_priorities_go_first_and_delayed_tasks_when_they_are_due",
     "test_the_calls_of_a_handle_name_their_mistakes",
+    "test_the_end_of_a_block_completes_and_an_exception_fails",
     "test_what_this_worker_does_not_know_is_given_back",
     "url",
 ]

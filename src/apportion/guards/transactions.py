@@ -39,7 +39,7 @@ def is_async(connection: object) -> bool:
 
 
 def follow(connection: Any, course: Course[Outcome]) -> Outcome:  # noqa: ANN401 - libraries' types
-    """Run a course on a connection whose statements are not awaited, and return its outcome."""
+    """Run a course on a connection without awaited statements, and return its outcome."""
     plain = _plain(connection)
     _require_transaction(plain)
     try:

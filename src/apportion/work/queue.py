@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Callable, KeysView
+from collections.abc import AsyncIterator, Callable, KeysView, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar, TypeVar
@@ -20,6 +20,7 @@ from apportion.stores.schedules.values import Fold, Gap, Missed, Overlap, TaskSc
 from apportion.work.around import Wrapper, Wrappers
 from apportion.work.budget import Budget, length
 from apportion.work.call import Call
+from apportion.work.claims import ClaimedTask, ClaimLoop, LoopWorker
 from apportion.work.cron.declaration import Policies, cron_schedule, every_schedule, scheduled_call
 from apportion.work.function import AnyTaskFunction, Params, Result, TaskFunction, TaskOptions
 from apportion.work.observers.statistics import TaskStatistics
@@ -221,6 +222,30 @@ class TaskQueue(Handle):
             observers=() if given is None else (given,),
             schedules=self._schedules.values() if fires else None,
         )
+
+    def claims(self, *, concurrency: int = 1) -> AsyncIterator[ClaimedTask]:
+        """Claim the tasks of this queue for a loop of your own on an event loop, so many at a time.
+
+            async for task in queue.claims():
+                async with task:
+                    print(task.name, task.arguments)
+
+        The end of the block completes the task; an exception fails it, and the loop goes on. SIGTERM ends the loop.
+        """
+
+        def _made(functions: Mapping[str, AnyTaskFunction], asked: Callable[[], None]) -> LoopWorker:
+            return LoopWorker(
+                self.url,
+                self._full_name,
+                functions,
+                ttl_seconds=self._ttl_seconds,
+                concurrency=concurrency,
+                statistics=self._statistics,
+                schedules=self._schedules.values(),
+                asked=asked,
+            )
+
+        return ClaimLoop(self._functions, self._wrappers, _made).tasks()
 
     def _thread_worker_of(
         self, concurrency: int | None, processes: int, observer: AttemptObserver | None, *, fires: bool = True

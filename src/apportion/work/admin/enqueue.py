@@ -1,7 +1,7 @@
 """Enqueue: a task from its name and its arguments as JSON, without the program that has the function.
 
 Promises: the arguments are an object of JSON, and at most a mebibyte. The worker checks them against the function; a
-task whose arguments do not fit is dead at once.
+task with arguments that do not fit is dead at once.
 """
 
 import json

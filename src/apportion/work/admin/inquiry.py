@@ -27,7 +27,7 @@ class Inquiry:
     prefix: str
 
     async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
-        """Return the tasks of a listing, whose queue has its full name."""
+        """Return the tasks of a listing by the full name of its queue."""
         found = await self.store.query(listing)
         return tuple(replace(each, queue=self._name(each.queue)) for each in found if self._is_here(each.queue))
 

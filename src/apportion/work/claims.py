@@ -1,0 +1,193 @@
+"""Claims: the tasks of a queue for a loop of the program's own, in place of its task functions.
+
+    async for task in queue.claims():
+        async with task:
+            ...
+
+Promises: a task is handed out once per claim, and at most `concurrency` of them are under way. The end of its block
+completes it, and an exception fails it by the budget of its task function. The loop ends on SIGTERM; a block under way
+may end first.
+Refuses: to go on with the loop while the block of the last task was not entered, if one is handed out at a time.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from contextvars import Token
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from apportion.errors import ClaimLost, InvalidInput
+from apportion.runtime.blocks import Raised
+from apportion.stores.schedules.values import TaskSchedule
+from apportion.work.around import Wrappers
+from apportion.work.budget import Budget, Snooze
+from apportion.work.call import Call, Signature
+from apportion.work.current import AsyncRunningTask, current_task
+from apportion.work.function import AnyTaskFunction, TaskFunction, TaskOptions
+from apportion.work.json_values import of_json
+from apportion.work.observers.statistics import TaskStatistics
+from apportion.work.running_task import CURRENT, RunningTask
+from apportion.work.worker import QueueWorker
+
+MakeWorker = Callable[[Mapping[str, AnyTaskFunction], Callable[[], None]], "LoopWorker"]
+
+
+class LoopWorker(QueueWorker):
+    """The worker of a loop: SIGTERM ends the loop, and no block."""
+
+    def __init__(
+        self,
+        url: str,
+        queue: str,
+        functions: Mapping[str, AnyTaskFunction],
+        *,
+        ttl_seconds: float,
+        concurrency: int,
+        statistics: TaskStatistics,
+        schedules: Collection[TaskSchedule],
+        asked: Callable[[], None],
+    ) -> None:
+        super().__init__(
+            url,
+            queue,
+            functions,
+            ttl_seconds=ttl_seconds,
+            concurrency=concurrency,
+            statistics=statistics,
+            schedules=schedules,
+        )
+        self._end_loop = asked
+
+    def _end_block(self) -> None:
+        self._runs.give_back()
+        self._end_loop()
+
+
+class _Handed:
+    """The way of one task through the loop of the program, and its end for the worker."""
+
+    def __init__(self) -> None:
+        self.end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.is_entered = self.is_over = False
+        self._block: asyncio.Task[Any] | None = None
+        self._left = asyncio.Event()
+        self._token: Token[RunningTask | None] | None = None
+
+    def enter(self, task: "ClaimedTask") -> None:
+        """Begin the block."""
+        if self.is_over:
+            raise ClaimLost(task.id, task.attempt)
+        self.is_entered, self._block, self._token = True, asyncio.current_task(), CURRENT.set(task)
+
+    def leave(self, error: BaseException | None) -> bool:
+        """End the block; return whether its error goes no further."""
+        block, self._block = self._block, None
+        self._left.set()
+        if self._token is not None:
+            CURRENT.reset(self._token)
+        if self.is_over:
+            is_ours = isinstance(error, asyncio.CancelledError) and block is not None and block.uncancel() == 0
+            return is_ours or isinstance(error, Exception)
+        if error is None:
+            self.end.set_result(None)
+        else:
+            self.end.set_exception(error if isinstance(error, Exception) else Snooze(after=timedelta(0)))
+        return isinstance(error, Exception)
+
+    def give_back(self) -> None:
+        """End a task without a block: nothing counts."""
+        if not self.is_entered and not self.end.done():
+            self.is_over = True
+            self.end.set_exception(Snooze(after=timedelta(0)))
+
+    async def interrupted(self) -> None:
+        """Cancel the block of a task that the worker has lost, or is to cancel, and wait until it is left."""
+        self.is_over = True
+        if self._block is not None:
+            self._block.cancel()
+            await self._left.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedTask(AsyncRunningTask):
+    """A task in a loop of the program: a running task with its `call`, and a block that is its run."""
+
+    call: Call = field(kw_only=True)
+    handed: _Handed = field(kw_only=True, repr=False)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments by name, as JSON has them."""
+        arguments: dict[str, Any] = of_json(self.claim.arguments)
+        return arguments
+
+    async def __aenter__(self) -> "ClaimedTask":
+        self.handed.enter(self)
+        return self
+
+    async def __aexit__(self, *raised: *Raised) -> bool:
+        return self.handed.leave(raised[1])
+
+
+class ClaimLoop(Mapping[str, AnyTaskFunction]):
+    """The functions of the worker of a loop: each of them hands its task to the loop, and waits for the end."""
+
+    def __init__(self, known: Mapping[str, AnyTaskFunction], wrappers: Wrappers, make: MakeWorker) -> None:
+        self._known, self._wrappers = known, wrappers
+        self._ready: asyncio.Queue[ClaimedTask | None] = asyncio.Queue()
+        self._worker = make(self, lambda: self._ready.put_nowait(None))
+
+    async def tasks(self) -> AsyncIterator[ClaimedTask]:
+        """Yield the claimed tasks until the loop is left, or until SIGTERM."""
+        taken: ClaimedTask | None = None
+        async with self._worker:
+            try:
+                while (taken := await self._ready.get()) is not None:
+                    if taken.handed.is_over:
+                        continue
+                    yield taken
+                    if self._worker.concurrency == 1 and not taken.handed.is_entered:
+                        raise InvalidInput("task", taken.id, "its block entered", "Write async with task: ...")
+            finally:
+                self._give_back(taken)
+
+    def _give_back(self, taken: ClaimedTask | None) -> None:
+        waiting = [taken]
+        while not self._ready.empty():
+            waiting.append(self._ready.get_nowait())
+        for each in waiting:
+            if each is not None:
+                each.handed.give_back()
+
+    async def _hand_over(self, _: bytes) -> None:
+        task, handed = current_task(), _Handed()
+        claim = task.claim
+        call = Call(name=claim.name, arguments=claim.arguments, priority=claim.lane)
+        self._ready.put_nowait(ClaimedTask(claim, task.incarnation, task.desk, task.limit, call=call, handed=handed))
+        try:
+            await handed.end
+        except asyncio.CancelledError:
+            await handed.interrupted()
+            raise
+
+    def __getitem__(self, name: str) -> AnyTaskFunction:
+        known = self._known.get(name)
+        options = TaskOptions(name=name, budget=Budget()) if known is None else known.task_options
+        made: AnyTaskFunction = TaskFunction(self._hand_over, options, self._wrappers)
+        made.signature = _Whole(self._hand_over)
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+class _Whole(Signature):
+    """The signature of a function that takes the arguments of any call as they are."""
+
+    def decoded(self, data: bytes) -> tuple[tuple[object, ...], dict[str, object]]:
+        """Return the bytes."""
+        return (data,), {}
