@@ -6,7 +6,7 @@ A task that has completed itself in a transaction is settled once more: the stor
 committed, and follows it if the transaction was rolled back.
 A task under which a process has ended runs in a child of its own, as does a plain function with a time limit, and with
 `processes` every plain function. A suspect that no child can import runs alone in the worker, so that its next death
-names it. A claim that was not started within the time to live is given back.
+names it. A claim that was not started within the time to live is given back, unless it is a suspect's: those go first.
 Refuses: to stop a plain function in a thread. It runs to its end, and its completion is refused if it came too late.
 """
 
@@ -73,9 +73,9 @@ class Runs:
     def start(self, claims: list[Claim], incarnation: int) -> None:
         """Run these tasks, each as soon as there is a free place; suspects first, as they have waited for a lease."""
         now = self._loop.time()
-        waiting = [_Waiting(claim=claim, incarnation=incarnation, since=now) for claim in claims]
-        self._waiting.extendleft(each for each in reversed(waiting) if each.claim.is_suspect)
-        self._waiting.extend(each for each in waiting if not each.claim.is_suspect)
+        self._waiting.extend(_Waiting(claim=claim, incarnation=incarnation, since=now) for claim in claims)
+        if any(claim.is_suspect for claim in claims):  # a later suspect does not overtake an earlier one
+            self._waiting = deque(sorted(self._waiting, key=lambda each: not each.claim.is_suspect))
         self._fill()
 
     def warm(self) -> None:
@@ -129,9 +129,9 @@ class Runs:
             run = asyncio.ensure_future(self._run(waiting))
             self._running[waiting.claim.receipt] = run
             run.add_done_callback(partial(self._ended, waiting.claim.receipt))
-        if self._waiting and self._overdue is None:
-            until = min(each.since for each in self._waiting) + self._ttl_seconds
-            self._overdue = self._loop.call_at(until, self._give_back_overdue)
+        since = [each.since for each in self._patient()] if self._overdue is None else []
+        if since:
+            self._overdue = self._loop.call_at(min(since) + self._ttl_seconds, self._give_back_overdue)
         self._tell_idle()
 
     def _has_place(self) -> bool:
@@ -144,9 +144,13 @@ class Runs:
     def _give_back_overdue(self) -> None:
         self._overdue = None
         until = self._loop.time() - self._ttl_seconds
-        overdue = [each for each in self._waiting if each.since <= until]
+        overdue = [each for each in self._patient() if each.since <= until]
         self._give_back(overdue, "not started within the time to live")
         self._fill()
+
+    def _patient(self) -> list[_Waiting]:
+        """Return the claims that can be given back: a suspect would then wait for a second time, behind all others."""
+        return [each for each in self._waiting if not each.claim.is_suspect]
 
     def _give_back(self, some: list[_Waiting], reason: str) -> None:
         for each in some:
