@@ -75,3 +75,24 @@ def test_a_caller_hears_the_result_the_error_or_the_cancellation():
         asyncio.run(heard(raises))
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(heard(cancelled))
+
+
+def test_a_call_that_is_abandoned_as_it_returns_is_undone_once():
+    """The request to abandon comes between the return of the work and the news of it."""
+    undone = []
+
+    async def undo(result):
+        undone.append(result)
+
+    async def play():
+        async def work():
+            call.abandon()
+            return 7
+
+        call = ThreadCall(asyncio.get_running_loop(), work(), undo)
+        call.begin()
+        for _ in range(8):
+            await asyncio.sleep(0)
+
+    asyncio.run(play())
+    assert [7] == undone

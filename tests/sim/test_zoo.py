@@ -13,8 +13,8 @@ FEW_SEEDS = 80
 
 
 def is_quick(bug):
-    """Groups take longer to play: what needs many seeds of them is hunted by `make soak`."""
-    return bug.scenario != "group" or bug.seeds <= FEW_SEEDS
+    """Groups and tasks take longer to play: what needs many seeds of them is hunted by `make soak`."""
+    return bug.scenario not in ("group", "tasks") or bug.seeds <= FEW_SEEDS
 
 
 def hunted(name):
@@ -32,7 +32,7 @@ def test_a_planted_bug_is_found(name, tmp_path):
 @pytest.mark.parametrize(
     ("invariant", "name"),
     [
-        pytest.param(invariant, name, marks=pytest.mark.soak if BY_NAME[name].scenario == "group" else pytest.mark.slow)
+        pytest.param(invariant, name, marks=pytest.mark.slow if BY_NAME[name].scenario == "store" else pytest.mark.soak)
         for invariant, names in FOUND_BY.items()
         for name in names
     ],

@@ -1,7 +1,7 @@
 """The hook for simulation: a simulated process takes its clock and its loop from here instead of the operating system.
 
 A simulated process names its machine in `MACHINE`. Everywhere else `simulated()` is None, and all is real. Stores
-have a hook of their own: `stores.catalog.CONNECT_HERE`.
+have hooks of their own: `CONNECT_HERE` and `CONNECT_TASKS_HERE` in `stores.catalog`.
 """
 
 from collections.abc import Callable, Coroutine
@@ -61,6 +61,12 @@ class Machine(Runner, WorkObserver, Protocol):
     @property
     def clock(self) -> Clock:
         """The elapsed clock of the process."""
+
+    async def in_child(self, work: Coroutine[object, object, Result]) -> Result | None:
+        """Run a coroutine in a child of the process, and wait for it; None if the child ended before it returned.
+
+        The child ends with its parent, and when its caller is cancelled.
+        """
 
 
 MACHINE: ContextVar[Machine | None] = ContextVar("machine", default=None)

@@ -27,7 +27,7 @@ class ThreadCall(Generic[Result]):
         self.outcome.set_running_or_notify_cancel()  # only the loop ends it
         self._loop, self._work, self._undo = loop, work, undo
         self._task: asyncio.Task[Result] | None = None
-        self._is_abandoned = False
+        self._is_abandoned = self._is_told = False
 
     async def heard(self) -> Result:
         """Begin the call, and wait for the result on any event loop."""
@@ -68,6 +68,7 @@ class ThreadCall(Generic[Result]):
             self._task.add_done_callback(self._tell)
 
     def _tell(self, task: "asyncio.Task[Result]") -> None:
+        self._is_told = True
         if self._is_abandoned:
             self._take_back(task)
         elif task.cancelled():
@@ -81,9 +82,9 @@ class ThreadCall(Generic[Result]):
         self._is_abandoned = True
         if self._task is None:
             self._work.close()
-        elif self._task.done():
+        elif self._is_told:
             self._take_back(self._task)
-        else:
+        elif not self._task.done():  # otherwise `_tell` comes next, and takes it back
             self._task.cancel()
             begun(_ended(self._task))
 

@@ -4,9 +4,13 @@ A simulated world writes them at every transition. A test of real processes can 
 own, kept outside the tested system. No fact needs more than a caller and a watcher of the store can know.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from apportion.stores import Compare, Event, Item, Outcome, Put
+from apportion.stores.task_control import Command
+from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
+from apportion.stores.task_values import NewTask, Receipt, Settlement, Worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +188,69 @@ class Lapsed(Fact):
     process: str
     incarnation: int
     lease: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksChanged(Fact):
+    """The tasks of a store after a change: all of them, and the leases and worker records that there are.
+
+    `changed` are the ids of the tasks that are not as before. `effects` counts the rows that handlers wrote in
+    completing transactions, by task. With `is_first`, a life of the store began with these tasks.
+    """
+
+    incarnation: int
+    now_ms: int
+    changed: tuple[str, ...]
+    open: Mapping[str, OpenTask]
+    ended: Mapping[str, EndedTask]
+    controls: Mapping[str, QueueControl]
+    workers: frozenset[int]
+    alive: frozenset[int]
+    effects: Mapping[str, int]
+    is_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCall(Fact):
+    """The store began to carry out a call about tasks. Its changes come before it is `TaskServed`."""
+
+    call: int
+    process: str
+    tasks: tuple[NewTask, ...] = ()
+    worker: Worker | None = None
+    settlements: tuple[Settlement, ...] = ()
+    want: int = 0
+    command: Command | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskServed(Fact):
+    """The store has carried out a call about tasks; `answer` is None if it failed. The caller may never learn of it."""
+
+    call: int
+    answer: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunBegan(Fact):
+    """A handler began to run a claimed task in a process; a child process belongs to a worker.
+
+    `is_suspect`: the claim said that a process has ended under the task.
+    """
+
+    run: int
+    process: str
+    receipt: Receipt
+    is_suspect: bool
+    is_child: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded(Fact):
+    """A handler has returned or raised. With `kills`, it ends its process instead."""
+
+    run: int
+    kills: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from apportion.sim.world.loop import SeededTask
 from apportion.sim.world.process import CURRENT
 from apportion.sim.world.world import World
+from apportion.work.opened import OpenedQueue
 
 
 def remains(world: World, name: str) -> list[str]:
@@ -24,8 +25,10 @@ def _remains(world: World, name: str) -> Iterator[str]:
         if isinstance(task, SeededTask) and task.made_in.get(CURRENT) is process:
             yield f"task {getattr(task.get_coro(), '__qualname__', task)}"
     yield from ["an open handle of the store"] * world.troubles.open_handles[name]
+    yield from ["an open handle of the tasks"] * world.task_troubles.open_handles[name]
     for lease in world.holders.held_by(name):
         if lease in leases and world.now < leases[lease].renewed_at + leases[lease].ttl_seconds:
             yield f"lease {lease}"
-    yield from ["a session for groups to share"] * len(process.machine.shared)
+    shared = [each for each in process.machine.shared.values() if not isinstance(each, OpenedQueue)]
+    yield from ["a session for groups to share"] * len(shared)
     yield from ["a group that a SIGTERM calls"] * len(process.machine.leaving)

@@ -90,7 +90,10 @@ async def opened(url: str, *, needs: Collection[Need] = ()) -> AsyncIterator[Coo
 
 
 async def require_made(url: str) -> None:
-    """Raise `InvalidInput` where no store was made yet: the first to connect would make one at a mistyped URL."""
+    """Raise `InvalidInput` where no store was made yet: the first to connect would make one at a mistyped URL.
+
+    The store of a simulated process is always there.
+    """
     if CONNECT_HERE.get() is not None:
         return
     try:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThr
         await asyncio.wait([call])
     except asyncio.CancelledError:
         call.cancel()
-        await asyncio.wait([call])
+        await _until_its_end(call)
         if call.cancelled() or call.exception() is not None:
             raise
     failure = asyncio.CancelledError("it cancelled itself") if call.cancelled() else call.exception()
@@ -42,6 +42,13 @@ async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThr
         return Settlement(receipt=claim.receipt, fate="done", result=call.result())
     task.desk.attempts.fail(claim.receipt, failure)
     return failed(claim, function, failure)
+
+
+async def _until_its_end(call: "asyncio.Future[bytes | None]") -> None:
+    """Wait for a call that was cancelled; its caller may be cancelled again while it cleans up."""
+    while not call.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([call])
 
 
 async def _called(

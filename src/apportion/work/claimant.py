@@ -1,14 +1,15 @@
 """Claimant: a worker's part on the I/O thread: its session, its turns at the store, and the news for its runs.
 
-Promises: claims that this process cannot start are given back. After a turn without an answer, and after a new
-connection, the claimant reads its open claims back: it gives back those that it does not know. A session that is over
-ends all its runs; the next session names it, so that its end counts as no death.
+Promises: claims that this process cannot start are given back. After a turn without an answer, after a new connection,
+and once per time to live, the claimant reads its open claims back: it gives back those that it does not know. A session
+that is over ends all its runs; the next session names it, so that its end counts as no death. Past its deadline, a
+session claims nothing.
 Refuses: to touch a handler. It hands claims over, and is told their ends.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -63,11 +64,12 @@ class Claimant:
         self.once: Callable[[OnceStep], Awaitable[OnceState]] = tasks.once
         self._loop = asyncio.get_running_loop()
         self._settlements: list[Settlement] = []
-        self._open: set[Receipt] = set()
+        self._open = self._session.open
         self._woken = asyncio.Event()
         self._is_leaving = self._is_over = self._is_unsure = False
         self._pace = Pace(self._clock.elapsed())
         self._beat_at = 0.0
+        self._read_at = self._clock.elapsed() + ttl_seconds
         self._drained = asyncio.Event()
         self._scheduler: Scheduler | None = None
         self._running = asyncio.ensure_future(self._run())
@@ -145,7 +147,7 @@ class Claimant:
         """Make a turn; return whether another one should follow at once."""
         try:
             await self._join()
-            if self._is_unsure:
+            if self._is_unsure or self._clock.elapsed() >= self._read_at:
                 await self._read_back()
             return await self._turn()
         except LeaseLost:
@@ -155,6 +157,8 @@ class Claimant:
             if not self._is_unsure:
                 logger.warning("tasks: the store does not answer, and is asked again: %s", error)
             self._is_unsure = True
+            if isinstance(error, StoreWentBack):
+                self._lose(await self._session.give_up())
             await asyncio.sleep(_AGAIN_SECONDS)
             return True
 
@@ -168,42 +172,48 @@ class Claimant:
 
     def _lose(self, session: int) -> None:
         """Cancel the runs of a session that is over or could not be renewed in time."""
+        self._is_unsure = True
         if self._open:
             self._hears.lost(session)
             self._attempts.lose(session)
             self._open.clear()
-            self._is_unsure = True
 
     async def _read_back(self) -> None:
-        """Compare the open claims in the store with ours: give back unknown ones, cancel runs without a claim."""
+        """Compare the open claims in the store with ours: give back unknown ones, cancel runs without a claim.
+
+        A run that has completed itself has no claim either, so runs are cancelled after trouble alone. A turn that was
+        given up may still happen much later: so the claims are read back once per time to live in any case.
+        """
         session = self._session.id
         if session is None:
             return
         rows = await self._tasks.query(Listing(session=session, states=("claimed",), most=2 * _MOST_CLAIMS))
         held = {Receipt(task=row.id, attempt=row.attempt, session=session): row for row in rows}
         ended = {each.receipt for each in self._settlements}
-        unknown = [each for each in held if each not in self._open and each not in ended]
+        unknown = [each for each in self._session.unknown(held) if each not in ended]
         for each in unknown:
             self._attempts.found(held[each], each)
         self._settlements += [
             Settlement(receipt=each, fate="released", reason="the worker does not know this claim") for each in unknown
         ]
-        self._hears.cancelled(sorted(self._open - held.keys() - ended, key=lambda each: each.task))
-        self._open &= held.keys() | ended
-        self._is_unsure = False
+        if self._is_unsure:
+            self._hears.cancelled(_sorted(self._open - held.keys() - ended))
+            self._open.intersection_update(held.keys() | ended)
+        self._is_unsure, self._read_at = False, self._clock.elapsed() + self._ttl_seconds
 
     async def _turn(self) -> bool:
         batch = self._settlements[:_MOST_SETTLED]
         session = self._session
-        want = 0 if self._is_leaving or session.id is None else max(0, self._capacity() - len(self._open))
+        is_idle = self._is_leaving or session.id is None or session.seconds_left() <= 0
+        want = 0 if is_idle else max(0, self._capacity() - len(self._open))
         if not batch and not want:
             return False
         worker = replace(self._worker, session=session.id or 0, former=tuple(session.former))
         answer = await self._tasks.turn(worker, batch, want=want)
         session.former.clear()
         del self._settlements[: len(batch)]
-        self._open -= {each.receipt for each in batch}
-        self._open |= {claim.receipt for claim in answer.claims}
+        self._open.difference_update(each.receipt for each in batch)
+        self._open.update(claim.receipt for claim in answer.claims)
         self._attempts.settled(batch, answer.refused)
         self._attempts.claimed(answer.claims)
         self._pace.count(len(batch), self._clock.elapsed())
@@ -240,14 +250,20 @@ class Claimant:
                 self._hears.cancelled(list(answer.cancels))
 
     async def _last(self) -> None:
-        """Give back everything that is still open, and settle the rest, for as long as the session lasts."""
+        """Give back everything that is still open, and settle the rest, for as long as the session lasts.
+
+        A store that went back ends the session; it gives the tasks that it knows to others.
+        """
         ended = {each.receipt for each in self._settlements}
         self._settlements += [
-            Settlement(receipt=each, fate="released", reason="the worker left") for each in self._open - ended
+            Settlement(receipt=each, fate="released", reason="the worker left") for each in _sorted(self._open - ended)
         ]
         while self._settlements and self._session.seconds_left() > 0:
             try:
                 await self._turn()
+            except StoreWentBack:
+                await self._session.give_up()
+                return
             except _OUTAGES:
                 await asyncio.sleep(_AGAIN_SECONDS)
 
@@ -259,3 +275,7 @@ class Claimant:
     def _leave(self) -> None:
         self._is_leaving = True
         self._woken.set()
+
+
+def _sorted(receipts: Iterable[Receipt]) -> list[Receipt]:
+    return sorted(receipts, key=lambda each: (each.task, each.attempt))

@@ -4,11 +4,12 @@ It is opened by the first call that needs it.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
 from uuid import uuid4
 
-from apportion.errors import ClaimLost, InvalidInput, TimedOut
+from apportion.errors import ClaimLost, InvalidInput, StoreWentBack, TimedOut
 from apportion.guards.transactions import Course
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.simulated import clock_here
@@ -22,6 +23,7 @@ from apportion.work.cron.acts import kept, triggered
 from apportion.work.effects.within import completion, insertion
 from apportion.work.joint_enqueues import JointEnqueues
 
+Answer = TypeVar("Answer")
 _ENDED = ("done", "dead", "cancelled")
 _LOOK_SECONDS = 0.1
 
@@ -46,7 +48,7 @@ class OpenedQueue:
         return await self._joint.add(tasks) if tasks else ()
 
     async def _add(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
-        return await (await self.store()).enqueue(tasks)
+        return await self._asked(lambda store: store.enqueue(tasks))
 
     async def insertion(
         self, queue: str, calls: list[Call], trace: str, within: object
@@ -56,8 +58,8 @@ class OpenedQueue:
         return insertion(within, (await self.store()).transactions, tasks)
 
     async def _tasks(self, queue: str, calls: list[Call], trace: str) -> list[NewTask]:
-        store = await self.store()
-        now = await store.query(StoreTime()) if any(call.expires is not None for call in calls) else 0
+        has_end = any(call.expires is not None for call in calls)
+        now = await self._asked(lambda store: store.query(StoreTime())) if has_end else 0
         return [call.task(uuid4().hex, queue, now, trace) for call in calls]
 
     async def completion(self, receipt: Receipt, within: object) -> Course[None]:
@@ -90,12 +92,12 @@ class OpenedQueue:
         """Settle one claim, or raise `ClaimLost`."""
         receipt = settlement.receipt
         worker = Worker(session=receipt.session, queues=())
-        if (await (await self.store()).turn(worker, [settlement])).refused:
+        if (await self._asked(lambda store: store.turn(worker, [settlement]), again=False)).refused:
             raise ClaimLost(receipt.task, receipt.attempt)
 
     async def cancelled(self, task: str) -> int:
         """Cancel a task, and return 1 if it was open."""
-        return await (await self.store()).control(Cancel(tasks=(task,)))
+        return await self._asked(lambda store: store.control(Cancel(tasks=(task,))))
 
     async def hastened(self, queue: str, ahead_ms: int) -> None:
         """Make the delayed tasks of a queue ready that are due within some time."""
@@ -107,15 +109,29 @@ class OpenedQueue:
 
     async def scheduled(self, schedule: TaskSchedule) -> bool:
         """Keep a schedule; return whether it is new."""
-        return await kept(await self.store(), schedule)
+        return await self._asked(lambda store: kept(store, schedule))
 
     async def unscheduled(self, queue: str, name: str) -> bool:
         """Forget a schedule; return whether there was one."""
-        return bool(await (await self.store()).schedules.remove(queue, [name]))
+        return bool(await self._asked(lambda store: store.schedules.remove(queue, [name])))
 
     async def triggered(self, queue: str, name: str, slot: datetime) -> str:
         """Enqueue the task of a slot; return its id."""
-        return await triggered(await self.store(), queue, name, slot, by="trigger")
+        return await self._asked(lambda store: triggered(store, queue, name, slot, by="trigger"))
+
+    async def _asked(self, ask: Callable[[TaskStore], Awaitable[Answer]], *, again: bool = True) -> Answer:
+        """Ask the store; if it went back, nothing was done, and the next call asks it in its new life.
+
+        With `again`, it is asked once more at once.
+        """
+        store = await self.store()
+        try:
+            return await ask(store)
+        except StoreWentBack:
+            await store.query(Listing(tasks=()))
+            if not again:
+                raise
+            return await ask(store)
 
     async def close(self) -> None:
         """Close the handle, if it is open."""

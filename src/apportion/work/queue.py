@@ -15,6 +15,7 @@ from apportion.errors.brief import brief
 from apportion.runtime.attempt_events import AttemptObserver
 from apportion.runtime.events import checked_observer
 from apportion.runtime.handle import Handle
+from apportion.runtime.simulated import simulated
 from apportion.stores.catalog import check_url, parsed_url
 from apportion.stores.schedules.values import Fold, Gap, Missed, Overlap, TaskSchedule
 from apportion.work.around import Wrapper, Wrappers
@@ -62,11 +63,20 @@ class TaskQueue(Handle):
         self.task_names: KeysView[str] = self._functions.keys()
         self._schedules: dict[str, TaskSchedule] = {}
         self._statistics, self._wrappers = TaskStatistics(), Wrappers()
-        self._opened = OpenedQueue(url)
-        finalize(self, OpenedQueue.let_go, self._opened)
+        self._opened_here = OpenedQueue(url)
+        finalize(self, OpenedQueue.let_go, self._opened_here)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(parsed_url(self.url))!r}, {self.name!r})"
+
+    @property
+    def _opened(self) -> OpenedQueue:
+        """The handle of this process; simulated processes may share the object, and have a handle each."""
+        machine = simulated()
+        if machine is None:
+            return self._opened_here
+        opened: OpenedQueue = machine.shared.setdefault(self._opened_here, OpenedQueue(self.url))
+        return opened
 
     @property
     def statistics(self) -> TaskStatistics:

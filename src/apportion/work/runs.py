@@ -60,7 +60,7 @@ class Runs:
         self._waiting: deque[_Waiting] = deque()
         self._running: dict[Receipt, asyncio.Task[None]] = {}
         self._cancelled: set[Receipt] = set()
-        self._is_open = self._is_alone = False
+        self._is_open = self._is_alone = self._is_leaving = False
         self._overdue: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -76,6 +76,8 @@ class Runs:
         self._waiting.extend(_Waiting(claim=claim, incarnation=incarnation, since=now) for claim in claims)
         if any(claim.is_suspect for claim in claims):  # a later suspect does not overtake an earlier one
             self._waiting = deque(sorted(self._waiting, key=lambda each: not each.claim.is_suspect))
+        if self._is_leaving:
+            self.give_back()
         self._fill()
 
     def warm(self) -> None:
@@ -84,7 +86,8 @@ class Runs:
             self._warming = asyncio.ensure_future(self._children.warm())
 
     def give_back(self) -> None:
-        """Give back the tasks that were not started."""
+        """Give back the tasks that were not started, and those that come from now on."""
+        self._is_leaving = True
         self._give_back(list(self._waiting), "the worker left")
 
     def cancel(self, receipts: list[Receipt]) -> None:
@@ -143,8 +146,8 @@ class Runs:
 
     def _give_back_overdue(self) -> None:
         self._overdue = None
-        until = self._loop.time() - self._ttl_seconds
-        overdue = [each for each in self._patient() if each.since <= until]
+        now = self._loop.time()  # compared by the sum that the timer has: a difference may be rounded
+        overdue = [each for each in self._patient() if each.since + self._ttl_seconds <= now]
         self._give_back(overdue, "not started within the time to live")
         self._fill()
 

@@ -1,14 +1,17 @@
 """The session of a worker: its part in the one lease that the process keeps in a store, and the end of that part.
 
-Promises: `missed` is called before the store may give the tasks of the session to another worker.
+Promises: `missed` is called before the store may give the tasks of the session to another worker. All workers of a
+process share the lease, so a claim under it that is strange to one of them may be another's.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from weakref import WeakKeyDictionary
 
 from apportion.groups.session import GroupLease, SharedSessions
 from apportion.runtime.simulated import clock_here
+from apportion.stores.task_values import Receipt
 
 _KEPT_FORMER = 16
 
@@ -23,6 +26,10 @@ class WorkerSession:
         self._deadline = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         self.former: deque[int] = deque(maxlen=_KEPT_FORMER)
+        self.open: set[Receipt] = set()
+        self._strange: set[Receipt] = set()
+        self._workers = _WORKERS.setdefault(shared, [])
+        self._workers.append(self)
 
     @property
     def id(self) -> int | None:
@@ -58,10 +65,31 @@ class WorkerSession:
         self.former.append(lease.lease)
         return lease.lease
 
+    def unknown(self, held: Collection[Receipt]) -> list[Receipt]:
+        """Return the claims among the `held` ones of the session that no worker of this process knows, in order.
+
+        Beside another worker, a claim counts only at the second look: the other one may not have heard of it yet.
+        """
+        known = {receipt for worker in self._workers for receipt in worker.open}
+        before, self._strange = self._strange, {each for each in held if each not in known}
+        is_alone = len(self._workers) == 1
+        return [each for each in held if each in self._strange and (is_alone or each in before)]
+
+    async def give_up(self) -> int:
+        """End the session for the whole process, and return its number: the store went back, and may know less of it.
+
+        Under the same session, a task could be claimed a second time under one receipt.
+        """
+        lease, number = self._lease, self.forget()
+        if lease is not None:
+            await lease.end(is_clear=False)
+        return number
+
     async def end(self, *, is_clear: bool) -> None:
         """End the session unless others use it. `is_clear`: no task is claimed under it any more."""
         if self._timer is not None:
             self._timer.cancel()
+        self._workers.remove(self)
         if self._lease is not None:
             await self._lease.end(is_clear=is_clear)
         await self._shared.let_go()
@@ -79,3 +107,6 @@ class WorkerSession:
             self._missed(self._lease.lease)
         else:  # the clock of the loop stands while the machine sleeps, and the clock of the session does not
             self._confirm(self._deadline)
+
+
+_WORKERS: WeakKeyDictionary[SharedSessions, list[WorkerSession]] = WeakKeyDictionary()

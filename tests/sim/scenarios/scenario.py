@@ -23,11 +23,13 @@ from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.sink import Sink
 from apportion.sim.world.world import MakeBacking, World
 from tests.sim.scenarios import damage as damage_play
+from tests.sim.scenarios import task_play
 from tests.sim.scenarios.damage import DamagePlay
 from tests.sim.scenarios.group import SAFETY_SECONDS, GroupPlay, watched
 from tests.sim.scenarios.sqlite_backing import SqliteBacking
 from tests.sim.scenarios.store_member import StoreMember, wanted
 from tests.sim.scenarios.survival import NobodyFails
+from tests.sim.scenarios.task_play import TaskPlay
 
 HELD = (*ALL, NobodyFails, *INVARIANTS)
 STORES: dict[str, MakeBacking] = {"memory": MemoryBacking, "sqlite": SqliteBacking}
@@ -143,6 +145,7 @@ SCENARIOS = {
         make=GroupPlay, held=(*ALL, NobodyFails, *groups.INVARIANTS, BoundedOrphan), step_limit=120_000
     ),
     "store": SeededScenario(make=StorePlay, held=HELD, step_limit=40_000),
+    "tasks": SeededScenario(make=TaskPlay, held=task_play.HELD, step_limit=120_000),
 }
 
 

@@ -3,35 +3,47 @@
 import random
 import sqlite3
 import tempfile
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from apportion.errors import InvariantBroken
 from apportion.runtime.clock import Clock
-from apportion.sim.facts import Began, Changed, Fact
+from apportion.sim.facts import Began, Changed, Fact, TasksChanged
 from apportion.sim.world.backings import NAMESPACE
+from apportion.sim.world.process import BEGIN_OF_TIME
+from apportion.sim.world.task_view import TaskView
 from apportion.stores import CoordinationStore, Item
 from apportion.stores.requests import Space
-from apportion.stores.sqlite import ledger
+from apportion.stores.sqlite import ledger, task_statements
 from apportion.stores.sqlite.connection import Connection, SqliteRows, Value, open_sqlite
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.schema import statements
 from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.store import in_file
+from apportion.stores.sqlite.tasks import SqliteTasks, make_tables
+from apportion.stores.task_api import TaskStore
+from apportion.stores.task_ledger import TaskLedger
+from apportion.stores.task_rows import ended_task, open_task, queue_control
+from apportion.stores.task_values import Worker
 
 Result = TypeVar("Result")
 _FAST = Path("/dev/shm")
 _BUSY_RATIO = 0.1
 _HISTORY = "SELECT revision, key, value, lease FROM event WHERE revision > ? ORDER BY revision, key"
+_EFFECTS = "CREATE TABLE IF NOT EXISTS effect (task TEXT)"
 _ITEMS = "SELECT key, value, revision, lease FROM item ORDER BY key"
 
 
 class Contended:
-    """A connection that sometimes finds the lock held, as if another process were writing at that moment."""
+    """A connection that sometimes finds the lock held, as if another process were writing at that moment.
 
-    def __init__(self, connection: Connection, is_busy: Callable[[], bool]) -> None:
-        self._connection = connection
+    The clock of the file is that of the world.
+    """
+
+    def __init__(self, connection: Connection, is_busy: Callable[[], bool], now_ms: Callable[[], int]) -> None:
+        self._connection, self._now_ms = connection, now_ms
         self._is_busy = is_busy
         self.close = connection.close
 
@@ -46,11 +58,15 @@ class Contended:
             error = sqlite3.OperationalError("database is locked")
             error.sqlite_errorcode = sqlite3.SQLITE_BUSY
             raise error
+        if statement == task_statements.NOW:
+            return self._connection.execute("SELECT ?", (self._now_ms(),))
         return self._connection.execute(statement, values)
 
 
 class SqliteBacking:
     """A file that handles of the shipped store use, and a connection that looks at it after every step."""
+
+    has_transactions = True
 
     def __init__(self, clock: Clock, now: Callable[[], float]) -> None:
         self.incarnation = 1
@@ -68,24 +84,33 @@ class SqliteBacking:
         self._revision = -1
         self._items: dict[str, Item] = {}
         self._files: list[SqliteFile] = []
+        self._view, self._has_tasks, self._offset_ms = TaskView(now), False, 0
 
     def handle(self, clock: Clock) -> CoordinationStore:
         """See `Backing`."""
-        file = SqliteFile(self._path, "sqlite:///store.db", clock, opener=self._open)
-        self._files.append(file)
-        self._connecting = True
-        handle = _at_once(in_file(SharedFile(file, clock), NAMESPACE))
-        self._connecting = False
-        return handle
+        with self._connected(clock) as shared:
+            return _at_once(in_file(shared, NAMESPACE))
+
+    def tasks(self, clock: Clock) -> TaskStore:
+        """See `Backing`."""
+        with self._connected(clock) as shared:
+            _at_once(shared.file.open())
+            make_tables(self._observer)
+            self._observer.execute(_EFFECTS)
+            self._has_tasks = True
+            return SqliteTasks(shared, _at_once(shared.file.read(make_tables)))
 
     def look(self) -> list[Fact]:
         """See `Backing`."""
         if self._revision < 0:
-            return [self._began()]
+            return [self._began(), *self._look_at_tasks()]
         version = self._observer.execute("PRAGMA data_version").fetchone()[0]
         if version == self._version:
             return []
         self._version = version
+        return [*self._look(), *self._look_at_tasks()]
+
+    def _look(self) -> list[Fact]:
         items = self._read()
         changes: dict[int, list[tuple[str, Item | None]]] = {}
         for revision, key, value, lease in self._observer.execute(_HISTORY, (self._revision,)):
@@ -115,6 +140,17 @@ class SqliteBacking:
         copy.backup(self._observer)
         self._name_life()
         self._revision = -1
+        self._view.begin()
+        if self._has_tasks:  # the program makes it where it starts
+            self._observer.execute(_EFFECTS)
+
+    def step_clock(self, milliseconds: int) -> None:
+        """See `Backing`."""
+        self._offset_ms += milliseconds
+
+    def now_ms(self) -> int:
+        """See `Backing`."""
+        return round((BEGIN_OF_TIME + self._now()) * 1_000) + self._offset_ms
 
     def compact(self) -> None:
         """See `Backing`."""
@@ -132,7 +168,32 @@ class SqliteBacking:
         self._directory.cleanup()
 
     def _open(self, path: Path) -> Connection:
-        return Contended(open_sqlite(path), lambda: not self._connecting and random.random() < _BUSY_RATIO)
+        is_busy = lambda: not self._connecting and random.random() < _BUSY_RATIO  # noqa: E731
+        return Contended(open_sqlite(path), is_busy, self.now_ms)
+
+    @contextmanager
+    def _connected(self, clock: Clock) -> Iterator[SharedFile]:
+        """Open the file for a handle; within the block, no lock is held."""
+        file = SqliteFile(self._path, "sqlite:///store.db", clock, opener=self._open)
+        self._files.append(file)
+        self._connecting = True
+        yield SharedFile(file, clock)
+        self._connecting = False
+
+    def _look_at_tasks(self) -> list[TasksChanged]:
+        has_tables = self._has_tasks and self._observer.execute(task_statements.HAS_TASKS).fetchone()[0]
+        if not has_tables:  # a copy from before the first task
+            return []
+        ask = self._observer.execute
+        tasks = TaskLedger(
+            open={task.id: task for task in map(open_task, ask(task_statements.OPEN))},
+            ended={ended.task.id: ended for ended in map(ended_task, ask(task_statements.ENDED))},
+            controls={queue: queue_control(row) for queue, *row in ask(task_statements.CONTROLS)},
+            workers={session: Worker(session=session, queues=()) for (session,) in ask("SELECT session FROM worker")},
+        )
+        alive = {lease for (lease,) in ask("SELECT id FROM lease")}
+        effects = dict(ask("SELECT task, count(*) FROM effect GROUP BY task").fetchall())
+        return self._view.look(tasks, incarnation=self.incarnation, now_ms=self.now_ms(), alive=alive, effects=effects)
 
     def _name_life(self) -> None:
         """Number the lives from one: the file's own numbers would come from the machine's time."""

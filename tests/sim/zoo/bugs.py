@@ -1,6 +1,6 @@
 """The zoo: bugs that were put into shipped files, and must be found. Each replaces a text that stands there once."""
 
-from tests.sim.zoo import groups, nemeses
+from tests.sim.zoo import groups, nemeses, tasks
 from tests.sim.zoo.cage import Bug
 
 _ON_LEDGER = (
@@ -347,7 +347,17 @@ _ON_THE_MEMBER = (
     ),
 )
 
-BUGS = _ON_LEDGER + _ON_WRITING + _ON_MEMORY + _ON_SQLITE + _ON_THE_SINK + _ON_THE_MEMBER + groups.BUGS + nemeses.BUGS
+BUGS = (
+    _ON_LEDGER
+    + _ON_WRITING
+    + _ON_MEMORY
+    + _ON_SQLITE
+    + _ON_THE_SINK
+    + _ON_THE_MEMBER
+    + groups.BUGS
+    + nemeses.BUGS
+    + tasks.BUGS
+)
 
 # What each invariant finds when it is the only one: two bugs at least, or it would count as absent.
 FOUND_BY: dict[str, tuple[str, ...]] = {
@@ -382,4 +392,5 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "LiveOwnersAreAsked": ("only the first compare counts", "a compare holds for an older revision too"),
     "SinksAreFenced": ("a sink accepts every token", "a scan shows the incarnation it knew before"),
     **groups.FOUND_BY,
+    **tasks.FOUND_BY,
 }

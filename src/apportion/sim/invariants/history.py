@@ -60,6 +60,9 @@ class History:
         self.ending: int | None = None
         self.writers: dict[tuple[str, int], str] = {}
         self.holds: dict[int, facts.Entered] = {}
+        self.tasks: facts.TasksChanged | None = None
+        self.task_calls: dict[int, facts.TaskCall] = {}  # those that the store carries out now
+        self.runs: dict[int, facts.RunBegan] = {}
         self._by_key: dict[str, list[Attempt]] = {}
         self._inherited: set[int | None] = set()  # leases from before this life of the store that have keys in it
 
@@ -110,6 +113,23 @@ class History:
                 self.holds[fact.hold] = fact
             case facts.Left():
                 self.holds.pop(fact.hold, None)
+            case _:
+                self._take_of_the_work(fact)
+
+    def _take_of_the_work(self, fact: facts.Fact) -> None:
+        match fact:
+            case facts.TasksChanged():
+                self.tasks = fact
+            case facts.TaskCall():
+                self.task_calls[fact.call] = fact
+            case facts.TaskServed():
+                self.task_calls.pop(fact.call, None)
+            case facts.RunBegan():
+                self.runs[fact.run] = fact
+            case facts.RunEnded():
+                self.runs.pop(fact.run, None)
+            case facts.Died():
+                self.runs = {run: began for run, began in self.runs.items() if began.process != fact.process}
             case facts.Calm():
                 self.calm_since = fact.at
 

@@ -1,20 +1,40 @@
 """Backings: the store below the faults of a world. A backing shows all transitions, and can restore an older copy."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from apportion.runtime.clock import Clock
-from apportion.sim.facts import Began, Changed, Fact
+from apportion.sim.facts import Began, Changed, Fact, TasksChanged
+from apportion.sim.world.process import BEGIN_OF_TIME
+from apportion.sim.world.task_view import TaskView, copied
 from apportion.stores import CoordinationStore, Item
 from apportion.stores.ledger import Ledger, Record
 from apportion.stores.memory.store import Memory, MemoryStore
+from apportion.stores.memory.tasks import MemoryTasks
 from apportion.stores.requests import Space
+from apportion.stores.task_api import TaskStore
+from apportion.stores.task_ledger import TaskLedger
 
 NAMESPACE = "world"
 
 
-class Backing(Protocol):
+class TaskBacking(Protocol):
+    """The tasks of a store in an operator's hands."""
+
+    has_transactions: bool
+
+    def tasks(self, clock: Clock) -> TaskStore:
+        """Return a new handle of the tasks for a process with this clock; from the first on, `look` shows tasks."""
+
+    def step_clock(self, milliseconds: int) -> None:
+        """Step the clock of the tasks."""
+
+    def now_ms(self) -> int:
+        """Return the time of the tasks."""
+
+
+class Backing(TaskBacking, Protocol):
     """A store in an operator's hands: with its data, its copies, and its history."""
 
     incarnation: int
@@ -23,7 +43,7 @@ class Backing(Protocol):
         """Return a new handle for a process with this clock."""
 
     def look(self) -> list[Fact]:
-        """Return the changes since the last look, revision by revision."""
+        """Return the changes since the last look, revision by revision; then the tasks, if they have changed."""
 
     def save(self) -> object:
         """Return a copy of all data, like a backup."""
@@ -45,22 +65,33 @@ class MemoryBacking(Backing):
     """A memory store: its ledger is looked at directly."""
 
     incarnation: int
+    has_transactions = False
 
     def __init__(self, clock: Clock, now: Callable[[], float]) -> None:
         self.incarnation = 1
         self._clock = clock
         self._now = now
-        self._memory = Memory(clock, incarnation=self.incarnation)
+        self._memory = Memory(clock, incarnation=self.incarnation, began_ms=round(BEGIN_OF_TIME * 1_000))
         self._memory.take()  # the memory stays as long as the world
         self._space = Space(NAMESPACE)
         self._revision = -1
         self._records: dict[bytes, Record] = {}
+        self._view = TaskView(now)
+        self._has_tasks = False
 
     def handle(self, clock: Clock) -> CoordinationStore:  # noqa: ARG002 - its leases end by the store's own clock
         return MemoryStore(self._memory, NAMESPACE)
 
+    def tasks(self, clock: Clock) -> TaskStore:  # noqa: ARG002 - as with `handle`
+        """See `TaskBacking`."""
+        self._has_tasks = True
+        return MemoryTasks(self._memory)
+
     def look(self) -> list[Fact]:
         """See `Backing`. A change that is not in the history is reported as one more change at the last revision."""
+        return [*self._look(), *self._look_at_tasks()] if self._has_tasks else self._look()
+
+    def _look(self) -> list[Fact]:
         ledger = self._memory.ledger
         if self._revision < 0:
             return [self._began(ledger)]
@@ -82,16 +113,17 @@ class MemoryBacking(Backing):
         return facts
 
     def save(self) -> object:
-        return _copied(self._memory.ledger)
+        return _Copy(_copied(self._memory.ledger), copied(self._memory.tasks))
 
     def restore(self, copy: object) -> None:
-        assert isinstance(copy, Ledger)  # noqa: S101 - it comes from `save`
+        assert isinstance(copy, _Copy)  # noqa: S101 - it comes from `save`
         self.incarnation += 1
-        before, ledger = self._memory.ledger, _copied(copy)
+        before, ledger = self._memory.ledger, _copied(copy.ledger)
         # As on every engine, a restore does not set the next lease id back.
         ledger.incarnation, ledger.next_lease = self.incarnation, before.next_lease
-        self._memory.ledger = ledger
+        self._memory.ledger, self._memory.tasks = ledger, copied(copy.tasks)
         self._revision = -1
+        self._view.begin()
         self._memory.changed()
 
     def compact(self) -> None:
@@ -102,8 +134,22 @@ class MemoryBacking(Backing):
         for held in self._memory.ledger.leases.values():
             held.ends_at = max(held.ends_at, self._clock.elapsed() + held.ttl_seconds)
 
+    def step_clock(self, milliseconds: int) -> None:
+        """See `TaskBacking`."""
+        self._memory.began_ms += milliseconds
+
+    def now_ms(self) -> int:
+        """See `TaskBacking`."""
+        return self._memory.now_ms()
+
     def close(self) -> None:
         """See `Backing`. A memory store leaves no remains."""
+
+    def _look_at_tasks(self) -> list[TasksChanged]:
+        ledger, now_ms = self._memory.ledger, self._memory.now_ms()
+        return self._view.look(
+            self._memory.tasks, incarnation=self.incarnation, now_ms=now_ms, alive=ledger.leases.keys(), effects={}
+        )
 
     def _began(self, ledger: Ledger) -> Began:
         self._revision, self._records = ledger.revision, dict(ledger.records)
@@ -125,6 +171,12 @@ class MemoryBacking(Backing):
                 self._records.pop(key, None)
             else:
                 self._records[key] = record
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    ledger: Ledger
+    tasks: TaskLedger
 
 
 def _copied(ledger: Ledger) -> Ledger:

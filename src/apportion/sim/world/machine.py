@@ -1,7 +1,8 @@
 """Machines of a world: the thread, clock and store that `apportion.open_group` and the like find there.
 
-So production code runs in a world unchanged: the shipped groups, elections, tables and stores. They use the loop and
-the clock of their process, and the world's one store, whatever URL they name.
+So production code runs in a world unchanged: the shipped groups, elections, tables, queues and stores. They use the
+loop and the clock of their process, and the world's one store, whatever URL they name. The tasks of that store have a
+way through the network of their own. A child process is a process of the world.
 
 Promises: the world learns when work on a group's holdings begins and ends, and checks it against the invariants of
 groups. Refuses: calls of `apportion.sync`, which wait in a thread; a second store; calls outside a process.
@@ -20,8 +21,16 @@ from apportion.sim.facts import Entered, Fact, Left
 from apportion.sim.invariants.store import Checker, Invariant
 from apportion.sim.world.refusal import refuse
 from apportion.stores import CoordinationStore
+from apportion.stores.task_api import TaskStore
 
 Result = TypeVar("Result")
+
+
+class RunsChildren(Protocol):
+    """The child processes of a world."""
+
+    async def run(self, parent: str, work: Coroutine[object, object, Result]) -> Result | None:
+        """Run a coroutine in a new child of a process."""
 
 
 class Place(Protocol):
@@ -30,11 +39,18 @@ class Place(Protocol):
     checker: Checker
 
     @property
+    def children(self) -> RunsChildren:
+        """The child processes."""
+
+    @property
     def now(self) -> float:
         """The true time."""
 
     def store(self, name: str) -> CoordinationStore:
         """Return a new handle for a process."""
+
+    def tasks(self, name: str) -> TaskStore:
+        """Return a new handle of the tasks for a process."""
 
     def clock(self, name: str) -> Clock:
         """Return the clock of a process."""
@@ -49,24 +65,37 @@ class WorldMachine(Machine, Protocol):
     async def connect(self, url: str) -> CoordinationStore:
         """Return a new handle of the store that a URL stands for, with every guarantee."""
 
+    async def connect_tasks(self, url: str) -> TaskStore:
+        """Return a new handle of the tasks in the store that a URL stands for."""
+
 
 class Machines:
-    """The machines of one world and its one store. Invariants in `held` apply once a process opens the store."""
+    """The machines of one world and its one store.
 
-    def __init__(self, world: Place, *, number: Callable[[], int], held: Iterable[type[Invariant]]) -> None:
-        self._world, self._number, self._held = world, number, tuple(held)
+    Invariants in `held` apply once a process opens the store, those in `held_of_tasks` once one opens its tasks.
+    """
+
+    def __init__(
+        self,
+        world: Place,
+        *,
+        number: Callable[[], int],
+        held: Iterable[type[Invariant]],
+        held_of_tasks: Iterable[type[Invariant]],
+    ) -> None:
+        self._world, self._number = world, number
+        self._held = {False: tuple(held), True: tuple(held_of_tasks)}
         self._url = ""
 
     def machine(self, process: str) -> WorldMachine:
         """Return the machine of one life of a process."""
         return _Machine(process, self._world, number=self._number, opened=self._opened)
 
-    def _opened(self, url: str) -> None:
+    def _opened(self, url: str, *, is_of_tasks: bool) -> None:
         if self._url not in ("", url):
             refuse(f"a second store, {url},", f"one URL for all in a world; this one has {self._url}")
-        if not self._url:
-            self._world.checker.hold(self._held)
         self._url = url
+        self._world.checker.hold(self._held.pop(is_of_tasks, ()))
 
 
 class _Machine:
@@ -74,7 +103,7 @@ class _Machine:
 
     runs = True
 
-    def __init__(self, process: str, world: Place, *, number: Callable[[], int], opened: Callable[[str], None]) -> None:
+    def __init__(self, process: str, world: Place, *, number: Callable[[], int], opened: Callable[..., None]) -> None:
         self.clock = world.clock(process)
         self.shared: dict[object, Any] = {}
         self.leaving: dict[object, Callable[[], None]] = {}
@@ -105,8 +134,18 @@ class _Machine:
 
     async def connect(self, url: str) -> CoordinationStore:
         """See `WorldMachine`."""
-        self._opened(url)
+        self._opened(url, is_of_tasks=False)
         return self._world.store(self._process)
+
+    async def connect_tasks(self, url: str) -> TaskStore:
+        """See `WorldMachine`."""
+        self._opened(url, is_of_tasks=True)
+        return self._world.tasks(self._process)
+
+    async def in_child(self, work: Coroutine[object, object, Result]) -> Result | None:
+        """See `Machine`."""
+        children = self._world.children
+        return await children.run(self._process, work)
 
     def entered(self, work: object, token: FencingToken, since: float) -> None:
         """See `WorkObserver`."""
@@ -153,6 +192,15 @@ class _Nowhere:
 
     async def connect(self, url: str) -> CoordinationStore:  # noqa: ARG002
         """Refuse."""
+        _refuse()
+
+    async def connect_tasks(self, url: str) -> TaskStore:  # noqa: ARG002
+        """Refuse."""
+        _refuse()
+
+    async def in_child(self, work: Coroutine[object, object, Result]) -> Result | None:
+        """Refuse."""
+        work.close()
         _refuse()
 
     def entered(self, work: object, token: FencingToken, since: float) -> None:

@@ -15,9 +15,9 @@ from apportion.errors import ApportionError
 from apportion.groups.view.keys import GROUPS, LIVE, GroupKeys
 from apportion.sim.invariants.ownership import ownership
 from apportion.sim.world.losses import Way
-from apportion.sim.world.network import FAIR, STORE, Weather
+from apportion.sim.world.network import FAIR, TASKS, Weather
 from apportion.sim.world.process import ProcessState
-from apportion.sim.world.troubles import Odds
+from apportion.sim.world.troubles import Odds, Troubles
 from apportion.stores import Put, Unchanged
 
 if TYPE_CHECKING:
@@ -77,11 +77,13 @@ class Nemesis:
         self.draw: Random = world.draws("nemesis")
         self.copies: list[object] = []
         self.down: list[str] = []
+        self.stepped_ms = 0
 
     async def rage(self, until: float) -> None:
         """Do harm up to a true time."""
         world = self.world
-        world.network.weather, world.troubles.odds = self.mix.weather, self.mix.odds
+        world.network.weather = self.mix.weather
+        world.troubles.odds = world.task_troubles.odds = self.mix.odds
         copying = asyncio.create_task(self._copy())
         while world.now < until:
             await asyncio.sleep(min(self.draw.expovariate(1 / self.mix.pause_seconds), max(0.0, until - world.now)))
@@ -92,10 +94,13 @@ class Nemesis:
 
     def rest(self) -> None:
         """Mend everything, and start the processes that are down."""
-        world, troubles = self.world, self.world.troubles
+        world = self.world
         world.network.weather = FAIR
         world.network.heal()
-        troubles.mend()
+        world.troubles.mend()
+        world.task_troubles.mend()
+        world.backing.step_clock(-self.stepped_ms)
+        self.stepped_ms = 0
         world.processes.resume_all()
         for name in self.down:
             self.start(name)
@@ -104,6 +109,13 @@ class Nemesis:
     def victim(self) -> str:
         """Draw a process."""
         return self.draw.choice(self.running)
+
+    def victims(self) -> list[Troubles]:
+        """Draw the store, its tasks, or both; a store without tasks is not drawn."""
+        world = self.world
+        if TASKS not in world.network.places:
+            return [world.troubles]
+        return self.draw.choice([[world.troubles], [world.task_troubles], [world.troubles, world.task_troubles]])
 
     @property
     def running(self) -> list[str]:
@@ -136,18 +148,19 @@ async def _kill(nemesis: Nemesis) -> None:
 async def _partition(nemesis: Nemesis) -> None:
     name, seconds = nemesis.victim(), nemesis.draw.uniform(0.5, 6.0)
     if nemesis.world.trace.inject("partition", name):
-        nemesis.world.partition(name, STORE, seconds)
+        for store in nemesis.victims():
+            nemesis.world.partition(name, store.place, seconds)
 
 
 async def _one_way(nemesis: Nemesis) -> None:
-    link, seconds = [nemesis.victim(), STORE], nemesis.draw.uniform(0.5, 6.0)
+    link, seconds = [nemesis.victim(), nemesis.victims()[0].place], nemesis.draw.uniform(0.5, 6.0)
     nemesis.draw.shuffle(link)
     if nemesis.world.trace.inject("one-way partition", ">".join(link)):
         nemesis.world.partition(link[0], link[1], seconds, one_way=True)
 
 
 async def _clog(nemesis: Nemesis) -> None:
-    link, seconds = [nemesis.victim(), STORE], nemesis.draw.uniform(0.2, 3.0)
+    link, seconds = [nemesis.victim(), nemesis.victims()[0].place], nemesis.draw.uniform(0.2, 3.0)
     nemesis.draw.shuffle(link)
     if nemesis.world.trace.inject("clogged link", ">".join(link)):
         nemesis.world.network.clog(link[0], link[1], seconds)
@@ -159,19 +172,21 @@ async def _swizzle(nemesis: Nemesis) -> None:
     names = nemesis.draw.sample(running, nemesis.draw.randint(1, len(running)))
     if not nemesis.world.trace.inject("swizzle", ",".join(names)):
         return
+    place = nemesis.victims()[0].place
     for name in names:
-        nemesis.world.network.partition(name, STORE, 10.0)
+        nemesis.world.network.partition(name, place, 10.0)
         await asyncio.sleep(nemesis.draw.uniform(0, 0.3))
     nemesis.draw.shuffle(names)
     for name in names:
-        nemesis.world.network.heal([(name, STORE), (STORE, name)])
+        nemesis.world.network.heal([(name, place), (place, name)])
         await asyncio.sleep(nemesis.draw.uniform(0, 0.3))
 
 
 async def _away(nemesis: Nemesis) -> None:
     world, seconds = nemesis.world, nemesis.draw.uniform(0.2, 4.0)
     if world.trace.inject("store away", f"{seconds:.3f} s"):
-        world.troubles.away_until = world.now + seconds
+        for store in nemesis.victims():
+            store.away_until = world.now + seconds
 
 
 async def _crash(nemesis: Nemesis) -> None:
@@ -190,7 +205,8 @@ async def _restore(nemesis: Nemesis) -> None:
 async def _full(nemesis: Nemesis) -> None:
     world, seconds = nemesis.world, nemesis.draw.uniform(0.5, 4.0)
     if world.trace.inject("disk full", f"{seconds:.3f} s"):
-        world.troubles.full_until = world.now + seconds
+        for store in nemesis.victims():
+            store.full_until = world.now + seconds
 
 
 async def _compact(nemesis: Nemesis) -> None:
@@ -216,21 +232,23 @@ async def _lose(nemesis: Nemesis) -> None:
     The trace counts a loss when its commit is sent.
     """
     way, number, times = nemesis.draw.choice(list(Way)), nemesis.draw.randint(1, 4), nemesis.draw.choice([1, 1, 2, 3])
-    nemesis.world.troubles.losses.lose(number, way, process=nemesis.victim(), times=times)
+    nemesis.victims()[-1].losses.lose(number, way, process=nemesis.victim(), times=times)
 
 
 async def _deny(nemesis: Nemesis) -> None:
     world, seconds = nemesis.world, nemesis.draw.uniform(0.2, 4.0)
     name = None if nemesis.draw.random() < 0.5 else nemesis.victim()
     if world.trace.inject("store denied", "all" if name is None else name):
-        world.troubles.deny(name, world.now + seconds)
+        for store in nemesis.victims():
+            store.deny(name, world.now + seconds)
 
 
 async def _silence(nemesis: Nemesis) -> None:
     world, name = nemesis.world, nemesis.victim()
     way = nemesis.draw.choice([Way.REQUEST, Way.REPLY])
     if world.trace.inject("connection silent", f"{name} loses {way.value}"):
-        world.troubles.silence(name, world.now, way)
+        for store in nemesis.victims():
+            store.silence(name, world.now, way)
 
 
 async def _damage(nemesis: Nemesis) -> None:
@@ -262,6 +280,20 @@ async def _flap(nemesis: Nemesis) -> None:
         world.pause(owner, seconds)
 
 
+async def _step_clock(nemesis: Nemesis) -> None:
+    """Step the clock of the store's tasks, a little or by hours."""
+    milliseconds = nemesis.draw.choice([-3_600_000, -700, 700, 3_600_000])
+    if nemesis.world.trace.inject("clock step of the store", f"{milliseconds} ms"):
+        nemesis.stepped_ms += milliseconds
+        nemesis.world.backing.step_clock(milliseconds)
+
+
+async def _kill_child(nemesis: Nemesis) -> None:
+    children = nemesis.world.children.names
+    if children and nemesis.world.trace.inject("kill of a child", child := nemesis.draw.choice(children)):
+        nemesis.world.kill(child)
+
+
 BLOWS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
     "pause": _pause,
     "kill": _kill,
@@ -281,5 +313,8 @@ BLOWS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
     "connection silent": _silence,
     "damaged record": _damage,
     "owner paused past its lease": _flap,
+    "clock step of the store": _step_clock,
+    "kill of a child": _kill_child,
 }
-_ASKED_FOR = frozenset({"damaged record", "owner paused past its lease"})
+OF_TASKS = frozenset({"clock step of the store", "kill of a child"})
+_ASKED_FOR = frozenset({"damaged record", "owner paused past its lease", *OF_TASKS})

@@ -1,8 +1,8 @@
 """The network: the time of a message from one process to another, if it arrives at all.
 
-A link has the names of its sender and its receiver; one of them may be the store. A partition drops messages in both
-directions or in one. A clogged link keeps messages until it is free again. Everything else is drawn anew for each
-message.
+A link has the names of its sender and its receiver; one of them may be the store, or the tasks of that store. A
+partition drops messages in both directions or in one. A clogged link keeps messages until it is free again. Everything
+else is drawn anew for each message.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -11,7 +11,8 @@ from random import Random
 
 from apportion.errors import UnknownOption
 
-STORE = "store"
+STORE, TASKS = "store", "tasks"
+_STORES = (STORE, TASKS)
 Inject = Callable[[str, str], bool]
 
 
@@ -86,7 +87,8 @@ class Network:
             delay += self._draw.uniform(0, 20 * weather.most_seconds)
         if self._clogged_until:
             delay += max(0.0, self._clogged_until.get(link, 0.0) - self._now())
-        if source != STORE and self._happens(weather.duplicated, "duplicated", link):
+        # The tasks are in databases; no connection to one repeats a request.
+        if source not in _STORES and target != TASKS and self._happens(weather.duplicated, "duplicated", link):
             return (delay, delay + self._draw.uniform(0, weather.most_seconds))
         return (delay,)
 
@@ -100,5 +102,5 @@ class Network:
     def _happens(self, ratio: float, kind: str, link: tuple[str, str]) -> bool:
         if ratio <= 0 or self._draw.random() >= ratio:
             return False
-        what = "request" if link[1] == STORE else "reply" if link[0] == STORE else "message"
+        what = "request" if link[1] in _STORES else "reply" if link[0] in _STORES else "message"
         return self._inject(f"{what} {kind}", ">".join(link))

@@ -17,11 +17,11 @@ from apportion.runtime.clock import Clock
 from apportion.runtime.simulated import MACHINE
 from apportion.sim.world.loop import VirtualLoop
 from apportion.sim.world.machine import NOWHERE, WorldMachine
-from apportion.stores.catalog import CONNECT_HERE
+from apportion.stores.catalog import CONNECT_HERE, CONNECT_TASKS_HERE
 
 CURRENT: "ContextVar[Process | None]" = ContextVar("process", default=None)
 OUTSIDE = "(outside)"
-BEGIN_OF_TIME = 1_700_000_000.0
+BEGIN_OF_TIME = 1_700_000_000.0  # seconds since 1970 when a world begins
 _MOST_WAITS = 20
 _SLOWEST, _FASTEST = 0.998, 1.002  # rates of elapsed clocks
 
@@ -59,6 +59,7 @@ class Process:
         context.run(CURRENT.set, self)
         context.run(MACHINE.set, self.machine)
         context.run(CONNECT_HERE.set, self.machine.connect)
+        context.run(CONNECT_TASKS_HERE.set, self.machine.connect_tasks)
         return context
 
 
@@ -199,6 +200,7 @@ def outside() -> Context:
     context.run(CURRENT.set, None)
     context.run(MACHINE.set, NOWHERE)
     context.run(CONNECT_HERE.set, NOWHERE.connect)
+    context.run(CONNECT_TASKS_HERE.set, NOWHERE.connect_tasks)
     return context
 
 

@@ -104,7 +104,36 @@ def told(fact: facts.Fact) -> str:  # noqa: PLR0911, PLR0912 - one for each fact
             return f"lease {fact.lease} of {fact.process} ended, and {fact.process} lives on"
         case facts.Calm():
             return "from now on nothing fails"
+    return _told_of_tasks(fact)
+
+
+def _told_of_tasks(fact: facts.Fact) -> str:
+    match fact:
+        case facts.TasksChanged():
+            said = "begin" if fact.is_first else ", ".join(_task(fact, each) for each in fact.changed) or "stay"
+            return f"tasks {said}; {len(fact.alive)} leases, {len(fact.workers)} workers"
+        case facts.TaskCall():
+            settled = ", ".join(f"{each.receipt.task[:6]} {each.fate}" for each in fact.settlements)
+            wanted = f"wants {fact.want}" if fact.worker is not None else fact.command or f"adds {len(fact.tasks)}"
+            return f"{fact.process} calls {fact.call}: {wanted} {settled}".rstrip()
+        case facts.TaskServed():
+            return f"call {fact.call} is carried out: {type(fact.answer).__name__}"
+        case facts.RunBegan():
+            return (
+                f"run {fact.run} of {fact.receipt.task[:6]}, attempt {fact.receipt.attempt}, begins in {fact.process}"
+            )
+        case facts.RunEnded():
+            return f"run {fact.run} {'kills its process' if fact.kills else 'ends'}"
     return repr(fact)
+
+
+def _task(fact: facts.TasksChanged, task: str) -> str:
+    name, there = task[:6], fact.open.get(task)
+    if there is not None:
+        held = "" if there.session is None else f" by {there.session}"
+        counts = f"{there.failures} failures, {len(there.deaths_of)} deaths, {there.crashes} crashes"
+        return f"{name} {there.state}{held} (attempt {there.attempt}, {counts})"
+    return f"{name} {fact.ended[task].state if task in fact.ended else 'gone'}"
 
 
 def _line(value: bytes) -> str:

@@ -9,7 +9,7 @@ from random import Random
 from apportion.sim.facts import Fact
 from apportion.sim.world.loop import settle
 from apportion.sim.world.losses import Losses, Way
-from apportion.sim.world.network import Network
+from apportion.sim.world.network import STORE, Network
 from apportion.sim.world.process import outside
 from apportion.sim.world.trace import Trace
 from apportion.stores import Scan
@@ -42,8 +42,13 @@ class Silence:
 
 
 class Troubles:
-    """The present faults of one store, for all of its handles."""
+    """The present faults of one store, for all of its handles; `place` is the name of the store in the network.
 
+    Another store may share the times to live, `ttl_seconds`, that processes have.
+    """
+
+    place: str
+    ttl_seconds: dict[str, float]
     draw: Random
     network: Network
     trace: Trace
@@ -55,8 +60,18 @@ class Troubles:
     full_until: float
     calls: int
 
-    def __init__(self, draw: Random, network: Network, trace: Trace, *, record: Callable[[Fact], None]) -> None:
+    def __init__(
+        self,
+        draw: Random,
+        network: Network,
+        trace: Trace,
+        *,
+        record: Callable[[Fact], None],
+        place: str = STORE,
+        ttl_seconds: dict[str, float] | None = None,
+    ) -> None:
         self.draw, self.network, self.trace, self.record = draw, network, trace, record
+        self.place, self.ttl_seconds = place, {} if ttl_seconds is None else ttl_seconds
         self.odds = Odds()
         self.losses: Losses = Losses(trace.inject)
         self.life = 1
@@ -67,7 +82,6 @@ class Troubles:
         self.open_handles: Counter[str] = Counter()
         self._denied_until: dict[str | None, float] = {}
         self._silences: dict[str, Silence] = {}
-        self._ttl_seconds: dict[str, float] = {}
         self._serving: set[asyncio.Task[None]] = set()
         self._late: dict[asyncio.Future[None], None] = {}  # in the order in which they began
         self.recent: dict[str, deque[tuple[int, Scan]]] = {}
@@ -105,11 +119,11 @@ class Troubles:
 
     def granted(self, process: str, ttl_seconds: float) -> None:
         """Note that a process has a lease, which limits how long it waits for replies."""
-        self._ttl_seconds[process] = min(ttl_seconds, self._ttl_seconds.get(process, ttl_seconds))
+        self.ttl_seconds[process] = min(ttl_seconds, self.ttl_seconds.get(process, ttl_seconds))
 
     def patience_seconds(self, process: str) -> float:
         """Return how long a process waits for a reply before it takes its connection for dead."""
-        return min(REPLY_SECONDS, self._ttl_seconds.get(process, float("inf")) / _REPLIES_PER_TTL)
+        return min(REPLY_SECONDS, self.ttl_seconds.get(process, float("inf")) / _REPLIES_PER_TTL)
 
     async def delay(self, seconds: float) -> None:
         """Delay a message to a watch. The delay ends at once when everything is mended."""

@@ -28,18 +28,22 @@ from apportion.sim.facts import Died, Fact
 from apportion.sim.invariants.handlers import INVARIANTS
 from apportion.sim.invariants.holders import Holders
 from apportion.sim.invariants.store import Checker, Invariant
+from apportion.sim.invariants.tasks import INVARIANTS as OF_TASKS
 from apportion.sim.world.backings import Backing, MemoryBacking
+from apportion.sim.world.children import ChildProcesses
 from apportion.sim.world.failures import Failures
 from apportion.sim.world.faults import FaultyStore
 from apportion.sim.world.fences import fenced, fences_of
 from apportion.sim.world.log_lines import logged
 from apportion.sim.world.loop import VirtualLoop
 from apportion.sim.world.machine import NOWHERE, Machines
-from apportion.sim.world.network import Network
+from apportion.sim.world.network import TASKS, Network
 from apportion.sim.world.process import CURRENT, ProcessClock, Processes, Senses, TrueClock, gate, outside, running_name
+from apportion.sim.world.task_faults import FaultyTasks
 from apportion.sim.world.trace import Trace
 from apportion.sim.world.troubles import Troubles
 from apportion.stores import CoordinationStore
+from apportion.stores.task_api import TaskStore
 
 Result = TypeVar("Result")
 MakeBacking = Callable[[Clock, Callable[[], float]], Backing]
@@ -49,9 +53,10 @@ class World(AbstractContextManager["World", None]):
     """A seeded world. It injects no more than `fault_limit` faults; `story` keeps the lines of the trace.
 
     `invariants` hold for everything that runs; the default is all of `sim.invariants.store`. With this default, those
-    of `sim.invariants.handlers` hold too, once a process opens any part of `apportion`. A broken invariant ends `run`
-    with `InvariantBroken`. With `collect`, the violation is only added to `checker.violations`. A world that runs
-    more than `step_limit` callbacks also ends `run` in this way.
+    of `sim.invariants.handlers` hold too, once a process opens any part of `apportion`, and those of
+    `sim.invariants.tasks` once it opens tasks. A broken invariant ends `run` with `InvariantBroken`. With `collect`,
+    the violation is only added to `checker.violations`. A world that runs more than `step_limit` callbacks also ends
+    `run` in this way.
     """
 
     machines: Machines
@@ -79,10 +84,25 @@ class World(AbstractContextManager["World", None]):
             self.draws("network"), now=self.loop.time, inject=self.trace.inject, processes=self.processes.ever
         )
         self.troubles: Troubles = Troubles(self.draws("troubles"), self.network, self.trace, record=self.record)
+        self.task_troubles: Troubles = Troubles(
+            self.draws("task troubles"),
+            self.network,
+            self.trace,
+            record=self.record,
+            place=TASKS,
+            ttl_seconds=self.troubles.ttl_seconds,
+        )
         self.checker: Checker = Checker(invariants)
         self.holders: Holders = Holders(self.checker.history)
         self.backing: Backing = store(TrueClock(self.loop), self.loop.time)
-        self.machines = Machines(self, number=self.troubles.number, held=INVARIANTS if invariants is None else ())
+        is_default = invariants is None
+        self.machines = Machines(
+            self,
+            number=self.troubles.number,
+            held=INVARIANTS if is_default else (),
+            held_of_tasks=OF_TASKS if is_default else (),
+        )
+        self.children: ChildProcesses = ChildProcesses(self.processes, self.machines.machine, self.kill)
         self._fences = fences_of(Senses(self.loop, self.draws("bytes")))
         self._collect = collect
         self._closed = False
@@ -115,6 +135,14 @@ class World(AbstractContextManager["World", None]):
         inner = self.backing.handle(self.clock(name))
         return FaultyStore(name, inner, self.troubles, incarnation=self.backing.incarnation, now=self.now)
 
+    def tasks(self, name: str) -> TaskStore:
+        """Return a new handle of the tasks in the store for a process, with faults in between; see `task_troubles`."""
+        places = self.network.places
+        places.add(TASKS)
+        inner = self.backing.tasks(self.clock(name))
+        self._look()
+        return FaultyTasks(name, inner, self.task_troubles, look=self._look, now=self.loop.time)
+
     def clock(self, name: str) -> Clock:
         """Return the elapsed clock of a process: it is a little faster or slower than the true time."""
         return ProcessClock(self.loop, self.processes.living(name))
@@ -137,7 +165,8 @@ class World(AbstractContextManager["World", None]):
         """End a process at its next await, for good: no part of it runs again, not even a `finally`."""
         if self.processes.known(name).lives:
             self.processes.kill(name)
-            del self.troubles.open_handles[name]
+            self.children.ended(name)
+            del self.troubles.open_handles[name], self.task_troubles.open_handles[name]
             self.trace.say(f"{name} is killed")
             self.record(Died(at=self.now, process=name))
 
@@ -179,6 +208,7 @@ class World(AbstractContextManager["World", None]):
         """Replace the store's data by an old copy: another life of the store begins, and old connections end."""
         self.trace.say(f"the store {why}")
         self.troubles.begin_life()
+        self.task_troubles.begin_life()
         self.backing.restore(copy)
         self._look()
 

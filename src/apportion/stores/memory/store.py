@@ -43,7 +43,7 @@ class Memory:
         self.tasks: TaskLedger = TaskLedger()
         self.schedules: ScheduleLedger = ScheduleLedger(tasks=self.tasks)
         self.clock = clock
-        self._began_ms = began_ms
+        self.began_ms = began_ms
         self._changed: asyncio.Event | None = None
         self._handles = 0
 
@@ -67,7 +67,7 @@ class Memory:
 
     def now_ms(self) -> int:
         """Return the time of the tasks: milliseconds since 1970."""
-        return self._began_ms + round(self.clock.elapsed() * 1_000)
+        return self.began_ms + round(self.clock.elapsed() * 1_000)
 
     def now(self) -> Ledger:
         """Return the ledger as it is now, after ending the leases whose time has come."""

@@ -66,6 +66,7 @@ class MemoryTasks(TaskStore):
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._memory.wait()
+        self._memory.now()  # a lease that is out of time ends now, and not only at the next turn
 
     async def close(self) -> None:
         if not self._closed:

@@ -84,6 +84,8 @@ class SqliteTasks(TaskStore):
         self._require_open()
         if self._file.moved:
             await self._file.reopen()
+        if not await self._file.read(lambda at: value_of(at, sql.HAS_TASKS)):
+            await self._file.write(make_tables)  # a copy from before the first task was restored
         incarnation, found = await self._file.read(
             lambda at: (ledger.state(at).incarnation, task_admin.answer(at, question, tasks_in.now_ms(at)))
         )

@@ -17,12 +17,14 @@ from typing import Any
 
 from apportion.errors import ClaimLost, StoreUnavailable
 from apportion.runtime.endings import or_undo
-from apportion.runtime.simulated import clock_here
+from apportion.runtime.simulated import Machine, clock_here, simulated
 from apportion.stores.task_values import Claim, Note, Settlement
-from apportion.work.attempt import failed
+from apportion.work.attempt import attempt, failed
 from apportion.work.children.nursery import Child, Nursery
 from apportion.work.function import AnyTaskFunction
-from apportion.work.running_task import Desk
+from apportion.work.running_task import Desk, RunningTask
+from apportion.work.threads import Threads
+from apportion.work.time_limit import TimeLimit
 
 _LINGER_SECONDS = 2.0
 logger: logging.Logger = logging.getLogger("apportion.work")
@@ -78,6 +80,8 @@ class Children:
     async def run(self, job: Job) -> Settlement | None:
         """Run an attempt in a child, and return its settlement; None if a child cannot import the function."""
         async with self._places:
+            if (machine := simulated()) is not None:
+                return await _in_world(machine, job)
             while (child := self._taken()) is not None:
                 with suppress(_Stale):
                     return await self._ran(child, job)
@@ -146,6 +150,14 @@ class Children:
         if child in self._free and len(self._free) > self._kept:
             self._free.remove(child)
             child.kill()
+
+
+async def _in_world(machine: Machine, job: Job) -> Settlement:
+    """Run an attempt in a child of a simulated process."""
+    length = job.function.task_options.time_limit
+    task = RunningTask(job.claim, job.incarnation, job.desk, None if length is None else TimeLimit(length))
+    settlement = await machine.in_child(attempt(job.function, task, Threads().run))
+    return settlement or Settlement(receipt=job.claim.receipt, fate="crashed", reason="its process ended")
 
 
 class _Stale(Exception):
