@@ -71,6 +71,15 @@ def pay(amount: int) -> None:
         connection.execute("INSERT INTO paid VALUES (?)", (amount,))
 
 
+@queue.task()
+def leave_a_process_and_die() -> None:
+    """Fork a process that lives on for a while, and kill this one."""
+    if os.fork() == 0:
+        time.sleep(8)
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @queue.task(keep_result=True, time_limit=timedelta(seconds=0.5))
 def extended(seconds: float) -> str:
     """Take longer than the limit, which is moved before."""

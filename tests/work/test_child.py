@@ -215,6 +215,13 @@ def test_a_fork_server_that_is_still_starting_ends_with_its_worker():
     assert asyncio.run(asyncio.wait_for(_run(), SECONDS)) is None
 
 
+def test_a_child_that_dies_is_noticed_though_a_process_that_it_forked_lives_on():
+    began = time.monotonic()
+    (died,) = ran(job(functions.leave_a_process_and_die))
+    assert ("crashed", "its process ended with -9") == (died.fate, died.reason)
+    assert time.monotonic() - began < 7
+
+
 def test_a_function_that_no_other_process_finds_runs_here():
     @functions.queue.task(name="inner")
     def inner() -> None: ...

@@ -89,9 +89,8 @@ class Children:
 
     async def close(self) -> None:
         """End all children, once no attempt runs."""
-        for child in self._free:
-            child.kill()
-        self._free.clear()
+        while self._free:
+            await self._free.pop().killed()
         await self._nursery.close()
 
     def _taken(self) -> Child | None:

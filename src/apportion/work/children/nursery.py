@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from apportion.work.children.frames import awaited, frame
 
+_LAST_SECONDS = 0.2  # for messages that are still on their way
 _CAN_FORK = hasattr(os, "fork") and hasattr(socket, "send_fds")
 _PROGRAM = "import sys; sys.path[:] = sys.argv[3:]; from apportion.work.children.{} import main; main(*sys.argv[1:3])"
 _SERVER, _CHILD = _PROGRAM.format("fork_server"), _PROGRAM.format("child")
@@ -34,6 +35,8 @@ class Child:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, leash: _Leash) -> None:
         self.is_new: bool = True
         self._reader, self._writer, self._leash = reader, writer, leash
+        self._ending = asyncio.ensure_future(leash.ended())
+        self._ending.add_done_callback(self._hear_no_more)
 
     @property
     def lives(self) -> bool:
@@ -60,9 +63,13 @@ class Child:
 
     async def ended(self) -> str:
         """Wait for the end of the child, and return its exit code."""
-        code = await self._leash.ended()
+        code = await asyncio.shield(self._ending)
         self._writer.close()
         return code
+
+    def _hear_no_more(self, _: object) -> None:
+        """End the messages soon, as a process that the child has forked may hold the socket open."""
+        asyncio.get_running_loop().call_later(_LAST_SECONDS, self._reader.feed_eof)
 
 
 class Nursery:
