@@ -8,6 +8,7 @@ import sqlalchemy
 from sqlalchemy.orm import Session
 
 import apportion
+import apportion.sync
 from apportion.errors import ClaimLost, InvalidInput, NotPromised, StoreWentBack, UnknownOption
 from apportion.work.facade import Queue
 from tests.work.test_queue import TTL, played
@@ -117,6 +118,27 @@ def test_a_store_without_a_database_has_no_transactions():
             await queue.enqueue(send.call(), within=connection)
 
     played(_play())
+
+
+def test_a_task_waits_for_the_commit_of_django(queue, send, path):
+    pytest.importorskip("django", reason="Django is not installed")
+    from django.conf import settings
+    from django.db import connection, transaction
+
+    plain = queue.sync
+    plain.pending(send)
+    settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": path}})
+    with pytest.raises(InvalidInput, match="autocommit"):
+        plain.enqueue(send.call("ann"), within=connection)
+    with transaction.atomic():
+        handle = plain.enqueue(send.call("ann"), unique="u", within=connection)
+        assert "missing" == handle.state()
+        assert not plain.enqueue(send.call("bob"), unique="u", within=connection).created
+    with transaction.atomic():
+        lost = plain.enqueue(send.call("cid"), within=connection)
+        transaction.set_rollback(True)
+    assert ("ready", "missing") == (handle.state(), lost.state())
+    connection.close()
 
 
 def test_a_restored_file_is_refused(queue, send, path):

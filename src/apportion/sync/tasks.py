@@ -109,9 +109,9 @@ class SyncQueue(TaskQueue):
         return Drained(done=ends[AttemptDone], failed=ends[AttemptFailed], dead=ends[AttemptDead])
 
     def pending(self, function: AnyTaskFunction) -> list[Call]:
-        """Return the calls of a task function that wait or run, oldest first; at most 10 000."""
+        """Return the calls of a task function that wait, oldest first; at most 10 000."""
         name = function.task_options.name
-        listing = Listing(queue=self._full_name, name=name, most=10_000)
+        listing = Listing(queue=self._full_name, name=name, states=("ready", "delayed"), most=10_000)
         rows = io_thread().wait(self._opened.rows(listing))
         return [Call(name=row.name, arguments=row.arguments, priority=row.lane, unique=row.unique) for row in rows]
 

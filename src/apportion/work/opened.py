@@ -58,6 +58,7 @@ class OpenedQueue:
         return insertion(within, (await self.store()).transactions, tasks)
 
     async def _tasks(self, queue: str, calls: list[Call], trace: str) -> list[NewTask]:
+        await self.store()  # refuses a store without tasks, also where there is nothing to add
         has_end = any(call.expires is not None for call in calls)
         now = await self._asked(lambda store: store.query(StoreTime())) if has_end else 0
         return [call.task(uuid4().hex, queue, now, trace) for call in calls]
