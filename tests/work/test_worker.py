@@ -154,6 +154,28 @@ def test_claims_that_are_not_started_within_the_time_to_live_are_given_back(queu
     played(_play())
 
 
+@pytest.mark.slow
+def test_a_worker_that_gave_tasks_back_does_not_claim_them_all_again(queue):
+    begun = []
+
+    @queue.task()
+    async def quick() -> None: ...
+
+    @queue.task()
+    async def slow() -> None:
+        begun.append(apportion.current_task().attempt)
+        await asyncio.sleep(0.25)
+
+    async def _play():
+        await queue.enqueue_many([quick.call() for _ in range(300)])
+        await queue.enqueue_many([slow.call() for _ in range(500)])
+        async with queue.worker(concurrency=2):
+            await until(lambda: len(begun) >= 40)
+            assert rows(queue, "SELECT max(attempt) FROM task")[0][0] <= 2
+
+    played(_play())
+
+
 def test_a_suspect_that_no_child_can_import_runs_alone(queue):
     together, seen = set(), []
 

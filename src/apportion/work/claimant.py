@@ -216,7 +216,7 @@ class Claimant:
         self._open.update(claim.receipt for claim in answer.claims)
         self._attempts.settled(batch, answer.refused)
         self._attempts.claimed(answer.claims)
-        self._pace.count(len(batch), self._clock.elapsed())
+        self._pace.count(sum(each.fate != "released" for each in batch), self._clock.elapsed())
         if answer.claims:
             self._hears.claimed(list(answer.claims), session.incarnation)
         elif want and not self._open and not self._settlements:
