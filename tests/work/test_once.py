@@ -86,6 +86,32 @@ def test_an_effect_without_an_end_follows_on_unknown(queue, on_unknown, expected
     played(_play())
 
 
+def test_a_second_try_in_the_same_run_follows_on_unknown_too(queue):
+    seen = []
+
+    async def charge(cents: int) -> int:
+        seen.append("charged")
+        raise ConnectionError(cents)
+
+    async def asked(cents: int) -> int:
+        seen.append("asked")
+        return cents * 3
+
+    @queue.task(keep_result=True)
+    async def pay() -> int:
+        once = apportion.current_task().once
+        with pytest.raises(ConnectionError):
+            await once("charge", charge, 7, on_unknown=asked)
+        return await once("charge", charge, 7, on_unknown=asked)
+
+    async def _play():
+        handle = await queue.enqueue(pay.call())
+        await queue.drain()
+        assert (["charged", "asked"], 21) == (seen, await handle.result())
+
+    played(_play())
+
+
 def test_a_second_caller_waits_for_the_first(queue):
     seen, may_end = [], asyncio.Event()
 
