@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from models.explorer import Explorer, Report
 from models.story import story
+from models.tasks import State as TaskState
+from models.tasks import TaskBounds, Tasks
 from models.terms import State as Seats
 from models.terms import Terms
 from models.world import Bounds, State, World
@@ -27,6 +29,7 @@ class Setting(NamedTuple):
 SMALL = (Setting(Bounds(3, 0, 0)), Setting(Bounds(1, 1, 1), deaths=True), Setting(Bounds(0, 3, 0), deaths=True))
 FULL = (Setting(Bounds(3, 1, 1)), Setting(Bounds(2, 1, 1), deaths=True), Setting(Bounds(0, 4, 0), deaths=True))
 SMALL_LIVES, FULL_LIVES = 3, 5
+SMALL_TASKS, FULL_TASKS = TaskBounds(2, 2, 1, 0), TaskBounds(2, 2, 1, 1)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     codes = [_explored(each) for each in settings]
     if options.bounds is None:
         codes.append(_explored_terms(FULL_LIVES if options.full else SMALL_LIVES))
+        codes.append(_explored_tasks(FULL_TASKS if options.full else SMALL_TASKS))
     return max(codes)
 
 
@@ -82,6 +86,17 @@ def _explored_terms(lives: int) -> int:
     return 1 if report.broken else 0
 
 
+def _explored_tasks(bounds: TaskBounds) -> int:
+    report = Explorer(Tasks(bounds)).run()
+    said = ", ".join(f"{count} {name}" for name, count in zip(bounds._fields, bounds, strict=True))
+    print(f"two workers, {said}; {_found(report)}; attempts up to {report.highest}")
+    for number, step in enumerate(report.trace, 1):
+        print(f"{number:4}  {step.kind}")
+    if report.broken:
+        print(f"      {report.broken}")
+    return 1 if report.broken else 0
+
+
 def _line(setting: Setting, report: Report[State], *, is_cut: bool) -> str:
     names = ["flips", "lease ends", "restarts", "epochs"]
     said = ", ".join(f"{count} {name}" for name, count in zip(names, setting.bounds, strict=True))
@@ -89,7 +104,7 @@ def _line(setting: Setting, report: Report[State], *, is_cut: bool) -> str:
     return f"{said}; {_found(report)}; epochs up to {report.highest}" + (", cut there" if is_cut else "")
 
 
-def _found(report: Report[State] | Report[Seats]) -> str:
+def _found(report: Report[State] | Report[Seats] | Report[TaskState]) -> str:
     violations = int(bool(report.broken) and not report.stuck)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     counts = f"{report.states} states, {report.transitions} transitions, depth {report.depth}"
