@@ -154,6 +154,8 @@ class PoisonIsBounded(TaskInvariant):
             old, new = step.before, step.after
             if old is not None and new is not None:
                 self._deaths[step.id] += len(set(new.deaths_of) - set(old.deaths_of))
+                # A worker that did not hear of its claim, or left, gives the task back and tells of no crash.
+                self._deaths[step.id] += step.left_claim is not None and "released" in self.fates(step.left_claim)
                 if self.commands(Redrive) and old.is_suspect and not new.is_suspect:
                     self._killed[step.id, True] = self._killed[step.id, False] = 0
 
