@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from apportion.sim.facts import Died, Renewed, RunBegan, RunEnded, TaskCall, TasksChanged, TaskServed
 from apportion.sim.invariants.history import History
 from apportion.sim.invariants.task_steps import TaskInvariant
-from apportion.stores.task_control import Redrive
 from apportion.stores.task_records import OpenTask, QueueControl, receipt_of
 from apportion.stores.task_values import TurnAnswer, Worker
 
@@ -156,7 +155,7 @@ class PoisonIsBounded(TaskInvariant):
                 self._deaths[step.id] += len(set(new.deaths_of) - set(old.deaths_of))
                 # A worker that did not hear of its claim, or left, gives the task back and tells of no crash.
                 self._deaths[step.id] += step.left_claim is not None and "released" in self.fates(step.left_claim)
-                if self.commands(Redrive) and old.is_suspect and not new.is_suspect:
+                if step.old_end is not None and step.new is not None:  # redriven, or condemned by a lapse
                     self._killed[step.id, True] = self._killed[step.id, False] = 0
 
     def runbegan(self, fact: RunBegan) -> None:
