@@ -50,7 +50,15 @@ def test_a_call_fits_and_runs_as_python_binds_it(function, args, kwargs):
     assert function(*args, **kwargs) == function(*came_args, **came_kwargs)
 
 
-@pytest.mark.parametrize(("stored", "told"), [(b'{"b":1}', "missing"), (b'{"a":1,"z":1}', "takes no z")])
+@pytest.mark.parametrize(
+    ("stored", "told"),
+    [
+        (b'{"b":1}', "missing"),
+        (b'{"a":1,"z":1}', "takes no z"),
+        (b"[1]", "do not fit"),
+        (b'{"a":' + 50_000 * b"[", "do not fit"),
+    ],
+)
 def test_arguments_that_do_not_fit_any_more_are_refused(stored, told):
     with pytest.raises(ValueError, match=told):
         Signature(_plain).decoded(stored)

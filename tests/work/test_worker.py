@@ -219,22 +219,40 @@ def test_a_locked_database_reaches_no_handler(queue):
     played(_play())
 
 
-def test_a_plain_function_that_exits_has_failed_and_the_worker_goes_on(queue):
+class _Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (SystemExit(3), "RuntimeError: the function raised SystemExit(3)"),
+        (_Mute(), "_Mute, and its text cannot be made"),
+        (ValueError("\udcff"), "ValueError: ?"),
+    ],
+)
+@pytest.mark.parametrize("form", ["async", "plain"])
+def test_a_function_that_exits_or_raises_a_strange_error_has_failed_and_the_worker_goes_on(queue, form, error, reason):
     seen = []
 
-    @queue.task(failures=1)
-    def leave() -> None:
-        raise SystemExit(3)
+    @queue.task(failures=1, name="async")
+    async def leave() -> None:
+        raise error
+
+    @queue.task(failures=1, name="plain")
+    def leave_plainly() -> None:
+        raise error
 
     @queue.task()
     async def work() -> None:
         seen.append(1)
 
     async def _play():
-        await queue.enqueue_many([leave.call(), work.call()])
+        await queue.enqueue_many([(leave if form == "async" else leave_plainly).call(), work.call()])
         drained = await queue.drain()
         assert (1, 1, [1]) == (drained.dead, drained.done, seen)
-        assert [("RuntimeError: the function raised SystemExit(3)",)] == rows(queue, "SELECT reason FROM outcome")
+        assert [(reason,)] == rows(queue, "SELECT reason FROM outcome")
 
     played(_play())
 

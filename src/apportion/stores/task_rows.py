@@ -40,8 +40,8 @@ def shared_values(task: OpenTask) -> tuple[Value, ...]:
         int(task.is_cancelling),
         int(task.is_replaced),
         task.progress,
-        task.note,
-        task.reason,
+        clean(task.note),
+        clean(task.reason),
         new.trace,
         new.schedule,
         new.slot,
@@ -49,6 +49,11 @@ def shared_values(task: OpenTask) -> tuple[Value, ...]:
         task.ready_at,
         len(task.deaths_of),
     )
+
+
+def clean(text: str) -> str:
+    """Return a text that both engines can keep: no NUL, no half of a character."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
 def queue_control(row: tuple[Any, ...]) -> QueueControl:

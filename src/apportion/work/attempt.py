@@ -61,7 +61,10 @@ async def _called(
             if not function.is_async:
                 plain = partial(wrappers.called, call) if wrappers else call
                 call = partial(_threaded, plain, in_thread)
-            result = await (wrappers.awaited(call, is_async=function.is_async) if wrappers else call())
+            try:
+                result = await (wrappers.awaited(call, is_async=function.is_async) if wrappers else call())
+            except SystemExit as error:  # it would end each worker that gets the task, one after another
+                raise RuntimeError(f"the function raised {error!r}") from error
     return function.signature.kept(result) if function.task_options.keep_result else None
 
 
@@ -76,7 +79,7 @@ def _plainly(call: Callable[[], Any]) -> Any:  # noqa: ANN401
 
 def failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Settlement:
     """Return the settlement of a run that raised an error."""
-    reason = f"{type(error).__name__}: {error}"[:_MOST_REASON]
+    reason = _reason(error)
     if isinstance(error, Snooze):
         return Settlement(receipt=claim.receipt, fate="released", reason=reason, delay_ms=milliseconds(error.after))
     budget = function.task_options.budget
@@ -85,3 +88,10 @@ def failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Set
     if delay_ms is None:
         return Settlement(receipt=claim.receipt, fate="dead", reason=reason)
     return Settlement(receipt=claim.receipt, fate="retry", reason=reason, delay_ms=delay_ms)
+
+
+def _reason(error: BaseException) -> str:
+    """Return an error as text. The text of an error is code of the program, and may raise too."""
+    with suppress(Exception):
+        return f"{type(error).__name__}: {error}"[:_MOST_REASON]
+    return f"{type(error).__name__}, and its text cannot be made"

@@ -146,7 +146,7 @@ class Signature:
         """Return the arguments of a call from its bytes; `ValueError` if they do not fit the function any more."""
         try:
             values = self._converted(data)
-        except (TypeError, NameError) as error:
+        except (TypeError, NameError, AttributeError, RecursionError) as error:
             raise ValueError(f"the arguments do not fit {self._function.__name__}: {error}") from error
         if self._fits(values):
             return (), values

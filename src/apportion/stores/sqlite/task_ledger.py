@@ -22,7 +22,7 @@ from apportion.stores.task_records import (
     tokens,
     without,
 )
-from apportion.stores.task_rows import ended_task, open_task, queue_control, shared_values, worker_values
+from apportion.stores.task_rows import clean, ended_task, open_task, queue_control, shared_values, worker_values
 from apportion.stores.task_values import (
     KEPT_MS,
     LANES,
@@ -112,7 +112,7 @@ def beat(connection: Connection, session: int, notes: Iterable[Note]) -> BeatAns
     refused = [
         note.receipt
         for note in notes
-        if value_of(connection, sql.NOTE, (note.progress, note.text, *_values(note.receipt))) is None
+        if value_of(connection, sql.NOTE, (note.progress, clean(note.text), *_values(note.receipt))) is None
     ]
     rows = connection.execute(sql.CANCELS, (session,)).fetchall()
     cancels = tuple(Receipt(task=task, attempt=attempt, session=held_by) for task, attempt, held_by in rows)

@@ -24,7 +24,7 @@ from apportion.stores.task_records import (
     tokens,
     without,
 )
-from apportion.stores.task_rows import ended_task, open_task, queue_control, shared_values, worker_values
+from apportion.stores.task_rows import clean, ended_task, open_task, queue_control, shared_values, worker_values
 from apportion.stores.task_values import (
     KEPT_MS,
     LANES,
@@ -157,8 +157,7 @@ async def end(transaction: Transaction, ends: Iterable[tuple[OpenTask, EndState,
 
 def _end_values(task: OpenTask, state: EndState, result: bytes | None, now: int) -> list[Parameter]:
     keep_until = None if state == "dead" else now + KEPT_MS
-    kept = shared_values(replace(task, reason=clean(task.reason)))
-    return [task.id, state, now, keep_until, result, *kept]
+    return [task.id, state, now, keep_until, result, *shared_values(task)]
 
 
 async def is_name_free(transaction: Transaction, task: OpenTask) -> bool:
@@ -169,11 +168,6 @@ async def is_name_free(transaction: Transaction, task: OpenTask) -> bool:
 def receipt_values(receipt: Receipt) -> list[Parameter]:
     """Return the values of a receipt, in the order of the statements."""
     return [receipt.task, receipt.attempt, receipt.session]
-
-
-def clean(text: str) -> str:
-    """Return a text that PostgreSQL can keep: no NUL, no half of a character."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
 async def _free(
