@@ -260,3 +260,19 @@ def an_entry_is_kept_as_long_as_its_task_is_open_and_a_week(other):
 
 def test_an_sqlite_file_keeps_an_entry_as_long_as_its_task_is_open_and_a_week():
     an_entry_is_kept_as_long_as_its_task_is_open_and_a_week(SqliteTwin())
+
+
+@pytest.mark.parametrize(("fate", "state"), [("dead", "dead"), ("crashed", "dead"), ("released", "delayed")])
+def test_a_session_that_lived_brings_back_no_task_that_died_of_another_cause(fate, state):
+    ledger = TaskLedger()
+    ledger.enqueue([NewTask(id="t", queue="a", name="f", arguments=b"", most_deaths=2)], now=0)
+    ledger.turn(Worker(session=1, queues=("a",)), [], want=1, alive={1}, now=1)
+    (claim,) = ledger.turn(Worker(session=2, queues=("a",)), [], want=1, alive={2}, now=2).claims
+    end = Settlement(receipt=claim.receipt, fate=fate, delay_ms=9_000 if fate == "released" else 0)
+    ledger.turn(Worker(session=2, queues=("a",)), [end], alive={2}, now=3)
+    if fate == "crashed":  # the second crash condemns it
+        (claim,) = ledger.turn(Worker(session=2, queues=("a",)), [], want=1, alive={2}, now=4).claims
+        again = replace(end, receipt=claim.receipt)
+        ledger.turn(Worker(session=2, queues=("a",)), [again], alive={2}, now=5)
+    ledger.turn(Worker(session=3, queues=(), former=(1,)), [], alive={3}, now=6)
+    assert [state] == [row.state for row in task_admin.rows(ledger, EVERYTHING)]

@@ -17,6 +17,7 @@ from apportion.stores.task_records import (
     OpenTask,
     QueueControl,
     claim_of,
+    is_condemned,
     orphaned,
     receipt_of,
     settled,
@@ -190,7 +191,8 @@ class TaskLedger:
         for task in self.open.values():
             if session in task.deaths_of:
                 self.open[task.id] = replace(task, deaths_of=without(task.deaths_of, session))
-        condemned = [each for each in self.ended.values() if each.state == "dead" and session in each.task.deaths_of]
+        ended_by_deaths = [each for each in self.ended.values() if each.state == "dead" and is_condemned(each.task)]
+        condemned = [each for each in ended_by_deaths if session in each.task.deaths_of]
         for ended in sorted(condemned, key=lambda each: (each.at, each.task.id)):
             task = replace(ended.task, deaths_of=without(ended.task.deaths_of, session), reason="")
             if any(_shares_name(each, task.new) for each in self.open.values()):

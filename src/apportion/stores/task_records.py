@@ -141,6 +141,11 @@ def orphaned(task: OpenTask) -> Freed:
     return Freed(task=free, delay_ms=death_delay_ms(len(deaths_of)) if task.deaths_of else None)
 
 
+def is_condemned(task: OpenTask) -> bool:
+    """Whether the deaths of a dead task have ended it; a failure or a crash ends a task with fewer."""
+    return task.new.most_deaths is not None and len(task.deaths_of) >= task.new.most_deaths
+
+
 def without(sessions: tuple[int, ...], lived: int) -> tuple[int, ...]:
     """Return sessions without one of them."""
     return tuple(each for each in sessions if each != lived)

@@ -31,6 +31,7 @@ from apportion.work.session import WorkerSession
 logger: logging.Logger = logging.getLogger("apportion.work")
 _POLL_SECONDS, _AGAIN_SECONDS, _BEAT_SECONDS = 1.0, 0.25, 1.0
 _MOST_CLAIMS, _MOST_SETTLED = 500, 500
+_AHEAD_SECONDS = 0.25  # of work that is claimed and not started yet
 _OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
 
 
@@ -224,8 +225,12 @@ class Claimant:
         return bool(answer.claims or batch)
 
     def _capacity(self) -> int:
-        """Return how many claims to hold: those that start within half a time to live at the measured pace."""
-        return max(self._worker.concurrency, min(_MOST_CLAIMS, int(self._pace.per_second * self._ttl_seconds / 2)))
+        """Return how many claims to hold: those that start within moments at the measured pace.
+
+        If the process dies, all of them count as suspects, and other workers run these in child processes.
+        """
+        ahead = self._pace.per_second * min(self._ttl_seconds / 2, _AHEAD_SECONDS)
+        return max(self._worker.concurrency, min(_MOST_CLAIMS, int(ahead)))
 
     async def _rest(self) -> None:
         """Wait for the end of a run, for a hint of the store, or for the next beat."""

@@ -153,8 +153,6 @@ class PoisonIsBounded(TaskInvariant):
             old, new = step.before, step.after
             if old is not None and new is not None:
                 self._deaths[step.id] += len(set(new.deaths_of) - set(old.deaths_of))
-                # A worker that did not hear of its claim, or left, gives the task back and tells of no crash.
-                self._deaths[step.id] += step.left_claim is not None and "released" in self.fates(step.left_claim)
                 if step.old_end is not None and step.new is not None:  # redriven, or condemned by a lapse
                     self._killed[step.id, True] = self._killed[step.id, False] = 0
 

@@ -17,6 +17,7 @@ from apportion.stores.task_records import (
     OpenTask,
     QueueControl,
     claim_of,
+    is_condemned,
     orphaned,
     settled,
     tokens,
@@ -189,7 +190,7 @@ def _outlive(connection: Connection, session: int, now: int) -> None:
         if session in task.deaths_of:
             _rewrite(connection, replace(task, deaths_of=without(task.deaths_of, session)))
     for ended in map(ended_task, connection.execute(sql.CONDEMNED).fetchall()):
-        if session in ended.task.deaths_of:
+        if session in ended.task.deaths_of and is_condemned(ended.task):
             task = replace(ended.task, deaths_of=without(ended.task.deaths_of, session), reason="")
             if is_name_free(connection, task):
                 connection.execute(sql.FORGET_OUTCOME, (task.id,))

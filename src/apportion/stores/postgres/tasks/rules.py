@@ -18,6 +18,7 @@ from apportion.stores.task_records import (
     OpenTask,
     QueueControl,
     claim_of,
+    is_condemned,
     orphaned,
     receipt_of,
     settled,
@@ -96,7 +97,7 @@ async def outlive(transaction: Transaction, session: int, now: int) -> None:
         if session in task.deaths_of:
             await transaction.ask(sql.STRIKE, _deaths(without(task.deaths_of, session), task.id))
     for ended in map(ended_task, await transaction.ask(sql.CONDEMNED)):
-        if session in ended.task.deaths_of:
+        if session in ended.task.deaths_of and is_condemned(ended.task):
             task = replace(ended.task, deaths_of=without(ended.task.deaths_of, session), reason="")
             if await is_name_free(transaction, task):
                 await reopen(transaction, task, now)
