@@ -123,6 +123,7 @@ def test_a_drain_is_withdrawn_and_the_member_owns_partitions_again(tmp_path):
         assert "group undrain: b does not drain: nothing to do\n" == text
 
 
+@pytest.mark.slow
 def test_a_drain_that_is_held_up_is_explained_and_need_not_be_waited_for(tmp_path):
     with members(tmp_path, "a", "b") as groups:
         partition = min(groups["b"].owned)
@@ -140,6 +141,7 @@ def test_a_drain_that_is_held_up_is_explained_and_need_not_be_waited_for(tmp_pat
         eventually(lambda: len(groups["a"].owned) == 8)
 
 
+@pytest.mark.slow
 def test_watch_tells_each_change_and_ctrl_c_ends_it(tmp_path):
     with members(tmp_path, "a"):
         watching = [

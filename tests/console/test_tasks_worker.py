@@ -77,6 +77,7 @@ def enqueue(folder, queue, name, **arguments):
     assert 0 == done.returncode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_runs_several_queues_and_a_signal_waits_for_the_running_task(number, tmp_path):
     enqueue(tmp_path, "mail", "send", seconds=0.5)
@@ -91,6 +92,7 @@ def test_a_worker_runs_several_queues_and_a_signal_waits_for_the_running_task(nu
         assert worker.err.endswith("tasks worker: left; all tasks are settled or given back\n")
 
 
+@pytest.mark.slow
 def test_plain_functions_run_in_child_processes_on_request_and_a_sync_queue_is_served_too(tmp_path):
     done = run("tasks", "enqueue", "sqlite:///work.db", "mail", "process", folder=tmp_path)
     enqueue(tmp_path, "twin", "note")
@@ -102,6 +104,7 @@ def test_plain_functions_run_in_child_processes_on_request_and_a_sync_queue_is_s
         assert "mail: runs process, send; 1 at a time" in worker.err
 
 
+@pytest.mark.slow
 def test_a_plain_function_that_goes_on_does_not_keep_the_process(tmp_path):
     enqueue(tmp_path, "mail", "send", seconds=60)
     with Worker(tmp_path, "program:mail", leave_seconds=0.2) as worker:
@@ -123,6 +126,7 @@ def test_a_leaving_worker_says_every_five_seconds_which_task_it_waits_for(tmp_pa
         assert re.search(r"mail: still waits for 1 running task: [0-9a-f]{32}\n", worker.err)
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_the_worker_at_once(tmp_path):
     enqueue(tmp_path, "mail", "send", seconds=60)
     with Worker(tmp_path, "program:mail") as worker:

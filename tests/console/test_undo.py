@@ -106,6 +106,7 @@ def test_a_change_after_an_undo_loses_no_table(story):
     assert ("now", "+d -e") == states(story)[0]
 
 
+@pytest.mark.slow
 def test_the_last_ten_tables_stay_and_each_can_be_reached(story):
     tables = [table_in(story)]
     for number in range(12):

@@ -128,6 +128,7 @@ def test_runs_that_take_too_long_at_the_end_are_given_back_even_from_a_thread(qu
     played(_play())
 
 
+@pytest.mark.slow
 def test_claims_that_are_not_started_within_the_time_to_live_are_given_back(queue):
     begun, release = [], asyncio.Event()
 
