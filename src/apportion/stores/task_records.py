@@ -152,6 +152,11 @@ def without(sessions: tuple[int, ...], lived: int) -> tuple[int, ...]:
 
 
 def tokens(control: QueueControl, now: int) -> float:
-    """Return how many claims the rate of a queue allows now: at most as many as in one period."""
+    """Return how many claims the rate of a queue allows now: at most as many as in one period.
+
+    After a clock was set back by more than a period, the count begins anew.
+    """
     rate = control.rate or 0
-    return min(float(rate), control.tokens + rate * (now - control.tokens_at) / control.per_ms)
+    if control.tokens_at - now > control.per_ms:
+        return float(rate)
+    return min(float(rate), control.tokens + rate * max(0, now - control.tokens_at) / control.per_ms)

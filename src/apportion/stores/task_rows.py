@@ -2,6 +2,7 @@
 
 from typing import Any, TypeAlias
 
+from apportion.stores.damage.rows import MOST_NUMBER
 from apportion.stores.task_once import OnceEntry, OnceStep
 from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
 from apportion.stores.task_values import NewTask, Receipt, Worker
@@ -107,6 +108,8 @@ def _task(position: int, session: int | None, row: tuple[Any, ...]) -> OpenTask:
     (id_, queue, lane, name, codec, arguments, unique, due, expires, attempt, failures, crashes, deaths_of) = row[:13]
     (most_deaths, cancelling, replaced, progress, note, reason, trace) = row[13:20]
     (schedule, slot, enqueued, ready_at, _) = row[20:]
+    if not 0 <= attempt <= MOST_NUMBER:  # it could not grow
+        raise ValueError(f"attempt {attempt} of task {id_}")
     new = NewTask(
         id=id_,
         queue=queue,

@@ -61,11 +61,17 @@ _WORDS = (
 _EVERY = {"does not exist"}
 
 
+class ValueRefused(StoreUnavailable):
+    """A value is out of its range: a row is damaged."""
+
+
 def refusal(store: str, code: str | None, kind: str) -> ApportionError:
     """Return the error for a statement that surely had no effect, from the code of the server's answer."""
     code = code or ""
     if code == "42501":
         return StoreDenied(store, "this user lacks rights on it", f"Run the statements of: {_GRANTS}")
+    if code[:2] == "22":
+        return ValueRefused(store, f"it answered {kind} ({code})")
     known = _CODES.get(code) or _CODES.get(code[:2])
     if known is None:
         return StoreUnavailable(store, f"it answered {kind} ({code or 'without a code'})")

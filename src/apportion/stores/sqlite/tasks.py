@@ -11,6 +11,8 @@ from typing import TypeVar
 
 from apportion.errors import InvalidInput, OutcomeUnknown, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.runtime.clock import Clock
+from apportion.stores.damage.rows import UNREADABLE
+from apportion.stores.damage.sqlite import put_aside
 from apportion.stores.requests import went_back
 from apportion.stores.sqlite import ledger, task_admin
 from apportion.stores.sqlite import task_ledger as tasks_in
@@ -59,7 +61,15 @@ class SqliteTasks(TaskStore):
             raise OutcomeUnknown(self._file.name, [each.id for each in tasks], doubt.reason) from doubt
 
     async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
-        """See `TaskStore`. At most one write to the disk."""
+        """See `TaskStore`. At most one write to the disk. Damaged rows are put aside when a turn meets one."""
+        try:
+            return await self._turn(worker, settlements, want)
+        except UNREADABLE:
+            if not await self.write(lambda connection, now: put_aside(connection.execute, now)):
+                raise
+        return await self._turn(worker, settlements, want)
+
+    async def _turn(self, worker: Worker, settlements: Sequence[Settlement], want: int) -> TurnAnswer:
         self._require_open()
         if want:
             self._take_part()

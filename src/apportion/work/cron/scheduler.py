@@ -10,7 +10,8 @@ import logging
 from collections.abc import Collection
 from uuid import uuid4
 
-from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.stores.damage.rows import UNREADABLE
 from apportion.stores.schedules.values import MOST_DUE_SCHEDULES, DueSchedule, FireAnswer, Firing, TaskSchedule
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import StoreTime
@@ -63,7 +64,7 @@ class Scheduler:
         schedule, ours = due.schedule, zone_data_version()
         try:
             decision = decide(due, now=now, new_id=lambda: uuid4().hex, tzdata=ours)
-        except InvalidInput as error:
+        except UNREADABLE as error:  # `InvalidInput` too
             logger.warning("schedule %s of %s is left to other workers: %s", schedule.name, schedule.queue, error)
             return None
         place = schedule.queue, schedule.name

@@ -21,9 +21,11 @@ from apportion.errors import (
 )
 from apportion.runtime.clock import Clock
 from apportion.runtime.endings import or_undo
+from apportion.stores.damage.postgres import put_aside
+from apportion.stores.damage.rows import UNREADABLE
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter, Row
-from apportion.stores.postgres.errors import MAKE_SCHEMA
+from apportion.stores.postgres.errors import MAKE_SCHEMA, ValueRefused
 from apportion.stores.postgres.link import PostgresLink
 from apportion.stores.postgres.links import Links
 from apportion.stores.postgres.task_tables import make_tables
@@ -90,10 +92,21 @@ class PostgresTasks(TaskStore):
         return tuple((each, True) for each in ids) if answers is None else tuple(zip(answers, made, strict=True))
 
     async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
-        """See `TaskStore`. One round trip in the common case; `StoreUnavailable` also when no reply came."""
+        """See `TaskStore`. One round trip in the common case; `StoreUnavailable` also when no reply came.
+
+        Damaged rows are put aside when a turn meets one.
+        """
+        try:
+            return await self._turn(worker, settlements, want)
+        except (*UNREADABLE, ValueRefused):
+            if not await self.write(lambda transaction, now: put_aside(transaction.ask, now)):
+                raise
+        return await self._turn(worker, settlements, want)
+
+    async def _turn(self, worker: Worker, settlements: Sequence[Settlement], want: int) -> TurnAnswer:
         self._require_open()
         if want:
-            self._take_part()
+            self._watcher = self._watcher or self._lookout.join(b"", b"")
         settling = Settling(settlements)
         if not (settlements or want or worker.former):
             return TurnAnswer()
@@ -141,7 +154,7 @@ class PostgresTasks(TaskStore):
 
     async def wait(self, seconds: float) -> None:
         self._require_open()
-        self._take_part()
+        self._watcher = self._watcher or self._lookout.join(b"", b"")
         self._lookout.require_running()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -238,11 +251,6 @@ class PostgresTasks(TaskStore):
             return await self._committing.transact(work, allowed=self._require_open)
         except PostgresNoReply as error:
             raise StoreUnavailable(self._name, error.reason, _DOUBT) from error
-
-    def _take_part(self) -> None:
-        """Look for leases that have ended, from the first claim or wait to the close."""
-        if self._watcher is None:
-            self._watcher = self._lookout.join(b"", b"")
 
     def _require_open(self) -> None:
         if not self._links.ours:

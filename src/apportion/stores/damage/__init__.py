@@ -1,0 +1,1 @@
+"""Damage: rows of tasks that no release writes, and their end, in each database."""
