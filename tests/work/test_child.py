@@ -110,6 +110,11 @@ def test_one_child_runs_one_attempt_after_another_until_it_dies():
     assert ("done", True) == (third.fate, third.result != first.result)
 
 
+def test_a_function_that_closes_all_files_of_its_child_and_goes_on_is_killed():
+    (settlement,) = ran(job(functions.cut_off))
+    assert ("crashed", "its process ended with -9") == (settlement.fate, settlement.reason)
+
+
 def test_a_free_child_that_was_killed_costs_no_task_a_crash():
     async def _run():
         children = Children("memory://x", most=1)

@@ -1,7 +1,11 @@
 """The order in which the runs of a worker begin, and which claims it gives back."""
 
 import asyncio
+import logging
 
+import pytest
+
+import apportion
 from apportion.stores.task_values import Claim, Receipt
 from apportion.work.runs import Runs
 
@@ -41,3 +45,36 @@ def test_suspects_go_first_in_their_order_and_are_not_given_back_for_having_wait
     overdue, left = asyncio.run(_given_back())
     assert [("plain", "released"), ("late", "released")] == overdue
     assert [("a", "released"), ("b", "released")] == left
+
+
+class _Broken(logging.Handler):
+    def handle(self, record):
+        raise OSError("the disk of the log is full")
+
+
+@pytest.fixture
+def broken_log():
+    """A handler of the log of tasks that raises."""
+    logger, handler = logging.getLogger("apportion.work"), _Broken()
+    logger.addHandler(handler)
+    yield
+    logger.removeHandler(handler)
+
+
+@pytest.mark.usefixtures("broken_log")
+def test_a_log_handler_that_raises_stops_no_task(tmp_path):
+    queue = apportion.Queue(f"sqlite:///{tmp_path}/work.db", "mail")
+
+    @queue.task(failures=1)
+    async def fail() -> None:
+        raise ValueError("no")
+
+    @queue.task()
+    async def work() -> None: ...
+
+    async def _run():
+        await queue.enqueue_many([fail.call(), work.call()])
+        return await queue.drain()
+
+    drained = asyncio.run(asyncio.wait_for(_run(), 20))
+    assert (1, 1) == (drained.dead, drained.done)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from apportion.errors import ClaimLost, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.groups.session import SharedSessions
 from apportion.runtime.endings import or_undo
+from apportion.runtime.report import report
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.schedules.values import TaskSchedule
@@ -156,7 +157,8 @@ class Claimant:
             return True
         except _OUTAGES as error:
             if not self._is_unsure:
-                logger.warning("tasks: the store does not answer, and is asked again: %s", error)
+                words = "tasks: the store does not answer, and is asked again: %s"
+                report(logger, logging.WARNING, words, error)
             self._is_unsure = True
             if isinstance(error, StoreWentBack):
                 self._lose(await self._session.give_up())

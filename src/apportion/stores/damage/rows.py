@@ -7,6 +7,8 @@ Refuses: to look for damage while all goes well. A call that cannot read a row l
 
 import logging
 
+from apportion.runtime.report import report
+
 logger: logging.Logger = logging.getLogger("apportion.work")
 UNREADABLE = (ArithmeticError, AttributeError, TypeError, ValueError)  # errors of a call that met a damaged row
 MOST_NUMBER = 1 << 53
@@ -33,7 +35,9 @@ def salvaged(now: str, is_attempt_sound: str, *, text: str = "{}", data: str = "
 def tell(tasks: list[str], queues: list[str]) -> bool:
     """Log the damage that was put aside; return whether there was any."""
     if tasks:
-        logger.error("tasks: damaged rows were made dead tasks: %s; look at them, then redrive them", ", ".join(tasks))
+        words = "tasks: damaged rows were made dead tasks: %s; look at them, then redrive them"
+        report(logger, logging.ERROR, words, ", ".join(tasks))
     if queues:
-        logger.error("tasks: queues with damaged limits are paused: %s; set the limits, resume", ", ".join(queues))
+        words = "tasks: queues with damaged limits are paused: %s; set the limits, then resume them"
+        report(logger, logging.ERROR, words, ", ".join(queues))
     return bool(tasks or queues)

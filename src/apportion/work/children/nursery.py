@@ -62,7 +62,9 @@ class Child:
         await self.ended()
 
     async def ended(self) -> str:
-        """Wait for the end of the child, and return its exit code."""
+        """Wait for the end of the child, and return its exit code. One that is silent and goes on is killed."""
+        await asyncio.wait([self._ending], timeout=_LAST_SECONDS)
+        self._leash.kill()
         code = await asyncio.shield(self._ending)
         self._writer.close()
         return code

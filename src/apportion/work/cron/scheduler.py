@@ -11,6 +11,7 @@ from collections.abc import Collection
 from uuid import uuid4
 
 from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.runtime.report import report
 from apportion.stores.damage.rows import UNREADABLE
 from apportion.stores.schedules.values import MOST_DUE_SCHEDULES, DueSchedule, FireAnswer, Firing, TaskSchedule
 from apportion.stores.task_api import TaskStore
@@ -46,7 +47,7 @@ class Scheduler:
             try:
                 seconds = await self._look()
             except _OUTAGES as error:
-                logger.info("schedules: the store does not answer, and is asked again: %s", error)
+                report(logger, logging.INFO, "schedules: the store does not answer, and is asked again: %s", error)
                 seconds = _LOOK_SECONDS
             await asyncio.sleep(seconds)
 
@@ -65,12 +66,14 @@ class Scheduler:
         try:
             decision = decide(due, now=now, new_id=lambda: uuid4().hex, tzdata=ours)
         except UNREADABLE as error:  # `InvalidInput` too
-            logger.warning("schedule %s of %s is left to other workers: %s", schedule.name, schedule.queue, error)
+            words = "schedule %s of %s is left to other workers: %s"
+            report(logger, logging.WARNING, words, schedule.name, schedule.queue, error)
             return None
         place = schedule.queue, schedule.name
         if decision.disagrees and place not in self._disagreed:
             self._disagreed.add(place)
-            logger.warning(
+            report(
+                logger, logging.WARNING,
                 "schedule_disagrees: %s of %s fires the stored slot %d of zone data %s; here, with %s, it is no slot",
                 schedule.name, schedule.queue, schedule.next_slot, schedule.tzdata, ours,
             )  # fmt: skip

@@ -14,6 +14,7 @@ from apportion.runtime.attempt_events import (
     AttemptRefused,
     AttemptReleased,
 )
+from apportion.runtime.report import report
 
 logger: logging.Logger = logging.getLogger("apportion.work")
 _WORDS: dict[type[AttemptEvent], tuple[int, str]] = {
@@ -40,4 +41,4 @@ def log(event: AttemptEvent) -> None:
     why = f": {event.reason}" if event.reason else ""
     then = f"; again in {event.retry_seconds:.1f} s" if isinstance(event, AttemptFailed) else ""
     who = (event.queue, event.task, event.name, event.attempt)
-    logger.log(level, "%s: task %s (%s): attempt %d %s%s%s%s", *who, words, took, why, then, exc_info=error)
+    report(logger, level, "%s: task %s (%s): attempt %d %s%s%s%s", *who, words, took, why, then, error=error)
