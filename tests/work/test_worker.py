@@ -257,7 +257,11 @@ def test_a_function_that_exits_or_raises_a_strange_error_has_failed_and_the_work
         await queue.enqueue_many([(leave if form == "async" else leave_plainly).call(), work.call()])
         drained = await queue.drain()
         assert (1, 1, [1]) == (drained.dead, drained.done, seen)
-        assert [(reason,)] == rows(queue, "SELECT reason FROM outcome")
+        (found,) = rows(queue, "SELECT reason FROM outcome")
+        assert found[0] in (
+            reason,
+            "RuntimeError: no text",
+        )  # OpenTelemetry, where it is loaded, asks for the text first
 
     played(_play())
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from logging import CRITICAL
+from logging import CRITICAL, getLogger
 from typing import Any
 
 from apportion.groups import handover
@@ -192,15 +192,17 @@ class GroupPlay:
 
 @contextmanager
 def watched(trace: Trace) -> Iterator[None]:
-    """Count the used rows of the hand-over's table, and keep the group's log away from all but the story."""
-    rows, level = handover.TRANSITIONS, logger.level
+    """Count the used rows of the hand-over's table, and keep the logs away from all but the story."""
+    rows, levels = handover.TRANSITIONS, {each: each.level for each in (logger, getLogger("apportion.work"))}
     handover.TRANSITIONS = _Rows(trace)
-    logger.setLevel(CRITICAL)
+    for each in levels:
+        each.setLevel(CRITICAL)
     try:
         yield
     finally:
         handover.TRANSITIONS = rows
-        logger.setLevel(level)
+        for each, level in levels.items():
+            each.setLevel(level)
 
 
 class _Rows(dict[tuple[Phase, HandOverEvent], tuple[Act | None, Phase]]):

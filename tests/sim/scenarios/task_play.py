@@ -9,7 +9,6 @@ import random
 from collections.abc import Coroutine
 from contextlib import suppress
 from datetime import timedelta
-from logging import CRITICAL, getLogger
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,7 +55,6 @@ class TaskPlay:
         self._enqueuing: set[str] = set()
         self._number = 0
         self.nemesis = Nemesis(world, drawn(world.seed), start=self.start)
-        getLogger("apportion.work").setLevel(CRITICAL)
         self._is_lifted = False
 
     @property
