@@ -1,7 +1,8 @@
 """Workers that are killed with -9 while 100 000 tasks wait: the time until another one has started each of their tasks.
 
-Three of six workers are killed at a time, and replaced. The time of a kill is that of its last task. A task that a
-killed worker had claimed and not started counts with those that nobody had started.
+Three of six workers at work are killed at a time, and replaced; the next kill waits until the new ones work too. The
+time of a kill is that of its last task. A task that a killed worker had claimed and not started counts with those that
+nobody had started.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from bench.row import Row
 
 WAITING, AT_ONCE, WORKERS, KILLED, ROUNDS = 100_000, 1_000, 6, 3, 4
 DEADLINE_SECONDS = 30.0
+SETTLED_SECONDS = 2.0  # a worker has started its fork server then
 GOAL = at_most(TTL_SECONDS + 1, "s")
 Run = tuple[str, int]  # a task, and its attempt
 
@@ -55,6 +57,10 @@ class Log:
         """Return the runs of a process that began and did not end."""
         return [run for run, (place, _) in self.began.items() if place == process and run not in self.ended]
 
+    def has_begun(self, process: int) -> bool:
+        """Whether a process has begun a run."""
+        return any(place == process for place, _ in self.began.values())
+
     def begun_again(self, run: Run) -> float | None:
         """Return when a task began after a run of it; None if it did not yet.
 
@@ -81,6 +87,7 @@ async def _measure(rig: Rig) -> list[Row]:
             taken: list[float] = []
             for _ in range(ROUNDS):
                 workers += [await _worker(url, log.path) for _ in range(WORKERS - len(workers))]
+                await _at_work(log, workers)
                 taken += await _killed(log, workers[:KILLED])
                 del workers[:KILLED]
         finally:
@@ -113,6 +120,12 @@ async def _worker(url: str, log: Path) -> Process:
         stdout=DEVNULL,
         stderr=DEVNULL,
     )
+
+
+async def _at_work(log: Log, workers: list[Process]) -> None:
+    """Wait until all workers run tasks, and have their fork servers."""
+    await _until(log, lambda: all(log.has_begun(worker.pid) for worker in workers))
+    await asyncio.sleep(SETTLED_SECONDS)
 
 
 async def _killed(log: Log, victims: list[Process]) -> list[float]:
