@@ -260,6 +260,13 @@ def test_a_block_that_ends_gives_back_the_tasks_that_it_has_not_started(queue):
     played(_play())
 
 
+def _nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
@@ -273,6 +280,9 @@ def test_a_block_that_ends_gives_back_the_tasks_that_it_has_not_started(queue):
         (lambda q: q.task()(_typed).call({1, 2}), "number of _typed|arguments of _typed"),
         (lambda q: q.task()(_typed).call(float("nan")), "arguments of _typed|number of _typed"),
         (lambda q: q.task()(_anything).call("x" * 2_000_000), "at most 1048576 bytes"),
+        (lambda q: q.task()(_anything).call(_nested(100_000)), "arguments of _anything"),
+        (lambda q: q.task()(_typed).call(1).options(unique="half \udcff"), "unique"),
+        (lambda q: q.task()(_typed).call(1).options(unique="a\0b"), "unique"),
         (lambda q: q.task()(_typed).call(1).options(priority=4), "priority"),
         (lambda q: q.task()(_typed).call(1).options(delay=timedelta(seconds=-1)), "delay"),
         (lambda q: q.task()(_typed).call(1).options(at=datetime(2026, 1, 1)), "at"),  # noqa: DTZ001
@@ -302,8 +312,9 @@ def test_the_calls_of_a_handle_name_their_mistakes(queue):
     async def _play():
         with pytest.raises(InvalidInput, match="a call of a task function"):
             await queue.enqueue(quiet)
-        with pytest.raises(InvalidInput, match="receipt"):
-            await queue.complete("none")
+        for each in ("none", "t.1.2.3", "t." + 30 * "9" + ".2", f"t.1.{1 << 63}", "\udcff.1.2", "a\0b.1.2"):
+            with pytest.raises(InvalidInput, match="receipt"):
+                await queue.complete(each)
         handle = await queue.enqueue(quiet.call())
         with pytest.raises(TimedOut):
             await handle.result(timeout=timedelta(0))

@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 
 from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
+from apportion.stores.task_rows import clean
 from apportion.stores.task_values import LANES, Duplicate, NewTask
 from apportion.work.budget import length, milliseconds
 from apportion.work.json_values import as_json, as_kind, of_json
@@ -79,7 +80,7 @@ class Call:
             raise InvalidInput("at", self.at, "a datetime with a time zone", hint)
         if self.at is not None and self.delay is not None:
             raise InvalidInput("delay", self.delay, "none beside at", "Give one of the two.")
-        if self.unique is not None and (not isinstance(self.unique, str) or not 0 < len(self.unique) <= 200):
+        if self.unique is not None and not _is_name(self.unique):
             raise InvalidInput("unique", self.unique, "a str of 1 to 200 characters", "Write unique='report/7'")
         if self.on_duplicate not in ("keep", "replace"):
             raise InvalidInput("on_duplicate", self.on_duplicate, "'keep' or 'replace'", "The default is 'keep'.")
@@ -127,7 +128,7 @@ class Signature:
         try:
             data = as_json(given)
             back = self._converted(data)
-        except (TypeError, ValueError, OverflowError, NameError) as error:
+        except (TypeError, ValueError, OverflowError, NameError, RecursionError) as error:
             hint = (
                 "Pass JSON types, datetime, UUID, Decimal, bytes, enums, dataclasses or pydantic models, and annotate"
                 " the parameter."
@@ -202,3 +203,8 @@ class Signature:
         if self._hints is None:
             self._hints = get_type_hints(self._function)
         return self._hints
+
+
+def _is_name(unique: object) -> bool:
+    """Whether each store can keep a unique name."""
+    return isinstance(unique, str) and 0 < len(unique) <= 200 and clean(unique) == unique

@@ -186,9 +186,10 @@ class CompletingTransaction:
 def parsed_receipt(text: str) -> Receipt:
     """Return the receipt of a text that `RunningTask.receipt` gave; `InvalidInput` for any other text."""
     parts = text.split(".") if isinstance(text, str) else []
-    if len(parts) != 3 or not all(each.isascii() and each.isdigit() for each in parts[1:]):
+    numbers = [int(each) for each in parts[1:] if each.isascii() and each.isdigit() and len(each) < 20]
+    if len(parts) != 3 or len(numbers) != 2 or max(numbers) >= 1 << 63 or not parts[0].isascii() or "\0" in parts[0]:
         raise InvalidInput("receipt", text, "the text of current_task().receipt", "Pass it on unchanged.")
-    return Receipt(task=parts[0], attempt=int(parts[1]), session=int(parts[2]))
+    return Receipt(task=parts[0], attempt=numbers[0], session=numbers[1])
 
 
 CURRENT: ContextVar[RunningTask | None] = ContextVar("current_task", default=None)
