@@ -14,6 +14,7 @@ from apportion.stores.memory.tasks import MemoryTasks
 from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_control import Listing
 from apportion.work.call import Call
+from apportion.work.cron import scheduler
 from apportion.work.cron.declaration import cron_schedule, every_schedule, placed
 from apportion.work.cron.scheduler import Scheduler
 
@@ -43,13 +44,13 @@ def run(*declared, stored=(), until_tasks=1):
     async def _run():
         tasks = MemoryTasks(Memory(SystemClock(), began_ms=NOW))
         await tasks.schedules.register(stored)
-        scheduler = Scheduler(tasks, ["q"], declared, by="w")
+        firing = Scheduler(tasks, ["q"], declared, by="w")
 
         async def _enough():
             return len(await tasks.query(Listing(queue="q"))) >= until_tasks
 
         await until(_enough)
-        await scheduler.end()
+        await firing.end()
         return await tasks.query(Listing(queue="q")), await tasks.schedules.listed("q")
 
     return asyncio.run(_run())
@@ -69,7 +70,14 @@ def test_a_starting_worker_changes_no_stored_schedule():
 
 @pytest.mark.parametrize(
     "damage",
-    [{"rule": "30 2 * *"}, {"rule": "@daily", "zone": "Mars/Olympus"}, {"overlap": "often"}, {"rule": "every soon"}],
+    [
+        {"rule": "30 2 * *"},
+        {"rule": "@daily", "zone": "Mars/Olympus"},
+        {"overlap": "often"},
+        {"rule": "every soon"},
+        {"rule": b"every"},
+        {"jitter_ms": "soon"},
+    ],
 )
 def test_a_schedule_that_cannot_be_evaluated_costs_itself_alone(damage, caplog):
     rows, schedules = run(stored=[overdue(), replace(overdue(), name="broken", **damage)])
@@ -85,13 +93,15 @@ def test_a_slot_of_other_zone_data_fires_and_the_disagreement_is_said(caplog):
     assert ["schedule_disagrees" in line and "1999a" in line for line in caplog.messages] == [True]
 
 
-def test_a_scheduler_goes_on_after_an_outage(monkeypatch):
+@pytest.mark.parametrize("error", [StoreUnavailable("memory://", "gone"), TypeError("a damaged row")])
+def test_a_scheduler_goes_on_after_an_outage_and_after_damage(monkeypatch, error):
+    monkeypatch.setattr(scheduler, "_BROKEN_SECONDS", 0.01)
     fire, fails = MemorySchedules.fire, [2]
 
     async def _failing(self, *values, **options):
         if fails[0]:
             fails[0] -= 1
-            raise StoreUnavailable("memory://", "gone")
+            raise error
         return await fire(self, *values, **options)
 
     monkeypatch.setattr(MemorySchedules, "fire", _failing)

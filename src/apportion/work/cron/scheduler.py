@@ -21,7 +21,7 @@ from apportion.work.cron.due_slots import decide
 from apportion.work.cron.zone_data import zone_data_version
 
 logger: logging.Logger = logging.getLogger("apportion.work")
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS, _BROKEN_SECONDS = 1.0, 5.0
 _OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
 
 
@@ -49,6 +49,9 @@ class Scheduler:
             except _OUTAGES as error:
                 report(logger, logging.INFO, "schedules: the store does not answer, and is asked again: %s", error)
                 seconds = _LOOK_SECONDS
+            except UNREADABLE as error:  # a row that cannot even be read; an operator may mend it
+                report(logger, logging.ERROR, "schedules: none of this worker's queue fires now: %r", error)
+                seconds = _BROKEN_SECONDS
             await asyncio.sleep(seconds)
 
     async def _look(self) -> float:
