@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import time
 
 import pytest
 
@@ -45,6 +47,27 @@ def test_suspects_go_first_in_their_order_and_are_not_given_back_for_having_wait
     overdue, left = asyncio.run(_given_back())
     assert [("plain", "released"), ("late", "released")] == overdue
     assert [("a", "released"), ("b", "released")] == left
+
+
+def test_a_process_that_a_function_forks_and_lets_return_ends(tmp_path):
+    queue = apportion.Queue(f"sqlite:///{tmp_path}/work.db", "mail")
+    forked = []
+
+    @queue.task()
+    def fork() -> None:
+        pid = os.fork()
+        if pid:
+            forked.append(pid)
+
+    async def _run():
+        await queue.enqueue(fork.call())
+        return await queue.drain()
+
+    assert 1 == asyncio.run(asyncio.wait_for(_run(), 20)).done
+    deadline = time.monotonic() + 10
+    while (ended := os.waitpid(forked[0], os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert (forked[0], 0) == ended
 
 
 class _Broken(logging.Handler):

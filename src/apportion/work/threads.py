@@ -5,6 +5,7 @@ goes on to its end, and its outcome is told to nobody. `SystemExit` in a call en
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -50,9 +51,12 @@ class Threads:
         self._free += 1
 
     def _serve(self) -> None:
+        process = os.getpid()
         while (call := self._calls.get()) is not None:
             with call:
                 call.result = call.function()
+            if os.getpid() != process:  # the function has forked, and both have returned
+                os._exit(0)
 
 
 class _Call:

@@ -151,10 +151,13 @@ class _Run:
 
     def _counted(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401
         self._in_threads += 1
+        process = os.getpid()
         try:
             return call()
         finally:
             self._in_threads -= 1
+            if os.getpid() != process:  # the function has forked, and both have returned
+                os._exit(0)
 
     def started(self, receipt: Receipt) -> None:
         """See `Desk`. The worker tells it."""
