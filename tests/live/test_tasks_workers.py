@@ -44,7 +44,7 @@ class Bench:
     def __init__(self, folder, monkeypatch):
         self.folder, self.file, self.workers = folder, folder / "work.db", []
         monkeypatch.setattr(functions.queue, "url", f"sqlite:///{self.file}")
-        monkeypatch.setattr(functions.queue, "_opened", type(functions.queue._opened)(functions.queue.url))
+        monkeypatch.setattr(functions.queue, "_opened_here", type(functions.queue._opened)(functions.queue.url))
         self._environment = os.environ | {
             "APPORTION_TEST_QUEUE": functions.queue.url,
             "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path]),
@@ -189,7 +189,8 @@ def test_a_restart_of_the_database_reaches_no_handler():
         asyncio.run(asyncio.wait_for(_play(), SECONDS))
     finally:
         rig.stop()
-    assert list(range(60)) == sorted(seen)
+    assert set(range(60)) == set(seen)
+    assert len(seen) <= 64  # a crash may take back the claims of the four that ran, and they run again
 
 
 def test_a_worker_that_never_rests_takes_over_the_tasks_of_a_killed_one_in_time(bench):

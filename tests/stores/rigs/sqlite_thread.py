@@ -10,14 +10,14 @@ from tests.stores.rigs.sqlite import SqliteRig
 
 
 class TasksOnThread:
-    """A handle of tasks that lives on the I/O thread; transactions of handlers are begun on any thread."""
+    """A handle of tasks that lives on the I/O thread; its transactions are good from any thread."""
 
     def __init__(self, tasks, thread):
         self._tasks, self._thread = tasks, thread
 
     def __getattr__(self, name):
         call = getattr(self._tasks, name)
-        return call if name in ("begin", "completion") else partial(self._hop, call)
+        return call if name in ("transactions", "schedules") else partial(self._hop, call)
 
     async def close(self):
         if self._thread.runs:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import apportion
-from apportion.errors import ClaimLost
+from apportion.errors import ClaimLost, LeaseLost
 from apportion.runtime.clock import SystemClock
 
 LEASE = timedelta(seconds=2)
@@ -82,7 +82,7 @@ def count(file: str) -> None:
     try:
         with task.transaction() as connection:
             connection.execute("INSERT INTO counted VALUES (?, ?, ?)", (file, functions, worker))
-    except ClaimLost:
+    except (ClaimLost, LeaseLost):
         log("refused", run)
         raise
     log("counted", run)

@@ -15,7 +15,7 @@ WORKERS = tuple(f"worker-{number}" for number in range(1, 5))
 MEANINGS = {
     "lost": "files that were not counted",
     "completed_twice": "counts of a file beyond the first",
-    "stale_refused": "late completions of the stopped worker that the store refused (at least 1)",
+    "stale_refused": "late completions of the stopped worker that were refused (at least 1)",
     "recovery_seconds": f"from the kill of a worker until its files were begun anew (at most {LEASE.seconds + 1} s)",
     "poison_deaths": "worker processes that the deadly file has killed (at most 1)",
 }

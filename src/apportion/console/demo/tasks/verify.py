@@ -25,7 +25,7 @@ def checks(lines: Sequence[Line], counted: Sequence[str], dead: int, expected: S
 
     lost               files without a count. The file that kills its process has none: its task is the one dead task.
     completed_twice    counts of a file beyond the first.
-    stale_refused      completions that the store refused, as the claim belonged to another worker by then.
+    stale_refused      completions that were refused, as the lease had ended and the claim was another worker's.
     recovery_seconds   the longest time from the kill of a worker until one of its open runs began anew elsewhere.
     poison_deaths      worker processes in which the file that kills its process was parsed.
     """
