@@ -181,7 +181,7 @@ def test_a_restart_of_the_database_reaches_no_handler():
                 await asyncio.sleep(0.01)
             await rig.kill()
             await rig.start()
-            while len(seen) < 60:
+            while len(set(seen)) < 60:
                 await asyncio.sleep(0.01)
         await queue.close()
 
