@@ -190,7 +190,7 @@ def test_a_restart_of_the_database_reaches_no_handler():
     finally:
         rig.stop()
     assert set(range(60)) == set(seen)
-    assert max(map(seen.count, seen)) <= 2  # a crash may take back claims and unflushed ends, and these run again
+    assert max(map(seen.count, seen)) <= 2  # a crash may take back claims, and ends without an answer; these run again
 
 
 def test_a_worker_that_never_rests_takes_over_the_tasks_of_a_killed_one_in_time(bench):

@@ -153,7 +153,7 @@ class Pause:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetLimit:
-    """SetLimit a queue over all workers: the most open claims, and the most claims per `per_ms`; None: no limit."""
+    """Limit a queue over all workers: the most open claims, and the most claims per `per_ms`; None: no limit."""
 
     queue: str
     open_claims: int | None = None

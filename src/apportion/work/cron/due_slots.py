@@ -1,8 +1,8 @@
 """Due slots: which slots of a due schedule get a task now, and which slot comes next; pure.
 
 Promises: no slot up to `last_slot` is fired, whatever the clock or the zone data of this process say. A slot has one
-task at most. The newest slot that has come is fired, held back
-by an open task, or too late by the policy for missed slots.
+task at most. The newest slot that has come is fired, or held back by an open task, or left as too late by the policy
+for missed slots.
 """
 
 import re
