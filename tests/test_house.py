@@ -14,6 +14,10 @@ from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.usefixtures("uncollected")
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "apportion"
 SOURCES = sorted(PACKAGE.rglob("*.py"))

@@ -4,7 +4,6 @@ Ratchets may be lowered, never raised: a file that needs more room has a second 
 """
 
 import ast
-import gc
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from apportion.sim import facts
+
+pytestmark = pytest.mark.usefixtures("uncollected")
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "models").rglob("*.py")])
@@ -53,14 +54,6 @@ PROTOCOLS = {
 PROTOCOLS["Invariant"] = PROTOCOLS["GroupInvariant"] = {
     name.lower() for name, kind in vars(facts).items() if isclass(kind)
 }
-
-
-@pytest.fixture(autouse=True)
-def uncollected() -> Iterator[None]:
-    """Let nothing be collected meanwhile: CPython 3.11's parser fails where the end of another test's task runs."""
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def violations(path: Path, text: str) -> Iterator[str]:

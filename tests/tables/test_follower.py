@@ -1,6 +1,7 @@
 """Following: each shown version was published, never goes back, and stays while store and publisher are away."""
 
 import asyncio
+import gc
 import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -596,3 +597,16 @@ def test_following_a_name_that_nobody_published_leaves_no_store_open():
     from apportion.stores.memory.store import SHARED
 
     assert "unpublished" not in SHARED
+
+
+def test_a_loop_that_ends_while_a_follower_still_follows_logs_nothing(caplog):
+    async def main():
+        store = handle(memory())
+        await publish(store, NAME, ring("a"))
+        follower = Follower(store, NAME)
+        await follower.start()
+        return follower
+
+    asyncio.run(main())
+    gc.collect()
+    assert [] == caplog.records

@@ -40,7 +40,7 @@ class Follower:
         self._after = (0, 0)  # the life of the store, and the revision in it where the watch begins
         self._confirming = asyncio.Lock()
         self._watching: asyncio.Future[None] | None = None
-        self._work: asyncio.Future[tuple[None, None]] | None = None
+        self._work: asyncio.Task[None] | None = None
 
     async def start(self, *, within_seconds: float = 10.0) -> None:
         """Return when a first version is there; `StoreUnavailable` when nobody published one within that time.
@@ -52,7 +52,7 @@ class Follower:
             await self._read()
         except BadSnapshot as error:
             self._copy.trouble = error
-        self._work = asyncio.gather(self._follow(), self._confirm_often())
+        self._work = asyncio.create_task(self._follow_and_confirm())
         async with or_undo(self.close):
             await self._wait_for(None, within_seconds)
 
@@ -131,6 +131,9 @@ class Follower:
                 async with asyncio.timeout(pause):
                     await swapped.wait()
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _follow_and_confirm(self) -> None:
+        await asyncio.gather(self._follow(), self._confirm_often())
 
     async def _follow(self) -> None:
         pause = _SHORTEST_PAUSE_SECONDS
