@@ -74,6 +74,7 @@ class ScheduleTwins:
             ]
         )
         call()
+        assert self.ledger.listed() == self.run("listed")
         for queue in QUEUES:
             assert self.ledger.listed(queue) == self.run("listed", queue)
             for name in NAMES:
@@ -95,6 +96,7 @@ class ScheduleTwins:
             overlap=draw.choice(["allow", "skip", "queue-one", "cancel-old"]),
             jitter_ms=draw.choice([0, 0, 60_000]),
             lane=draw.choice([0, 2]),
+            is_declared=draw.choice([False, True]),
             last_slot=self.now,
             next_slot=self.now - self.now % HOUR + HOUR,
         )
@@ -109,8 +111,8 @@ class ScheduleTwins:
 
     def remove(self):
         if self.draw.random() < 0.3:
-            place = self.draw.choice(QUEUES), [self.draw.choice(NAMES)]
-            assert self.ledger.remove(*place) == self.run("remove", *place)
+            place, version = (self.draw.choice(QUEUES), [self.draw.choice(NAMES)]), self.draw.choice([None, 1, 2])
+            assert self.ledger.remove(*place, version=version) == self.run("remove", *place, version=version)
 
     def pause(self):
         place = self.draw.choice(QUEUES), self.draw.sample(NAMES, self.draw.choice([0, 0, 1, 2]))
@@ -140,7 +142,7 @@ class ScheduleTwins:
 
         def _decide(ids):
             def _decided(due, now):
-                if due.schedule.name == unable:
+                if due.schedule.name == unable or due.schedule.damage:
                     return None
                 return decide(due, now=now, new_id=lambda: f"t{next(ids)}", tzdata="x").firing
 

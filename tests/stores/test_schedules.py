@@ -154,3 +154,39 @@ def test_the_tasks_of_a_firing_and_its_slot_are_one_commit(tmp_path):
         return listed, history
 
     assert ((HOURLY,), ()) == asyncio.run(_run())
+
+
+@pytest.mark.parametrize("damage", ["next_slot = 'soon'", "last_slot = 'early'", "version = 'new'", "rule = x'00'"])
+def test_a_damaged_row_in_a_file_costs_itself_alone(tmp_path, damage):
+    path = tmp_path / "work.db"
+
+    def _decide(due, now):
+        return None if due.schedule.damage else deciding()(due, now)
+
+    async def _run():
+        store = await connect_tasks(f"sqlite:///{path}")
+        await store.schedules.register([HOURLY, replace(HOURLY, name="broken")])
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute(f"UPDATE schedule SET {damage} WHERE name = 'broken'")
+        answer = await store.schedules.fire(["q"], _decide, by="n")
+        again = await store.schedules.fire(["q"], _decide, by="n", without=answer.unable)
+        listed = await store.schedules.listed("q")
+        await store.close()
+        return [each.name for each in answer.firings], answer.unable, again.firings, [each.name for each in listed]
+
+    assert (["s"], (("q", "broken"),), (), ["broken", "s"]) == asyncio.run(_run())
+
+
+def test_a_damaged_row_alone_is_looked_at(tmp_path):
+    path = tmp_path / "work.db"
+
+    async def _run():
+        store = await connect_tasks(f"sqlite:///{path}")
+        await store.schedules.register([HOURLY])
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("UPDATE schedule SET next_slot = 'soon'")
+        answer = await store.schedules.fire(["q"], lambda due, now: None, by="n")
+        await store.close()
+        return answer.unable, answer.next_slot
+
+    assert ((("q", "s"),), None) == asyncio.run(_run())

@@ -15,6 +15,7 @@ from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_control import Listing
 from apportion.work.call import Call
 from apportion.work.cron import scheduler
+from apportion.work.cron.acts import kept
 from apportion.work.cron.declaration import cron_schedule, every_schedule, placed
 from apportion.work.cron.scheduler import Scheduler
 
@@ -77,6 +78,8 @@ def test_a_starting_worker_changes_no_stored_schedule():
         {"rule": "every soon"},
         {"rule": b"every"},
         {"jitter_ms": "soon"},
+        {"version": -1},
+        {"last_slot": NOW},
     ],
 )
 def test_a_schedule_that_cannot_be_evaluated_costs_itself_alone(damage, caplog):
@@ -150,3 +153,14 @@ def test_a_schedule_is_stored_with_its_policies():
     assert ("all", "allow", 9_000, "every 1000ms") == (
         schedule.missed, schedule.overlap, schedule.jitter_ms, schedule.rule
     )  # fmt: skip
+
+
+def test_a_schedule_made_anew_mends_its_damaged_row():
+    async def _run():
+        tasks = MemoryTasks(Memory(SystemClock(), began_ms=NOW))
+        await tasks.schedules.register([replace(overdue(), last_slot="early")])
+        is_new = await kept(tasks, ticking())
+        return is_new, await tasks.schedules.listed("q")
+
+    is_new, (schedule,) = asyncio.run(_run())
+    assert (True, "") == (is_new, schedule.damage)

@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import AsyncIterator, Callable, KeysView, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import ClassVar, TypeVar
 from weakref import finalize
@@ -198,7 +198,7 @@ class TaskQueue(Handle):
         if schedule.name in self._schedules:
             hint = "Give one of the two schedules another name: @queue.cron(..., name=...)."
             raise InvalidInput("name of the schedule", schedule.name, "one that this queue does not have yet", hint)
-        self._schedules[schedule.name] = schedule
+        self._schedules[schedule.name] = replace(schedule, is_declared=True)
 
     def around(self, wrapper: Wrapper) -> Wrapper:
         """Wrap each run of this queue's tasks with a generator function: up to `yield`, then the task, then the rest.

@@ -20,8 +20,8 @@ class MemorySchedules(ScheduleStore):
     async def change(self, schedule: TaskSchedule, *, version: int) -> bool:
         return self._ledger().change(schedule, version=version)
 
-    async def remove(self, queue: str, names: Sequence[str]) -> int:
-        return self._ledger().remove(queue, names)
+    async def remove(self, queue: str, names: Sequence[str], *, version: int | None = None) -> int:
+        return self._ledger().remove(queue, names, version=version)
 
     async def pause(self, queue: str, names: Sequence[str]) -> int:
         return self._ledger().pause(queue, names)
@@ -39,7 +39,7 @@ class MemorySchedules(ScheduleStore):
         self._memory.changed()
         return counts
 
-    async def listed(self, queue: str) -> tuple[TaskSchedule, ...]:
+    async def listed(self, queue: str | None = None) -> tuple[TaskSchedule, ...]:
         return self._ledger().listed(queue)
 
     async def history(self, queue: str, name: str) -> tuple[SlotMark, ...]:

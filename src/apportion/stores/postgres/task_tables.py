@@ -91,7 +91,7 @@ TASK_TABLES = (
     " overlap text NOT NULL, jitter_ms bigint NOT NULL, task text NOT NULL, arguments bytea NOT NULL,"
     " codec text NOT NULL, lane bigint NOT NULL, most_deaths bigint, version bigint NOT NULL,"
     " next_slot bigint NOT NULL, tzdata text NOT NULL, last_slot bigint NOT NULL, paused bigint NOT NULL,"
-    " PRIMARY KEY (queue, name)) WITH (fillfactor = 50)",
+    " declared bigint NOT NULL, PRIMARY KEY (queue, name)) WITH (fillfactor = 50)",
     "CREATE INDEX schedule_due ON {schema}.schedule (next_slot) WHERE paused = 0",
     'CREATE TABLE {schema}.slot_mark (queue text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL,'
     " slot bigint NOT NULL, at bigint NOT NULL, by text NOT NULL, mark text NOT NULL, task text NOT NULL,"

@@ -25,11 +25,15 @@ class ScheduleStore(Protocol):
     async def change(self, schedule: TaskSchedule, *, version: int) -> bool:
         """Replace rule, policies and call of a stored schedule of this version; the last slot and a pause stay.
 
-        The next slot becomes that of `schedule`. Return False, and change nothing, at any other version.
+        So does its origin, `is_declared`. The next slot becomes that of `schedule`. Return False, and change nothing,
+        at any other version.
         """
 
-    async def remove(self, queue: str, names: Sequence[str]) -> int:
-        """Forget schedules and their histories; return how many there were. Their tasks stay."""
+    async def remove(self, queue: str, names: Sequence[str], *, version: int | None = None) -> int:
+        """Forget schedules and their histories; return how many there were. Their tasks stay.
+
+        `version`: only those of this version.
+        """
 
     async def pause(self, queue: str, names: Sequence[str]) -> int:
         """Let schedules fire no more; return how many fired before. A firing with `resumes` ends the pause."""
@@ -46,8 +50,8 @@ class ScheduleStore(Protocol):
     async def trigger(self, firing: Firing, *, by: str) -> bool:
         """Make one firing; return whether it counted."""
 
-    async def listed(self, queue: str) -> tuple[TaskSchedule, ...]:
-        """Return the schedules of a queue, sorted by name."""
+    async def listed(self, queue: str | None = None) -> tuple[TaskSchedule, ...]:
+        """Return the schedules of a queue, or of all queues, sorted by queue and name, damaged ones too."""
 
     async def history(self, queue: str, name: str) -> tuple[SlotMark, ...]:
         """Return the last slots of a schedule, up to `KEPT_MARKS`, oldest first."""

@@ -45,14 +45,22 @@ class ScheduleLedger:
         row = self.rows.get(place)
         if row is None or row.version != version:
             return False
-        self.rows[place] = replace(schedule, version=version + 1, last_slot=row.last_slot, is_paused=row.is_paused)
+        self.rows[place] = replace(
+            schedule,
+            version=version + 1,
+            last_slot=row.last_slot,
+            is_paused=row.is_paused,
+            is_declared=row.is_declared,
+        )
         return True
 
-    def remove(self, queue: str, names: Sequence[str]) -> int:
+    def remove(self, queue: str, names: Sequence[str], *, version: int | None = None) -> int:
         """See `ScheduleStore.remove`."""
-        for name in names:
-            self.marks.pop((queue, name), None)
-        return sum(self.rows.pop((queue, name), None) is not None for name in names)
+        gone = [row for row in self.listed(queue) if row.name in names and version in (None, row.version)]
+        for row in gone:
+            self.marks.pop((queue, row.name), None)
+            del self.rows[queue, row.name]
+        return len(gone)
 
     def pause(self, queue: str, names: Sequence[str]) -> int:
         """See `ScheduleStore.pause`."""
@@ -93,9 +101,9 @@ class ScheduleLedger:
         self.tasks.enqueue(firing.tasks, now=now)
         return True
 
-    def listed(self, queue: str) -> tuple[TaskSchedule, ...]:
+    def listed(self, queue: str | None = None) -> tuple[TaskSchedule, ...]:
         """See `ScheduleStore.listed`."""
-        return tuple(self.rows[place] for place in sorted(self.rows) if place[0] == queue)
+        return tuple(self.rows[place] for place in sorted(self.rows) if queue in (None, place[0]))
 
     def history(self, queue: str, name: str) -> tuple[SlotMark, ...]:
         """See `ScheduleStore.history`."""

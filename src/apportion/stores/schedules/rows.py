@@ -12,14 +12,15 @@ CHANGED = (
     "rule, zone, gap, fold, missed, overlap, jitter_ms, task, arguments, codec, lane, most_deaths, version, next_slot,"
     " tzdata"
 )
-COLUMNS = f"queue, name, {CHANGED}, last_slot, paused"
+COLUMNS = f"queue, name, {CHANGED}, last_slot, paused, declared"
 MARK_COLUMNS = "queue, name, slot, at, by, mark, task"
 
 
 def schedule_values(schedule: TaskSchedule) -> tuple[Value, ...]:
     """Return the values of `COLUMNS`."""
     place = schedule.queue, schedule.name
-    return (*place, *changed_values(schedule), schedule.last_slot, int(schedule.is_paused))
+    fixed = schedule.last_slot, int(schedule.is_paused), int(schedule.is_declared)
+    return (*place, *changed_values(schedule), *fixed)
 
 
 def changed_values(schedule: TaskSchedule) -> tuple[Value, ...]:
@@ -32,7 +33,7 @@ def changed_values(schedule: TaskSchedule) -> tuple[Value, ...]:
 def schedule_of(row: tuple[Any, ...]) -> TaskSchedule:
     """Return the schedule of a row of `COLUMNS`."""
     queue, name, rule, zone, gap, fold, missed, overlap, jitter_ms = row[:9]
-    task, arguments, codec, lane, most_deaths, version, next_slot, tzdata, last_slot, is_paused = row[9:]
+    task, arguments, codec, lane, most_deaths, version, next_slot, tzdata, last_slot, is_paused, is_declared = row[9:]
     return TaskSchedule(
         queue=queue,
         name=name,
@@ -52,6 +53,7 @@ def schedule_of(row: tuple[Any, ...]) -> TaskSchedule:
         last_slot=last_slot,
         next_slot=next_slot,
         is_paused=bool(is_paused),
+        is_declared=bool(is_declared),
         tzdata=tzdata,
     )
 

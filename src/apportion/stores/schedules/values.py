@@ -18,6 +18,8 @@ Mark = Literal["fired", "skipped", "missed"]
 
 MOST_DUE_SCHEDULES = 100  # that fire in one commit
 KEPT_MARKS = 100  # in the history of each schedule
+MOST_LANE = 3
+END_OF_TIME = 253_402_300_800_000  # the year 10 000
 
 
 @brief
@@ -27,7 +29,7 @@ class TaskSchedule:
 
     `rule` is a cron rule, or `every 300000ms`. `version` grows with every change of the rule, a policy or the call. No
     slot up to `last_slot` fires; at first it is the time of the registration. `tzdata` names the zone data from which
-    `next_slot` was computed.
+    `next_slot` was computed. `is_declared`: it came from the code of a program, and not from data; that never changes.
     """
 
     queue: str
@@ -48,7 +50,28 @@ class TaskSchedule:
     last_slot: int
     next_slot: int
     is_paused: bool = False
+    is_declared: bool = False
     tzdata: str = ""
+
+    @property
+    def damage(self) -> str:
+        """The first field that no release writes, with its value; empty for a sound row.
+
+        A word that this release does not know is none: a later one may have written it.
+        """
+        texts = ("queue", "name", "rule", "zone", "gap", "fold", "missed", "overlap", "task", "codec", "tzdata")
+        sound = {
+            **{each: isinstance(getattr(self, each), str) for each in texts},
+            "arguments": isinstance(self.arguments, bytes),
+            "jitter_ms": _is_count(self.jitter_ms),
+            "lane": _is_count(self.lane) and self.lane <= MOST_LANE,
+            "most_deaths": self.most_deaths is None or _is_count(self.most_deaths),
+            "version": _is_count(self.version),
+            "last_slot": _is_count(self.last_slot),
+            "next_slot": _is_count(self.next_slot) and _is_count(self.last_slot) and self.last_slot < self.next_slot,
+        }
+        field = next((each for each, is_sound in sound.items() if not is_sound), None)
+        return "" if field is None else f"{field} is {getattr(self, field)!r}"
 
 
 @brief
@@ -107,6 +130,11 @@ class FireAnswer:
     firings: tuple[Firing, ...] = ()
     unable: tuple[tuple[str, str], ...] = ()
     next_slot: int | None = None
+
+
+def _is_count(value: object) -> bool:
+    """Whether a field is a count or a time up to the year 9999."""
+    return isinstance(value, int) and 0 <= value < END_OF_TIME
 
 
 def marks_of(firing: Firing, *, at: int, by: str) -> tuple[SlotMark, ...]:

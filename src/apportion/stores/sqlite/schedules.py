@@ -42,8 +42,8 @@ SCHEDULE_TABLES = (
     " zone TEXT NOT NULL, gap TEXT NOT NULL, fold TEXT NOT NULL, missed TEXT NOT NULL, overlap TEXT NOT NULL,"
     " jitter_ms INTEGER NOT NULL, task TEXT NOT NULL, arguments BLOB NOT NULL, codec TEXT NOT NULL,"
     " lane INTEGER NOT NULL, most_deaths INTEGER, version INTEGER NOT NULL, next_slot INTEGER NOT NULL,"
-    " tzdata TEXT NOT NULL, last_slot INTEGER NOT NULL, paused INTEGER NOT NULL, PRIMARY KEY (queue, name))"
-    " WITHOUT ROWID",
+    " tzdata TEXT NOT NULL, last_slot INTEGER NOT NULL, paused INTEGER NOT NULL,"
+    " declared INTEGER NOT NULL, PRIMARY KEY (queue, name)) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS schedule_due ON schedule (next_slot) WHERE paused = 0",
     "CREATE TABLE IF NOT EXISTS slot_mark (queue TEXT NOT NULL, name TEXT NOT NULL, slot INTEGER NOT NULL,"
     " at INTEGER NOT NULL, by TEXT NOT NULL, mark TEXT NOT NULL, task TEXT NOT NULL,"
@@ -55,7 +55,7 @@ _CHANGE = (
     f"UPDATE schedule SET ({CHANGED}) = ({', '.join('?' * (CHANGED.count(',') + 1))})"
     " WHERE queue = ? AND name = ? AND version = ? RETURNING name"
 )
-_REMOVE = "DELETE FROM schedule WHERE queue = ? AND name = ? RETURNING name"
+_REMOVE = "DELETE FROM schedule WHERE queue = ? AND name = ? AND version = coalesce(?, version) RETURNING name"
 _FORGET = "DELETE FROM slot_mark WHERE queue = ? AND name = ?"
 _PAUSE = "UPDATE schedule SET paused = 1 WHERE queue = ? AND name = ? AND paused = 0 RETURNING name"
 _SERVED = (
@@ -64,7 +64,7 @@ _SERVED = (
 )
 _NEXT = f"SELECT min(next_slot) FROM schedule WHERE {_SERVED}"
 _DUE = (
-    f"SELECT {COLUMNS} FROM schedule WHERE {_SERVED} AND next_slot <= ?"
+    f"SELECT {COLUMNS} FROM schedule WHERE {_SERVED} AND (next_slot <= ? OR next_slot >= '')"  # text: damaged
     f" ORDER BY next_slot, queue, name LIMIT {MOST_DUE_SCHEDULES}"
 )
 _OPEN = "SELECT id, session IS NOT NULL FROM task WHERE queue = ? AND schedule = ? ORDER BY pos"
@@ -77,7 +77,7 @@ _FORGET_MARKS = (
     "DELETE FROM slot_mark WHERE queue = ?1 AND name = ?2 AND slot <= (SELECT slot FROM slot_mark"
     f" WHERE queue = ?1 AND name = ?2 ORDER BY slot DESC LIMIT 1 OFFSET {KEPT_MARKS})"
 )
-_LISTED = f"SELECT {COLUMNS} FROM schedule WHERE queue = ? ORDER BY name"
+_LISTED = f"SELECT {COLUMNS} FROM schedule WHERE queue = coalesce(?, queue) ORDER BY queue, name"
 _HISTORY = "SELECT slot, at, by, mark, task FROM slot_mark WHERE queue = ? AND name = ? ORDER BY slot"
 
 
@@ -103,8 +103,8 @@ class SqliteSchedules(ScheduleStore):
     async def change(self, schedule: TaskSchedule, *, version: int) -> bool:
         return await self._handle.write(lambda at, _: _change(at, schedule, version))
 
-    async def remove(self, queue: str, names: Sequence[str]) -> int:
-        return await self._handle.write(lambda at, _: _remove(at, queue, names))
+    async def remove(self, queue: str, names: Sequence[str], *, version: int | None = None) -> int:
+        return await self._handle.write(lambda at, _: _remove(at, queue, names, version))
 
     async def pause(self, queue: str, names: Sequence[str]) -> int:
         return await self._handle.write(lambda at, _: len(_counted(at, _PAUSE, ((queue, each) for each in names))))
@@ -113,14 +113,14 @@ class SqliteSchedules(ScheduleStore):
         self, queues: Collection[str], decide: Decide, *, by: str, without: Collection[tuple[str, str]] = ()
     ) -> FireAnswer:
         now, due = await self._handle.read(lambda at, now: (now, _next(at, queues, without)))
-        if due is None or due > now:
+        if due is None or (isinstance(due, int) and due > now):
             return FireAnswer(now=now, next_slot=due)
         return await self._handle.write(lambda at, now: _fired(at, queues, decide, by=by, without=without, now=now))
 
     async def trigger(self, firing: Firing, *, by: str) -> bool:
         return await self._handle.write(lambda at, now: _trigger(at, firing, by=by, now=now))
 
-    async def listed(self, queue: str) -> tuple[TaskSchedule, ...]:
+    async def listed(self, queue: str | None = None) -> tuple[TaskSchedule, ...]:
         return await self._handle.read(lambda at, _: tuple(map(schedule_of, at.execute(_LISTED, (queue,)).fetchall())))
 
     async def history(self, queue: str, name: str) -> tuple[SlotMark, ...]:
@@ -140,10 +140,10 @@ def _change(connection: Connection, schedule: TaskSchedule, version: int) -> boo
     return bool(_counted(connection, _CHANGE, [(*changed, schedule.queue, schedule.name, version)]))
 
 
-def _remove(connection: Connection, queue: str, names: Sequence[str]) -> int:
-    places = [(queue, each) for each in names]
-    _counted(connection, _FORGET, places)
-    return len(_counted(connection, _REMOVE, places))
+def _remove(connection: Connection, queue: str, names: Sequence[str], version: int | None) -> int:
+    gone = _counted(connection, _REMOVE, [(queue, each, version) for each in names])
+    _counted(connection, _FORGET, [(queue, each) for each in gone])
+    return len(gone)
 
 
 def _next(connection: Connection, queues: Collection[str], without: Collection[tuple[str, str]]) -> int | None:

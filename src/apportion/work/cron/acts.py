@@ -12,7 +12,7 @@ from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import StoreTime
 from apportion.stores.task_values import NewTask
 from apportion.work.cron.declaration import placed
-from apportion.work.cron.due_slots import next_slot, rule_of, task_of
+from apportion.work.cron.due_slots import next_slot, stored_rule, task_of
 from apportion.work.cron.zone_data import zone_data_version
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -27,8 +27,9 @@ async def kept(tasks: TaskStore, schedule: TaskSchedule) -> bool:
         stored = await found(tasks, schedule.queue, schedule.name)
         if stored is None:
             continue
-        anew = placed(schedule, max(now, stored.last_slot))
-        if await tasks.schedules.change(anew, version=stored.version):
+        if stored.damage:  # its place in time is worth nothing: it begins anew
+            await tasks.schedules.remove(schedule.queue, [schedule.name])
+        elif await tasks.schedules.change(placed(schedule, max(now, stored.last_slot)), version=stored.version):
             return False
 
 
@@ -37,10 +38,11 @@ async def triggered(tasks: TaskStore, queue: str, name: str, slot: datetime, *, 
     moment = milliseconds_of("slot", slot)
     while True:
         stored = await existing(tasks, queue, name)
+        rule = stored_rule(stored)
         if moment <= stored.last_slot:
             raise AlreadyTriggered(name, slot, told(stored.last_slot))
         task = task_of(stored, moment, uuid4().hex)
-        after = next_slot(rule_of(stored), moment) if moment >= stored.next_slot else stored.next_slot
+        after = next_slot(rule, moment) if moment >= stored.next_slot else stored.next_slot
         if await tasks.schedules.trigger(_firing(stored, moment, after, tasks=(task,)), by=by):
             return task.id
 
@@ -49,8 +51,9 @@ async def resumed(tasks: TaskStore, queue: str, name: str, *, by: str) -> None:
     """End the pause of a schedule; no slot of the pause fires."""
     while True:
         stored, now = await existing(tasks, queue, name), await tasks.query(StoreTime())
+        rule = stored_rule(stored)
         passed = max(now, stored.last_slot + 1)
-        firing = _firing(stored, passed, next_slot(rule_of(stored), passed), resumes=True)
+        firing = _firing(stored, passed, next_slot(rule, passed), resumes=True)
         if not stored.is_paused or await tasks.schedules.trigger(firing, by=by):
             return
 

@@ -43,8 +43,16 @@ class Decision:
     disagrees: bool
 
 
+def stored_rule(schedule: TaskSchedule) -> SlotRule:
+    """Return the rule of a stored schedule; `InvalidInput` for a damaged row, or as `rule_of` does."""
+    if schedule.damage:
+        hint = "Schedule it again under this name, or remove it."
+        raise InvalidInput("schedule", schedule.name, f"an undamaged row; {schedule.damage}", hint)
+    return rule_of(schedule)
+
+
 def rule_of(schedule: TaskSchedule) -> SlotRule:
-    """Return the rule of a stored schedule; `InvalidInput` if this process cannot evaluate it."""
+    """Return the rule of a schedule; `InvalidInput` if this process cannot evaluate it."""
     for field, value, known in (
         ("missed", schedule.missed, get_args(Missed)),
         ("overlap", schedule.overlap, get_args(Overlap)),
@@ -57,8 +65,11 @@ def rule_of(schedule: TaskSchedule) -> SlotRule:
 
 
 def next_slot(rule: SlotRule, after: int) -> int:
-    """Return the first slot of a rule after a time."""
-    return next(_slots(rule, after))
+    """Return the first slot of a rule after a time; `InvalidInput` after the last one, in the year 9999."""
+    slot = next(_slots(rule, after), None)
+    if slot is None:
+        raise InvalidInput("slot", after, "a time long before the year 9999", "Trigger none that is far ahead.")
+    return slot
 
 
 def decide(due: DueSchedule, *, now: int, new_id: Callable[[], str], tzdata: str) -> Decision:
@@ -66,7 +77,7 @@ def decide(due: DueSchedule, *, now: int, new_id: Callable[[], str], tzdata: str
 
     `now` is the time of the store; `tzdata` names the zone data of this process.
     """
-    schedule, rule = due.schedule, rule_of(due.schedule)
+    schedule, rule = due.schedule, stored_rule(due.schedule)
     newest = _newest(rule, schedule.next_slot, now)
     wanted = _wanted(schedule, rule, newest, now)
     fired, cancels = _beside_open_tasks(due, wanted)

@@ -22,6 +22,7 @@ from apportion.work.cron.zone_data import zone_data_version
 
 logger: logging.Logger = logging.getLogger("apportion.work")
 _LOOK_SECONDS, _BROKEN_SECONDS = 1.0, 5.0
+_LEAST_SECONDS = 0.05  # where others hold the due rows
 _OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
 
 
@@ -88,4 +89,5 @@ def _rest_seconds(answer: FireAnswer) -> float:
         return 0.0
     if answer.next_slot is None:
         return _LOOK_SECONDS
-    return min(_LOOK_SECONDS, max(0.0, (answer.next_slot - answer.now) / 1_000))
+    seconds = (answer.next_slot - answer.now) / 1_000
+    return min(_LOOK_SECONDS, seconds if seconds > 0 else _LEAST_SECONDS)

@@ -52,7 +52,10 @@ _CHANGE = (
     f"UPDATE {{schema}}.schedule SET ({CHANGED}) = ROW ({_marks(CHANGED)})"
     " WHERE queue = %s AND name = %s AND version = %s RETURNING name"
 )
-_REMOVE = "DELETE FROM {schema}.schedule WHERE queue = %s AND name = ANY (%s::text[]) RETURNING name"
+_REMOVE = (
+    "DELETE FROM {schema}.schedule WHERE queue = %s AND name = ANY (%s::text[])"
+    " AND version = coalesce(%s::bigint, version) RETURNING name"
+)
 _FORGET = "DELETE FROM {schema}.slot_mark WHERE queue = %s AND name = ANY (%s::text[])"
 _PAUSE = (
     "UPDATE {schema}.schedule SET paused = 1 WHERE queue = %s AND name = ANY (%s::text[]) AND paused = 0 RETURNING name"
@@ -84,7 +87,7 @@ _FORGET_MARKS = (
     "DELETE FROM {schema}.slot_mark WHERE queue = %s AND name = %s AND slot <= (SELECT slot FROM {schema}.slot_mark"
     f" WHERE queue = %s AND name = %s ORDER BY slot DESC OFFSET {KEPT_MARKS} LIMIT 1)"
 )
-_LISTED = f"SELECT {COLUMNS} FROM {{schema}}.schedule WHERE queue = %s ORDER BY name"
+_LISTED = f"SELECT {COLUMNS} FROM {{schema}}.schedule WHERE queue = coalesce(%s::text, queue) ORDER BY queue, name"
 _HISTORY = "SELECT slot, at, by, mark, task FROM {schema}.slot_mark WHERE queue = %s AND name = %s ORDER BY slot"
 
 
@@ -118,10 +121,11 @@ class PostgresSchedules(ScheduleStore):
 
         return await self._handle.write(_change)
 
-    async def remove(self, queue: str, names: Sequence[str]) -> int:
+    async def remove(self, queue: str, names: Sequence[str], *, version: int | None = None) -> int:
         async def _remove(transaction: Transaction, _: int) -> int:
-            await transaction.ask(_FORGET, [queue, list(names)])
-            return len(await transaction.ask(_REMOVE, [queue, list(names)]))
+            rows = await transaction.ask(_REMOVE, [queue, list(names), version])
+            await transaction.ask(_FORGET, [queue, [str(name) for (name,) in rows]])
+            return len(rows)
 
         return await self._handle.write(_remove)
 
@@ -149,7 +153,7 @@ class PostgresSchedules(ScheduleStore):
 
         return await self._handle.write(_trigger)
 
-    async def listed(self, queue: str) -> tuple[TaskSchedule, ...]:
+    async def listed(self, queue: str | None = None) -> tuple[TaskSchedule, ...]:
         rows: list[Any] = await self._handle.read(lambda transaction: transaction.ask(_LISTED, [queue]))
         return tuple(map(schedule_of, rows))
 
