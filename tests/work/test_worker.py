@@ -221,6 +221,10 @@ def test_a_locked_database_reaches_no_handler(queue):
     played(_play())
 
 
+class _Base(BaseException):
+    pass
+
+
 class _Mute(Exception):
     def __str__(self):
         raise RuntimeError("no text")
@@ -230,6 +234,9 @@ class _Mute(Exception):
     ("error", "reason"),
     [
         (SystemExit(3), "RuntimeError: the function raised SystemExit(3)"),
+        (KeyboardInterrupt("own"), "RuntimeError: the function raised KeyboardInterrupt('own')"),
+        (GeneratorExit("own"), "GeneratorExit: own"),
+        (_Base("own"), "_Base: own"),
         (_Mute(), "_Mute, and its text cannot be made"),
         (ValueError("\udcff"), "ValueError: ?"),
     ],

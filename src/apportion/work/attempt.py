@@ -8,6 +8,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any
 
+from apportion.runtime.interrupt import is_interrupted
 from apportion.stores.task_values import Claim, Settlement
 from apportion.work.budget import GiveUp, Snooze, milliseconds
 from apportion.work.function import AnyTaskFunction
@@ -63,7 +64,9 @@ async def _called(
                 call = partial(_threaded, plain, in_thread)
             try:
                 result = await (wrappers.awaited(call, is_async=function.is_async) if wrappers else call())
-            except SystemExit as error:  # it would end each worker that gets the task, one after another
+            except (KeyboardInterrupt, SystemExit) as error:  # it would end each worker that gets the task, in turn
+                if isinstance(error, KeyboardInterrupt) and is_interrupted():
+                    raise
                 raise RuntimeError(f"the function raised {error!r}") from error
     return function.signature.kept(result) if function.task_options.keep_result else None
 

@@ -5,8 +5,9 @@
             ...
 
 Promises: a task is handed out once per claim, and at most `concurrency` of them are under way. The end of its block
-completes it, and an exception fails it by the budget of its task function. The loop ends on SIGTERM; a block under way
-may end first.
+completes it, and an exception fails it by the budget of its task function. A block that exits fails its task too, and
+the exit goes on to the program; a block that is cancelled or closed, or left by Ctrl-C, gives its task back.
+The loop ends on SIGTERM; a block under way may end first, and no other one begins.
 Refuses: to go on with the loop while the block of the last task was not entered, if one is handed out at a time.
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 
 from apportion.errors import ClaimLost, InvalidInput
 from apportion.runtime.blocks import Raised
+from apportion.runtime.interrupt import is_interrupted
 from apportion.stores.schedules.values import TaskSchedule
 from apportion.work.around import Wrappers
 from apportion.work.budget import Budget, Snooze
@@ -67,9 +69,10 @@ class LoopWorker(QueueWorker):
 class _Handed:
     """The way of one task through the loop of the program, and its end for the worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_running: Callable[[], bool]) -> None:
         self.end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_entered = self.is_over = False
+        self._is_running = is_running
         self._block: asyncio.Task[Any] | None = None
         self._left = asyncio.Event()
         self._token: Token[RunningTask | None] | None = None
@@ -80,20 +83,27 @@ class _Handed:
             raise ClaimLost(task.id, task.attempt)
         self.is_entered, self._block, self._token = True, asyncio.current_task(), CURRENT.set(task)
 
-    def leave(self, error: BaseException | None) -> bool:
-        """End the block; return whether its error goes no further."""
+    async def leave(self, error: BaseException | None) -> bool:
+        """End the block; return whether its error goes no further. An exit goes on once it has failed its task."""
         block, self._block = self._block, None
         self._left.set()
         if self._token is not None:
             CURRENT.reset(self._token)
-        if self.is_over:
-            is_ours = isinstance(error, asyncio.CancelledError) and block is not None and block.uncancel() == 0
-            return is_ours or isinstance(error, Exception)
+        is_ours = isinstance(error, Exception)
+        if self.is_over or self.end.done():  # done: it was cancelled a moment ago
+            return is_ours or (
+                isinstance(error, asyncio.CancelledError) and block is not None and block.uncancel() == 0
+            )
         if error is None:
             self.end.set_result(None)
-        else:
-            self.end.set_exception(error if isinstance(error, Exception) else Snooze(after=timedelta(0)))
-        return isinstance(error, Exception)
+            return False
+        if _is_from_outside(error, block):
+            self.end.set_exception(Snooze(after=timedelta(0)))
+            return False
+        self.end.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
+        while not is_ours and self._is_running():
+            await asyncio.sleep(0)
+        return is_ours or isinstance(error, asyncio.CancelledError)
 
     def give_back(self) -> None:
         """End a task without a block: nothing counts."""
@@ -127,7 +137,14 @@ class ClaimedTask(AsyncRunningTask):
         return self
 
     async def __aexit__(self, *raised: *Raised) -> bool:
-        return self.handed.leave(raised[1])
+        return await self.handed.leave(raised[1])
+
+
+def _is_from_outside(error: BaseException, block: "asyncio.Task[Any] | None") -> bool:
+    """Whether an error is a request to leave the block, and no fault of its code."""
+    if isinstance(error, asyncio.CancelledError):
+        return block is None or block.cancelling() > 0
+    return isinstance(error, GeneratorExit) or (isinstance(error, KeyboardInterrupt) and is_interrupted())
 
 
 class ClaimLoop(Mapping[str, AnyTaskFunction]):
@@ -136,7 +153,7 @@ class ClaimLoop(Mapping[str, AnyTaskFunction]):
     def __init__(self, known: Mapping[str, AnyTaskFunction], wrappers: Wrappers, make: MakeWorker) -> None:
         self._known, self._wrappers = known, wrappers
         self._ready: asyncio.Queue[ClaimedTask | None] = asyncio.Queue()
-        self._worker = make(self, lambda: self._ready.put_nowait(None))
+        self._worker = make(self, self._end)
 
     async def tasks(self) -> AsyncIterator[ClaimedTask]:
         """Yield the claimed tasks until the loop is left, or until SIGTERM."""
@@ -152,6 +169,11 @@ class ClaimLoop(Mapping[str, AnyTaskFunction]):
             finally:
                 self._give_back(taken)
 
+    def _end(self) -> None:
+        """End the loop; the tasks that it has not taken go back."""
+        self._give_back(None)
+        self._ready.put_nowait(None)
+
     def _give_back(self, taken: ClaimedTask | None) -> None:
         waiting = [taken]
         while not self._ready.empty():
@@ -161,8 +183,9 @@ class ClaimLoop(Mapping[str, AnyTaskFunction]):
                 each.handed.give_back()
 
     async def _hand_over(self, _: bytes) -> None:
-        task, handed = current_task(), _Handed()
+        task = current_task()
         claim = task.claim
+        handed = _Handed(lambda: claim.task in self._worker.running)
         call = Call(name=claim.name, arguments=claim.arguments, priority=claim.lane)
         self._ready.put_nowait(ClaimedTask(claim, task.incarnation, task.desk, task.limit, call=call, handed=handed))
         try:

@@ -9,13 +9,14 @@ SIGTERM ends the block: its code is cancelled, and the program goes on after the
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from apportion.errors import InvalidInput
 from apportion.runtime.attempt_events import AttemptObserver
 from apportion.runtime.blocks import OnlyAsync, Raised
+from apportion.runtime.interrupt import noted_interrupts
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.resource import AsyncResource
 from apportion.runtime.signals import leaving_on_sigterm
@@ -87,7 +88,7 @@ class QueueWorker(OnlyAsync):
             ),
             lambda claimant: claimant.end(),
             self._entered,
-            around=lambda _: leaving_on_sigterm(self._asked),
+            around=lambda _: self._signals(),
         )
 
     async def __aenter__(self) -> "QueueWorker":
@@ -141,6 +142,11 @@ class QueueWorker(OnlyAsync):
         self._warming = self._loop.call_later(_WARM_SECONDS, self._runs.warm)
         self._runs.open()
         return self
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        with noted_interrupts(), leaving_on_sigterm(self._asked):
+            yield
 
     def _asked(self) -> None:
         """Leave on SIGTERM."""
