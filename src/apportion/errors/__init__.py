@@ -208,6 +208,15 @@ class AlreadyTriggered(Conflict):
         super().__init__(f"schedule {shown(schedule)} has passed slot {slot}: its last slot is {last}.", hint)
 
 
+class KeyedTasksOpen(Conflict):
+    """The number of partitions cannot change while keyed tasks are open."""
+
+    def __init__(self, queue: str, count: int) -> None:
+        hint = "Nothing was changed. Let the workers finish them, or cancel or purge them, and try again."
+        super().__init__(f"queue {shown(queue)} has {count} open tasks with a key.", hint)
+        self.count: int = count
+
+
 class Unavailable(ApportionError):
     """Another process did not answer in time; a retry may reach it."""
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from apportion.errors.brief import brief
+from apportion.stores.lanes.values import AgreePartitions, ResizePartitions
 from apportion.stores.task_values import TaskState, Worker
 
 Answer = TypeVar("Answer")
@@ -161,4 +162,4 @@ class SetLimit:
     per_ms: int = 60_000
 
 
-Command = Cancel | Redrive | Hasten | Purge | Pause | SetLimit
+Command = Cancel | Redrive | Hasten | Purge | Pause | SetLimit | AgreePartitions | ResizePartitions

@@ -3,11 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
+from apportion.stores.lanes.values import KEYED_LANES, OwnedLane, check_key
 
 TaskState = Literal["ready", "delayed", "claimed", "done", "dead", "cancelled", "missing"]
 Fate = Literal["done", "retry", "dead", "released", "crashed", "cancelled"]
 Duplicate = Literal["keep", "replace"]
+OnDead = Literal["skip", "block"]
 
 LANES = range(4)  # the priorities, 0 first
 MOST_DUE = 100  # delayed tasks that become ready in one turn, at most
@@ -36,6 +39,9 @@ class NewTask:
     cancelled if it is claimed after `expires_at`. `unique` names the task among the open tasks of its queue.
     `most_deaths` ended sessions condemn it (None: none do). `trace` is the context of a trace, as text. `schedule` and
     `slot` name the slot of a schedule that the task was made for.
+
+    Tasks of one `key` run one at a time, in the order of their positions, in the `lane` of the key's partition. When
+    one is dead, the next goes on ("skip"), or waits until the dead one is redriven or cancelled ("block").
     """
 
     id: str
@@ -53,6 +59,19 @@ class NewTask:
     trace: str = ""
     schedule: str | None = None
     slot: int | None = None
+    key: str | None = None
+    on_dead: OnDead = "skip"
+
+    def __post_init__(self) -> None:
+        if self.key is None and self.lane < KEYED_LANES:
+            return
+        check_key(self.key or "")
+        if self.lane < KEYED_LANES:
+            hint = "A keyed task has no priority: its lane is that of the partition of its key."
+            raise InvalidInput("lane", self.lane, f"{KEYED_LANES} or more, beside a key", hint)
+        if self.delay_ms or self.due_at is not None:
+            hint = "Enqueue it when it is due, or leave out the key."
+            raise InvalidInput("delay", self.due_at or self.delay_ms, "none beside a key", hint)
 
 
 @brief
@@ -87,6 +106,7 @@ class Claim:
     enqueued: int
     trace: str
     slot: int | None = None
+    key: str | None = None
     waited_ms: int = field(default=0, compare=False)
     is_retaken: bool = False
 
@@ -137,7 +157,7 @@ class Worker:
     """The worker that makes a turn: its session, the queues it serves, and a description of its process.
 
     `former` are sessions that this process had before and outlived: they killed nobody and are struck from the deaths
-    of all tasks.
+    of all tasks. `lanes` are those that it owns now: it claims keyed tasks from them alone.
     """
 
     session: int
@@ -147,15 +167,20 @@ class Worker:
     pid: int = 0
     concurrency: int = 1
     former: tuple[int, ...] = ()
+    lanes: tuple[OwnedLane, ...] = ()
 
 
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnAnswer:
-    """The answer to a turn: receipts that were refused, and claims, oldest work first."""
+    """The answer to a turn: receipts that were refused, and claims, oldest work first.
+
+    `fenced` are lanes from which nothing was claimed, for a newer token was seen there.
+    """
 
     refused: tuple[Receipt, ...] = ()
     claims: tuple[Claim, ...] = ()
+    fenced: tuple[OwnedLane, ...] = ()
 
 
 @brief

@@ -1,0 +1,59 @@
+"""The values of keyed tasks in a task store: the lanes that a worker owns, and the questions and commands about keys.
+
+A key belongs to one partition of its queue, and the tasks of that partition are one lane. A worker claims from the
+lanes that it owns in the group of the queue, under the token of the group.
+"""
+
+from dataclasses import dataclass
+
+from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
+from apportion.model.epoch import FencingToken
+
+KEYED_LANES = 16  # the lane of partition 0; those below it are priorities
+MOST_KEY_BYTES = 1_024
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedLane:
+    """A partition of the keys of a queue, and the token under which its owner claims."""
+
+    queue: str
+    partition: int
+    token: FencingToken
+
+    @property
+    def lane(self) -> int:
+        """The lane of the partition."""
+        return KEYED_LANES + self.partition
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreePartitions:
+    """Set the number of partitions of a queue if it has none; `InvalidInput` if it has another number."""
+
+    queue: str
+    partitions: int
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResizePartitions:
+    """Change the number of partitions of a queue; `KeyedTasksOpen` while a keyed task of it is open."""
+
+    queue: str
+    partitions: int
+
+
+def check_key(key: str) -> None:
+    """Raise `InvalidInput` for a key that no task can have."""
+    hint = "Write key='tenant-42'; the tasks of one key run one at a time, in order."
+    try:
+        size = len(key.encode()) if isinstance(key, str) else 0
+    except UnicodeEncodeError:
+        size = 0
+    if not 1 <= size <= MOST_KEY_BYTES:
+        value = f"{size} bytes" if size > MOST_KEY_BYTES else key
+        raise InvalidInput("key", value, f"a str of 1 to {MOST_KEY_BYTES} bytes of UTF-8", hint)
