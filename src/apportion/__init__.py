@@ -6,6 +6,8 @@ A name is loaded at its first use, so `import apportion` costs almost nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from apportion.placement.first_assignment import makers
+
 if TYPE_CHECKING:
     from apportion import balance, errors, groups, guards, placement, sim, stores, sync, tables, work
     from apportion.errors import ApportionError
@@ -112,3 +114,11 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def _even_slots(topology: "Topology", count: int | None) -> "Assignment":
+    assignment: Assignment = import_module("apportion.balance").slots(topology, count=count)
+    return assignment
+
+
+makers.append(_even_slots)

@@ -57,10 +57,10 @@ Maglev(["a"], table_size=100) | table_size is 100 | The default is 65537; 655373
 Maglev(["a"], table_size="big") | table_size is 'big' | The default is 65537; 655373 and 6553621
 Maglev(["a"], table_size=0) | table_size is 0 | The default is 65537; 655373 and 6553621
 Maglev([]) | Maglev hashing needs a node with a weight above 0 and the topology has none | Add a node, or give one of
-Slots(["a", "b"]) | assignment is a list | Make an even one:
-Slots(topology) | assignment is a Topology | Make an even one:
-Slots(ring) | assignment is a Ring | Make an even one:
-Slots(table) | assignment is a Table | Make an even one:
+Slots([]) | an assignment of slots needs a node with a weight above 0 and the topology has none | Add a node, or
+Slots("ab") | nodes is 'ab' | Put a single node in a list:
+Slots(ring) | nodes is a Ring | Write a list:
+Slots(table) | nodes is a Table | Write a list:
 Slots.of_table(ring) | table is a Ring | Of a placement, pass its table().
 Slots.of_table(table) | table is 'Table(284 ranges over 3 nodes, xxh3-64, epoch 1:69fbcd94)' | Export it from Slots,
 # topology
@@ -259,13 +259,13 @@ kafka.Kafka(3) | nodes is 3 | Write a list: ["a", "b"], or pass a
 kafka.partition("k", 0) | partitions is 0 | Pass the number of partitions of the
 kafka.partition(None, 3) | key is None | Convert it: bytes(key) for buffers,
 redis_slots.slot(None) | key is None | Convert it: bytes(key) for buffers,
-redis_slots.RedisSlots(["a"]) | assignment is a list | Make an even one:
+redis_slots.RedisSlots(3) | nodes is 3 | Write a list:
 placement.get("rign") | placement is 'rign' | Did you mean 'ring'?
 placement.get(None) | placement is None | Pick one of them.
 placement.get(Ring) | placement is an ABCMeta | Pick one of them.
 placement.get("ring")("abc") | nodes is 'abc' | Put a single node in a list: ["a"].
 placement.get("ring")(["a"], vnode=3) | option of ring is 'vnode' | Did you mean 'vnodes'?
-placement.get("slots")(["a"]) | assignment is a list | Make an even one:
+placement.get("slots")(3) | nodes is 3 | Write a list:
 # hashers
 hashers.get("x") | hasher is 'x' | Pick one of them.
 hashers.get(None) | hasher is None | Pick one of them.

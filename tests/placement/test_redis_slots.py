@@ -139,10 +139,14 @@ def test_another_hasher_is_refused(hasher):
         RedisSlots(CLUSTER.assignment, hasher=hasher)
 
 
-@pytest.mark.parametrize("assignment", [ABC, None, "abc"])
-def test_an_assignment_is_wanted(assignment):
-    with pytest.raises(InvalidInput, match="assignment is"):
-        RedisSlots(assignment)
+@pytest.mark.parametrize("nodes", [None, "abc", 3])
+def test_an_assignment_or_nodes_are_wanted(nodes):
+    with pytest.raises(InvalidInput, match="nodes is"):
+        RedisSlots(nodes)
+
+
+def test_a_cluster_of_bare_nodes_has_all_slots_of_redis():
+    assert CLUSTER == RedisSlots(ABC)
 
 
 @pytest.mark.parametrize("key", [None, 1.5, True, "\ud800", 2**63, b"x" * 65_537])

@@ -4,9 +4,10 @@ The default for new users. Shares are as even as the assignment, and `balance.sl
 are as few as the assignment allows: `balance.slots` moves the fewest slots for the new evenness. The price is that
 you must keep the assignment.
 
-Promises: a key's slot never changes; owners change only where the assignment does.
-Refuses: to assign. `on(topology)` keeps every slot at its owners, or raises `CannotPlace` if a slot has no owner
-left.
+Promises: a key's slot never changes; owners change only where the assignment does. Slots of bare nodes start with the
+assignment of `balance.slots`.
+Refuses: to assign again. `on(topology)` keeps every slot at its owners, or raises `CannotPlace` if a slot has no
+owner left.
 
 The slot is the hash's leading part: `hash * slots >> 64`. Source: the fixed hash slots of Redis Cluster, the
 equal-sized partitions of Dynamo (DeCandia et al. 2007, strategy 3).
@@ -23,8 +24,9 @@ from apportion.model.plan import Key
 from apportion.model.table import Table
 from apportion.model.token import Slot, slot_start
 from apportion.model.topology import Topology
-from apportion.placement.api import PlacementSpec, check_topology
+from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.explanation import Explanation
+from apportion.placement.first_assignment import first_assignment
 from apportion.placement.hashers import DEFAULT, Hasher, resolve
 from apportion.placement.keys.key_bytes import key_bytes
 from apportion.placement.shapes.tabular import Tabular
@@ -39,22 +41,22 @@ SLOTS_PER_NODE = 32
 class Slots(Tabular):
     """Hash slots over an assignment of them. Build: O(slots). Lookup: O(log slots).
 
-    >>> from apportion import balance
-    >>> slots = Slots(balance.slots(Topology(["a", "b", "c"])))
+    Pass the assignment that you keep. Nodes alone are good for the first time: they get an even assignment.
+
+    >>> from apportion import Slots, balance
+    >>> slots = Slots(["a", "b", "c"])
     >>> slots.slot("tenant-42"), slots.route("tenant-42")
     (3815, 'c')
+    >>> next_slots = Slots(balance.slots(slots.topology.add("d"), previous=slots.assignment))
     """
 
     _NEXT = "{kind}(balance.slots({to}, previous={it}.assignment))"
 
     assignment: Assignment
 
-    def __init__(self, assignment: Assignment, *, hasher: str | Hasher = DEFAULT) -> None:
-        if not isinstance(assignment, Assignment):
-            nodes = "topology" if isinstance(assignment, Topology) else "Topology(nodes)"
-            hint = f"Make an even one: {type(self).__name__}(balance.slots({nodes}))."
-            raise InvalidInput("assignment", assignment, "an Assignment of slots", hint)
+    def __init__(self, assignment: Assignment | Nodes, *, hasher: str | Hasher = DEFAULT) -> None:
         chosen = resolve(hasher)
+        assignment = assigned(assignment)
         self._fill(assignment.topology, chosen)
         object.__setattr__(self, "assignment", assignment)
         self._lay_table(self._leaders)
@@ -139,6 +141,11 @@ class Slots(Tabular):
     def __repr__(self) -> str:
         slots = f"{len(self.assignment.rows)} slots over {self.topology!r}"
         return f"{type(self).__name__}({slots}, hasher={self.hasher.label!r})"
+
+
+def assigned(slots: Assignment | Nodes, *, count: int | None = None) -> Assignment:
+    """Return the assignment that the caller passed, or the first one of the nodes that it listed."""
+    return slots if isinstance(slots, Assignment) else first_assignment(topology_of(slots), count)
 
 
 def default_slots(nodes: int) -> int:

@@ -18,11 +18,11 @@ from apportion.model.assignment import Assignment
 from apportion.model.plan import Key
 from apportion.model.table import Table
 from apportion.model.token import Slot
-from apportion.placement.api import PlacementSpec
+from apportion.placement.api import Nodes, PlacementSpec
 from apportion.placement.explanation import Explanation
 from apportion.placement.hashers import FixedHasher, Hasher
 from apportion.placement.keys.key_bytes import key_bytes
-from apportion.placement.slots import Slots
+from apportion.placement.slots import Slots, assigned
 
 SLOTS = 16_384
 
@@ -66,12 +66,13 @@ class RedisSlots(Slots):
     (8106, True)
     """
 
-    def __init__(self, assignment: Assignment, *, hasher: str | Hasher = HASHER) -> None:
+    def __init__(self, assignment: Assignment | Nodes, *, hasher: str | Hasher = HASHER) -> None:
         if hasher != HASHER:
             label = hasher if isinstance(hasher, str) else getattr(hasher, "label", hasher)
             hint = "Leave it out, or take Slots with a hasher."
             raise InvalidInput("hasher", label, "none: Redis Cluster prescribes its own", hint)
-        if isinstance(assignment, Assignment) and len(assignment.rows) != SLOTS:
+        assignment = assigned(assignment, count=SLOTS)
+        if len(assignment.rows) != SLOTS:
             hint = f"Make one: balance.slots(topology, count={SLOTS})."
             raise InvalidInput("slots of the assignment", len(assignment.rows), f"{SLOTS}, as Redis Cluster has", hint)
         # Not super(): a dataclass with slots replaces the class in which its methods were written.

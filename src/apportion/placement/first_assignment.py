@@ -1,0 +1,19 @@
+"""The assignment that slots of bare nodes start with. `balance` makes it, and lies above this room.
+
+So the package itself, which every import loads first, says here where it is. Refuses: to import upwards.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from apportion.model.assignment import Assignment
+    from apportion.model.topology import Topology
+
+makers: "list[Callable[[Topology, int | None], Assignment]]" = []
+
+
+def first_assignment(topology: "Topology", count: int | None) -> "Assignment":
+    """Return an even assignment of `count` slots, or of the default number, to the nodes of a topology."""
+    [make] = makers
+    return make(topology, count)
