@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from apportion import Plan, Ring, Table, decode, encode, plan
-from apportion.placement.twin_table import both_laid
+from apportion.placement.shapes.twin_table import both_laid
 from bench.clock import race, spread
 from bench.contender import NotSane
 from bench.fleet import equal_fleet

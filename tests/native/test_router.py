@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from apportion import Jump, Node, Rendezvous, Ring, Slots, Topology, balance, hashers, native, plan
 from apportion.errors import InvalidInput
 from apportion.placement.shapes import circle
-from apportion.placement.twin_table import both_laid
+from apportion.placement.shapes.twin_table import both_laid
 from tests import worlds
 from tests.native.comparing import SECRETS, answered_by_the_twin, needs_twin, reference_ring
 

@@ -23,7 +23,7 @@ from apportion.model.token import POSITIONS
 from apportion.model.topology import Topology
 from apportion.placement.api import Placement, check_placement
 from apportion.placement.keys.key_bytes import listed
-from apportion.placement.twin_table import LaidTable, both_laid
+from apportion.placement.shapes.twin_table import LaidTable, both_laid
 
 Placed: TypeAlias = Placement | Table
 Planned: TypeAlias = Placed | Assignment

@@ -71,7 +71,8 @@ class _Handed:
 
     def __init__(self, is_running: Callable[[], bool]) -> None:
         self.end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.is_entered = self.is_over = False
+        self.is_entered: bool = False
+        self.is_over: bool = False
         self._is_running = is_running
         self._block: asyncio.Task[Any] | None = None
         self._left = asyncio.Event()

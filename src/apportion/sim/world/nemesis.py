@@ -77,7 +77,7 @@ class Nemesis:
         self.draw: Random = world.draws("nemesis")
         self.copies: list[object] = []
         self.down: list[str] = []
-        self.stepped_ms = 0
+        self.stepped_ms: int = 0
 
     async def rage(self, until: float) -> None:
         """Do harm up to a true time."""

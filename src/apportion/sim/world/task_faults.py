@@ -16,7 +16,7 @@ from apportion.sim.world.losses import Way
 from apportion.sim.world.troubles import Troubles
 from apportion.sim.world.wire import NAME, FaultyWire, NoReply
 from apportion.stores.schedules.api import ScheduleStore
-from apportion.stores.task_api import TaskStore
+from apportion.stores.task_api import TaskStore, TaskTransactions
 from apportion.stores.task_control import Answer, Command, Listing, Question
 from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import BeatAnswer, NewTask, Note, Settlement, TurnAnswer, Worker
@@ -33,7 +33,7 @@ class FaultyTasks(TaskStore):
         self._process, self._inner, self._troubles, self._look, self._now = process, inner, troubles, look, now
         self._wire = FaultyWire(process, troubles, now=now())
         self._is_closed = False
-        self.transactions = inner.transactions
+        self.transactions: TaskTransactions = inner.transactions
         self.schedules: ScheduleStore = inner.schedules
         troubles.open_handles[process] += 1
 

@@ -33,9 +33,11 @@ class FaultyWire:
     """
 
     def __init__(self, process: str, troubles: Troubles, *, now: float) -> None:
-        self.process, self.troubles = process, troubles
-        self.accepted_life = self.heard_life = troubles.life
-        self.connected_at = now
+        self.process = process
+        self.troubles = troubles
+        self.accepted_life: int = troubles.life
+        self.heard_life: int = troubles.life
+        self.connected_at: float = now
 
     def must_know_its_life(self) -> None:
         """Raise `StoreWentBack` if the store has begun a life that the caller does not know."""
