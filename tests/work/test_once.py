@@ -1,6 +1,8 @@
 """Effects of task functions that are noted before and after: at most once for a key, unless nobody can know."""
 
 import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -136,6 +138,98 @@ def test_a_second_caller_waits_for_the_first(queue):
             may_end.set()
             assert ["paid", "paid"] == [await each.result() for each in handles]
         assert ["begun", "a", "b"] == sorted(seen, key=lambda each: each != "begun")[:1] + sorted(seen[1:])
+
+    played(_play())
+
+
+def test_two_calls_at_once_in_one_run_call_the_function_and_the_check_once(queue):
+    seen = []
+
+    async def charge() -> str:
+        seen.append("charged")
+        await asyncio.sleep(0.01)
+        if seen == ["charged"]:
+            raise ConnectionError
+        return "paid"
+
+    async def asked() -> str | None:
+        seen.append("asked")
+        await asyncio.sleep(0.01)
+
+    @queue.task(keep_result=True)
+    async def pay() -> list[str]:
+        once = apportion.current_task().once
+        with pytest.raises(ConnectionError):
+            await once("charge", charge)
+        calls = [once("charge", charge, on_unknown=asked) for _ in range(3)]
+        return [*await asyncio.gather(*calls), *await asyncio.gather(once("k", charge), once("other", charge))]
+
+    async def _play():
+        handle = await queue.enqueue(pay.call())
+        await queue.drain()
+        assert (5 * ["paid"], ["charged", "asked", *3 * ["charged"]]) == (await handle.result(), seen)
+
+    played(_play())
+
+
+def test_two_threads_of_one_plain_run_call_the_function_once(queue):
+    calls = []
+
+    def charge() -> int:
+        calls.append(7)
+        time.sleep(0.05)
+        return len(calls)
+
+    @queue.task(keep_result=True)
+    def pay() -> list[int]:
+        once = apportion.sync.current_task().once
+        with ThreadPoolExecutor() as pool:
+            return [each.result() for each in [pool.submit(once, "charge", charge) for _ in range(4)]]
+
+    async def _play():
+        handle = await queue.enqueue(pay.call())
+        await queue.drain()
+        assert [1, 1, 1, 1] == await handle.result()
+
+    played(_play())
+
+
+def test_the_call_after_a_cancelled_one_does_not_wait_for_it(queue):
+    seen = []
+
+    async def charge() -> int:
+        seen.append("begun")
+        await asyncio.sleep(0 if len(seen) > 1 else 30)
+        return 7
+
+    @queue.task(keep_result=True)
+    async def pay() -> int:
+        once = apportion.current_task().once
+        calls = [asyncio.ensure_future(once("charge", charge)) for _ in range(3)]
+        while not seen:
+            await asyncio.sleep(0)
+        for each in calls[:2]:  # the one that calls, and one that waits
+            each.cancel()
+        return await calls[2]
+
+    async def _play():
+        handle = await queue.enqueue(pay.call())
+        await queue.drain()
+        assert (7, ["begun", "begun"]) == (await handle.result(), seen)
+
+    played(_play())
+
+
+def test_a_call_within_the_effect_of_its_own_key_is_refused(queue):
+    @queue.task(failures=1)
+    async def pay() -> None:
+        once = apportion.current_task().once
+        await once("charge", once, "other", once, "charge", print)
+
+    async def _play():
+        handle = await queue.enqueue(pay.call())
+        await queue.drain()
+        assert "another key" in (await io_thread().hop(queue._opened.row(handle.id))).reason
 
     played(_play())
 

@@ -9,6 +9,7 @@ from typing import Any
 from apportion.errors import InvalidInput
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.task_values import Note
+from apportion.work.effects.effect_turn import EffectTurn
 from apportion.work.effects.once import Effect, OnUnknown, called_async
 from apportion.work.running_task import RunningTask, current
 
@@ -29,8 +30,8 @@ class AsyncRunningTask(RunningTask):
     async def once(self, key: str, function: Callable[..., Any], *args: object, on_unknown: OnUnknown = "run") -> Any:  # noqa: ANN401 - the function's
         """Call a function at most once for a key of this queue, and return its value; a later run gets the kept value.
 
-        A note is on the disk before the call, and its value (JSON, at most 64 KiB) after it. While another run calls
-        it, this one waits. `on_unknown` is for a call that an earlier run began and did not end:
+        A note is on the disk before the call, and its value (JSON, at most 64 KiB) after it. While another run or
+        another part of this one calls it, this call waits. `on_unknown` is for a call that was begun and did not end:
 
         - `"run"`: call it again. For effects that may happen twice, or that the other side recognises by the key.
         - `"fail"`: end the task as dead, for an operator to look (`GiveUp`).
@@ -42,15 +43,18 @@ class AsyncRunningTask(RunningTask):
         """
         self.require_time()
         effect, value = Effect(self.claim, key, function, on_unknown), None
-        state = await io_thread().hop(self.desk.once(effect.begin()))
-        if state.found == "unknown":
-            value = await called_async(effect.check(), *args)
-            state = await io_thread().hop(self.desk.once(effect.begin(instead_of=state.receipt)))
-        if state.found == "unknown":
-            raise effect.contended()
-        if state.found == "begun":
-            value = await called_async(function, *args) if value is None else value
-            state = await io_thread().hop(self.desk.once(effect.end(value)))
+        turn = EffectTurn(self.claim.receipt, key)
+        first = turn.begun(lambda: self.desk.once(effect.begin()))
+        state = await io_thread().hop(first, undo=turn.end)
+        with turn:
+            if state.found == "unknown":
+                value = await called_async(effect.check(), *args)
+                state = await io_thread().hop(self.desk.once(effect.begin(instead_of=state.receipt)))
+            if state.found == "unknown":
+                raise effect.contended()
+            if state.found == "begun":
+                value = await called_async(function, *args) if value is None else value
+                state = await io_thread().hop(self.desk.once(effect.end(value)))
         return effect.value(state)
 
 

@@ -1,0 +1,56 @@
+"""Effect turn: calls for one effect within one run follow each other, and a later one finds the value of the first.
+
+The log of effects knows runs alone. It cannot tell two calls of one run from one call that was sent again.
+Promises: calls of one run under one key follow each other in the order in which they came, from any loop or thread.
+Refuses: a call within the effect of its own key, which would wait for itself.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from contextvars import ContextVar, Token
+from weakref import WeakValueDictionary
+
+from apportion.errors import InvalidInput
+from apportion.runtime.blocks import Raised
+from apportion.runtime.io_thread import io_thread
+from apportion.stores.task_once import OnceState
+from apportion.stores.task_values import Receipt
+
+_locks: "WeakValueDictionary[tuple[Receipt, str], asyncio.Lock]" = WeakValueDictionary()  # for the I/O thread
+_within: "ContextVar[frozenset[tuple[Receipt, str]]]" = ContextVar("within", default=frozenset())
+
+
+class EffectTurn:
+    """The turn of one call: its first step waits for it, and the block that follows ends it."""
+
+    def __init__(self, receipt: Receipt, key: str) -> None:
+        self._effect = receipt, key
+        if self._effect in _within.get():
+            hint = "Give each effect a key of its own."
+            raise InvalidInput("key", key, "another key than that of the effect that runs here", hint)
+        self._token: Token[frozenset[tuple[Receipt, str]]] | None = None
+        self._lock: asyncio.Lock | None = None
+
+    async def begun(self, step: Callable[[], Awaitable[OnceState]]) -> OnceState:
+        """Make the first step, on the I/O thread, when all calls before have ended."""
+        self._lock = lock = _locks.setdefault(self._effect, asyncio.Lock())
+        await lock.acquire()
+        with ExitStack() as undo:
+            undo.callback(lock.release)
+            state = await step()
+            undo.pop_all()
+        return state
+
+    async def end(self, _: OnceState | None = None) -> None:
+        """Let the next call begin, on the I/O thread."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> None:
+        self._token = _within.set(_within.get() | {self._effect})
+
+    def __exit__(self, *raised: *Raised) -> None:
+        io_thread().send(self.end())
+        if self._token is not None:
+            _within.reset(self._token)
