@@ -33,7 +33,7 @@ demo: .venv/demo.stamp ## Processes share real work; some join, die or sleep; a 
 tour: .venv/demo.stamp ## Route real keys and plan a change (KEYS=file, TOPOLOGY=file.toml)
 	@$(TWIN) $(BIN)/apportion tour $(if $(KEYS),--keys '$(KEYS)') $(if $(TOPOLOGY),--topology '$(TOPOLOGY)')
 
-test: .venv/engines.stamp check live ## Everything: checks and fast tests, then the tests that kill processes
+test: .venv/engines.stamp check complete live ## Everything: checks and fast tests, known types, then the tests that kill processes
 
 check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fast tests; some minutes on two cores
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync rust types form
