@@ -21,6 +21,7 @@ NEXT = {
     "DuplicateNode": "Rename one of the two nodes, or drop it.",
     "Fenced": "Stop this work: the holder of the newer token does it.",
     "InvariantBroken": "Report it: this is a defect of apportion. Nothing was written.",
+    "KeyedTasksOpen": "Let the workers finish the tasks with a key, or cancel them, and try again.",
     "LeaseLost": "Stop the work that depended on the lease. Ask for a new lease, and write the keys again.",
     "MissingExtra": "Install the extra that the message names.",
     "NoNodes": "Add a node, or give a node a weight above 0.",

@@ -9,6 +9,10 @@ from dataclasses import replace
 from typing import cast
 
 from apportion.errors import InvariantBroken
+from apportion.stores.keys import questions as keys
+from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, OwnerOfLane
+from apportion.stores.lanes.tokens import agreed, check_resizable
+from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, ResizePartitions
 from apportion.stores.task_control import (
     Answer,
     Cancel,
@@ -41,6 +45,12 @@ def answer(ledger: TaskLedger, question: Question[Answer], *, alive: Collection[
             found = overview(ledger, alive=alive, now=now)
         case StoreTime():
             found = now
+        case BusiestKeys():
+            found = keys.busiest(ledger.open.values(), question)
+        case HeadOfKey():
+            found = keys.head(ledger.open.values(), question)
+        case OwnerOfLane(queue=queue, partition=partition):
+            found = keys.owner(ledger.lanes.get((queue, KEYED_LANES + partition)), question, alive)
         case _:
             raise unknown(question)
     return cast("Answer", found)
@@ -53,7 +63,7 @@ def unknown(question: object) -> InvariantBroken:
 
 def rows(ledger: TaskLedger, listing: Listing) -> tuple[TaskRow, ...]:
     """Return the tasks of a listing. Ended tasks come after the open ones."""
-    opened = sorted(ledger.open.values(), key=lambda task: task.position)
+    opened = [task for task in ledger.by_position() if not task.is_blocking]
     after = listing.after_ended
     found = [task_row(task, task.state) for task in opened if after is None and task.position > listing.after]
     ended = sorted(ledger.ended.values(), key=lambda each: (each.at, each.task.id))
@@ -66,7 +76,7 @@ def rows(ledger: TaskLedger, listing: Listing) -> tuple[TaskRow, ...]:
 def overview(ledger: TaskLedger, *, alive: Collection[int], now: int) -> Overview:
     """Return the answer to a `Survey`."""
     live = [worker for session, worker in sorted(ledger.workers.items()) if session in alive]
-    counts = Counter((task.queue, task.state) for task in ledger.open.values())
+    counts = Counter((task.queue, task.state) for task in ledger.open.values() if not task.is_blocking)
     counts.update((ended.task.queue, ended.state) for ended in ledger.ended.values())
     oldest: dict[str, int] = {}
     for task in ledger.open.values():
@@ -99,6 +109,7 @@ def overview_of(
             rate=control.rate,
             per_ms=control.per_ms,
             starts_left=tokens(control, now),
+            partitions=control.partitions,
         )
         for name in sorted(names)
         for control in [controls.get(name, QueueControl())]
@@ -128,6 +139,13 @@ def control(ledger: TaskLedger, command: Command, *, now: int) -> int:
             kept = ledger.controls.setdefault(queue, QueueControl())
             kept.open_claims, kept.rate, kept.per_ms = command.open_claims, command.rate, command.per_ms
             kept.tokens, kept.tokens_at = float(command.rate or 0), now
+        case AgreePartitions(queue=queue, partitions=partitions):
+            kept = ledger.controls.setdefault(queue, QueueControl())
+            kept.partitions = agreed(queue, kept.partitions, partitions)
+        case ResizePartitions(queue=queue, partitions=partitions):
+            keyed = (task.queue == queue and task.new.key is not None for task in ledger.open.values())
+            check_resizable(queue, sum(keyed))
+            ledger.controls.setdefault(queue, QueueControl()).partitions = partitions
     return 1
 
 
@@ -143,12 +161,13 @@ def _cancel(ledger: TaskLedger, tasks: Iterable[str], now: int) -> int:
 
 def _purge(ledger: TaskLedger, queue: str, states: Collection[TaskState]) -> int:
     opened = [each for each, task in ledger.open.items() if task.queue == queue and task.state in states]
-    waiting = [each for each in opened if ledger.open[each].session is None]
+    waiting = [each for each in opened if ledger.open[each].state in ("ready", "delayed")]
     ended = [each for each, end in ledger.ended.items() if end.task.queue == queue and end.state in states]
     for each in waiting:
         del ledger.open[each]
     for each in ended:
         del ledger.ended[each]
+        ledger.open.pop(each, None)
     return len(waiting) + len(ended)
 
 
@@ -185,6 +204,7 @@ def task_row(task: OpenTask, state: TaskState, ended: EndedTask | None = None) -
         note=task.note,
         enqueued=task.enqueued,
         unique=task.new.unique,
+        key=task.new.key,
         arguments=task.new.arguments,
         codec=task.new.codec,
         ended_at=None if ended is None else ended.at,

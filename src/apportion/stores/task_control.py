@@ -40,6 +40,7 @@ class TaskRow:
     note: str = ""
     enqueued: int = 0
     unique: str | None = None
+    key: str | None = None
     arguments: bytes = b""
     codec: str = ""
     ended_at: int | None = None
@@ -76,7 +77,7 @@ class StoreTime(Question[int]):
 class QueueStats:
     """The numbers of one queue. `oldest_ready_ms` is how long the oldest ready task has been ready.
 
-    `starts_left` is how many claims the rate allows now; it means nothing without a rate.
+    `starts_left` is how many claims the rate allows now; it means nothing without a rate. `partitions`: of its keys.
     """
 
     queue: str
@@ -92,6 +93,7 @@ class QueueStats:
     rate: int | None = None
     per_ms: int = 60_000
     starts_left: float = 0.0
+    partitions: int | None = None
 
 
 @brief

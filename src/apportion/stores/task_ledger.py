@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from apportion.errors import LeaseLost
+from apportion.stores.keys.ledger import are_first, is_within, rank, shown
+from apportion.stores.lanes.tokens import LaneRecord
 from apportion.stores.task_once import OnceEntry, OnceState, OnceStep, once
 from apportion.stores.task_records import (
     EndedTask,
@@ -63,6 +65,7 @@ class TaskLedger:
     ended: dict[str, EndedTask] = field(default_factory=dict)
     workers: dict[int, Worker] = field(default_factory=dict)
     controls: dict[str, QueueControl] = field(default_factory=dict)
+    lanes: dict[tuple[str, int], LaneRecord] = field(default_factory=dict)
     log: dict[tuple[str, str], OnceEntry] = field(default_factory=dict)
     last_position: int = 0
 
@@ -81,14 +84,15 @@ class TaskLedger:
         refused = tuple(each.receipt for each in settlements if not self._settled(each, now))
         if not want:
             return TurnAnswer(refused=refused)
-        self.workers[worker.session] = replace(worker, former=())
+        self.workers[worker.session] = replace(worker, former=(), lanes=())
+        worker, fenced = shown(self.lanes, worker)
         self._become_due(worker.queues, now)
         taken = [*self._retaken(worker, (want + 1) // 2, alive, now)]
         retaken = len(taken)
         self._forget(alive, now)
         _Claiming(self, self.controls, worker, now).claim(want - len(taken), taken)
         claims = (claim_of(self.open[each], now, is_retaken=place < retaken) for place, each in enumerate(taken))
-        return TurnAnswer(refused=refused, claims=tuple(claims))
+        return TurnAnswer(refused=refused, claims=tuple(claims), fenced=fenced)
 
     def beat(self, session: int, notes: Sequence[Note]) -> BeatAnswer:
         """See `TaskStore.beat`."""
@@ -164,10 +168,15 @@ class TaskLedger:
             self.wait(freed.task, freed.delay_ms or 0, now)
 
     def wait(self, task: OpenTask, delay_ms: int, now: int) -> None:
-        """Put a task that nobody holds at the end of its lane, or among the delayed ones."""
-        due = now + delay_ms
+        """Put a task that nobody holds, or that has ended, at the end of its lane, or among the delayed ones.
+
+        A keyed task that is open, or blocks its key, keeps its place in the order of its key.
+        """
+        self.ended.pop(task.id, None)
+        due, is_placed = now + delay_ms, task.new.key is not None and task.id in self.open
+        position = task.position if is_placed else self._next_position()
         self.open[task.id] = replace(
-            task, position=self._next_position(), due=due if delay_ms > 0 else None, ready_at=due
+            task, position=position, due=due if delay_ms > 0 else None, ready_at=due, is_blocking=False
         )
 
     def redriven(self, ended: EndedTask, now: int) -> bool:
@@ -175,16 +184,21 @@ class TaskLedger:
         new = ended.task.new
         if any(_shares_name(task, new) for task in self.open.values()):
             return False
-        del self.ended[new.id]
         task = replace(ended.task, failures=0, crashes=0, deaths_of=(), is_cancelling=False, is_replaced=False)
         self.wait(replace(task, session=None), 0, now)
         return True
 
     def end(self, task: OpenTask, state: EndState, now: int, result: bytes | None = None) -> None:
-        """Close an open task; keep its outcome, unless it is done without a result."""
+        """Close an open task; keep its outcome, unless it is done without a result.
+
+        A dead task that blocks its key stays among the open ones too.
+        """
+        task = replace(task, is_blocking=state == "dead" and task.new.on_dead == "block" and task.new.key is not None)
         del self.open[task.id]
         if state != "done" or result is not None:
-            self.ended[task.id] = EndedTask(task=task, state=state, at=now, result=result)
+            self.ended[task.id] = EndedTask(task=replace(task, is_blocking=False), state=state, at=now, result=result)
+        if task.is_blocking:
+            self.open[task.id] = replace(task, session=None)
 
     def _outlived(self, session: int, now: int) -> None:
         """Strike a session that killed nobody; bring back the tasks that it condemned, unless another has the name."""
@@ -198,15 +212,15 @@ class TaskLedger:
             if any(_shares_name(each, task.new) for each in self.open.values()):
                 self.ended[task.id] = replace(ended, task=task)
             else:
-                del self.ended[task.id]
                 self.wait(task, 0, now)
 
     def _become_due(self, queues: Collection[str], now: int) -> None:
-        waiting = [task for task in self.by_position() if task.due is not None and task.new.queue in queues]
+        waiting = [task for task in self.by_position() if task.state == "delayed" and task.new.queue in queues]
         due = sorted((task.due or 0, task.position, task.id) for task in waiting if (task.due or 0) <= now)
         for since, _, each in due[:MOST_DUE]:
             task = self.open[each]
-            self.open[each] = replace(task, due=None, position=self._next_position(), ready_at=since)
+            position = self._next_position() if task.new.key is None else task.position
+            self.open[each] = replace(task, due=None, position=position, ready_at=since)
 
     def _retaken(self, worker: Worker, most: int, alive: Collection[int], now: int) -> Iterator[str]:
         """Take over work of ended sessions, oldest first; a task with a second death waits first."""
@@ -235,9 +249,10 @@ class TaskLedger:
         return task.id
 
     def is_served(self, task: OpenTask, worker: Worker) -> bool:
-        """Whether a worker may claim from the queue of a task now."""
+        """Whether a worker may claim from the queue and the lane of a task now."""
         queue = task.queue
-        return queue in worker.queues and not self.controls.get(queue, QueueControl()).is_paused
+        is_taken = queue in worker.queues and not self.controls.get(queue, QueueControl()).is_paused
+        return is_taken and is_within(task, worker)
 
     def by_position(self) -> list[OpenTask]:
         """Return all open tasks, oldest first."""
@@ -245,7 +260,7 @@ class TaskLedger:
 
 
 def _shares_name(task: OpenTask, new: NewTask) -> bool:
-    is_named = new.unique is not None and not task.is_replaced
+    is_named = new.unique is not None and not (task.is_replaced or task.is_blocking)
     return is_named and (task.queue, task.new.unique) == (new.queue, new.unique)
 
 
@@ -275,15 +290,17 @@ class _Claiming:
     def _next(self, place: int) -> OpenTask | None:
         opened = self.ledger.by_position()
         is_clear = not any(task.session == self.worker.session and task.is_suspect for task in opened)
+        first = are_first(opened)
         ready = [
             task
             for task in opened
             if task.state == "ready"
+            and task.id in first
             and self.ledger.is_served(task, self.worker)
             and self._is_allowed(task.queue)
             and (is_clear or len(task.deaths_of) < _MANY_DEATHS)
         ]
-        heads = [next((task for task in ready if task.new.lane == lane), None) for lane in LANES]
+        heads = [next((task for task in ready if rank(task.new.lane) == lane), None) for lane in LANES]
         there = [task for task in heads if task is not None]
         if (place + 1) % _SHARE_OF_THE_OLDEST == 0:
             return min(there, key=lambda task: task.ready_at, default=None)

@@ -11,7 +11,7 @@ class OpenTask:
     """The row of an open task. `position` orders the ready tasks of a lane; `ready_at` is when it became ready.
 
     `deaths_of` are sessions that ended while they had a claim on it. A `is_replaced` task has given its unique name
-    to a newer call, so its failure is its end.
+    to a newer call, so its failure is its end. A `is_blocking` task is dead, and the tasks of its key wait for it.
     """
 
     new: NewTask
@@ -26,6 +26,7 @@ class OpenTask:
     deaths_of: tuple[int, ...] = ()
     is_cancelling: bool = False
     is_replaced: bool = False
+    is_blocking: bool = False
     reason: str = ""
     progress: float = 0.0
     note: str = ""
@@ -43,6 +44,8 @@ class OpenTask:
     @property
     def state(self) -> TaskState:
         """The state of an open task."""
+        if self.is_blocking:
+            return "dead"
         if self.session is not None:
             return "claimed"
         return "ready" if self.due is None else "delayed"
@@ -85,6 +88,7 @@ class QueueControl:
     per_ms: int = 60_000
     tokens: float = 0.0
     tokens_at: int = 0
+    partitions: int | None = None
 
 
 def receipt_of(task: OpenTask) -> Receipt:
@@ -107,6 +111,7 @@ def claim_of(task: OpenTask, now: int, *, is_retaken: bool = False) -> Claim:
         enqueued=task.enqueued,
         trace=task.new.trace,
         slot=task.new.slot,
+        key=task.new.key,
         waited_ms=max(0, now - task.ready_at),
         is_retaken=is_retaken,
     )

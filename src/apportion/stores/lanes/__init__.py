@@ -1,1 +1,1 @@
-"""Lanes of keyed tasks: the partitions of the keys of a queue, as values, rules and rows."""
+"""Lanes of keyed tasks: the partitions of the keys of a queue, and the tokens of their owners."""

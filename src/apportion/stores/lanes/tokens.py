@@ -1,0 +1,46 @@
+"""Tokens of lanes: which owner a lane goes on with, and the agreement on the number of partitions.
+
+A lane remembers the highest token that it has seen, so that a former owner claims nothing there any more.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from apportion.errors import InvalidInput, KeyedTasksOpen
+from apportion.model.epoch import FencingToken
+from apportion.stores.lanes.values import OwnedLane
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRecord:
+    """The highest token that a lane has seen, and the session that showed it last."""
+
+    token: FencingToken
+    session: int
+
+
+def accepts(seen: FencingToken | None, token: FencingToken) -> bool:
+    """Whether a lane that has seen a token goes on with another: a newer one, or the same of the same holder."""
+    return seen is None or token > seen or (token == seen and token.holder == seen.holder)
+
+
+def parted(seen: Iterable[tuple[OwnedLane, FencingToken | None]]) -> tuple[list[OwnedLane], list[OwnedLane]]:
+    """Part lanes, each with the highest token that the store has seen there, into those accepted and those fenced."""
+    accepted, fenced = list[OwnedLane](), list[OwnedLane]()
+    for lane, token in seen:
+        (accepted if accepts(token, lane.token) else fenced).append(lane)
+    return accepted, fenced
+
+
+def agreed(queue: str, found: int | None, wanted: int) -> int:
+    """Return the number of partitions of a queue; `InvalidInput` where it has another number than the wanted one."""
+    if found is not None and found != wanted:
+        hint = f"Open it with partitions={found}, or change the number: apportion tasks resize"
+        raise InvalidInput(f"partitions of queue {queue.rpartition('/')[2]}", wanted, f"{found}, as it has", hint)
+    return wanted
+
+
+def check_resizable(queue: str, open_tasks: int) -> None:
+    """Raise `KeyedTasksOpen` while keyed tasks of a queue are open."""
+    if open_tasks:
+        raise KeyedTasksOpen(queue.rpartition("/")[2], open_tasks)
