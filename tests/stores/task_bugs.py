@@ -60,6 +60,7 @@ def _function(name, *changes):
 
 
 ATTEMPT_OF_SQLITE = ("attempt = ?", "? IS NOT NULL")
+IN_ALL_DONE = "attempt = json_extract(r.value, '$[1]') AND session = json_extract(r.value, '$[2]')"
 SESSION_OF_SQLITE = ("AND session = ?", "AND ? IS NOT NULL")
 ATTEMPT_OF_COMPLETE = ("attempt = CAST(:attempt AS BIGINT)", "CAST(:attempt AS BIGINT) IS NOT NULL")
 SESSION_OF_COMPLETE = ("session = CAST(:session AS BIGINT)", "CAST(:session AS BIGINT) IS NOT NULL")
@@ -155,6 +156,8 @@ _AGAIN, _RESTORED = "reclaimed by its session", "restored"
 RECEIPTS = {
     "sqlite: the attempt in DONE": ({"complete"}, _AGAIN),
     "sqlite: the session in DONE": ({"complete"}, _RESTORED),
+    "sqlite: the attempt in ALL_DONE": ({"complete"}, _AGAIN),
+    "sqlite: the session in ALL_DONE": ({"complete"}, _RESTORED),
     "sqlite: the attempt in HELD": (_OTHERS, _AGAIN),
     "sqlite: the session in HELD": (_OTHERS, _RESTORED),
     "sqlite: the attempt in NOTE": ({"note"}, _AGAIN),
@@ -177,6 +180,12 @@ RECEIPTS = {
 PLANTS |= {
     "sqlite: the attempt in DONE": [_statement(sqlite, "DONE", ATTEMPT_OF_SQLITE)],
     "sqlite: the session in DONE": [_statement(sqlite, "DONE", SESSION_OF_SQLITE)],
+    "sqlite: the attempt in ALL_DONE": [
+        _statement(sqlite, "ALL_DONE", (IN_ALL_DONE, "session = json_extract(r.value, '$[2]')"))
+    ],
+    "sqlite: the session in ALL_DONE": [
+        _statement(sqlite, "ALL_DONE", (IN_ALL_DONE, "attempt = json_extract(r.value, '$[1]')"))
+    ],
     "sqlite: the attempt in HELD": [_statement(sqlite, "HELD", ATTEMPT_OF_SQLITE)],
     "sqlite: the session in HELD": [_statement(sqlite, "HELD", SESSION_OF_SQLITE)],
     "sqlite: the attempt in NOTE": [_statement(sqlite, "NOTE", ATTEMPT_OF_SQLITE)],

@@ -13,6 +13,10 @@ _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 class SqliteRows(Protocol):
     """The rows of a statement: values of a foreign library; the schema knows their types."""
 
+    @property
+    def rowcount(self) -> int:
+        """The number of rows that the statement has changed."""
+
     def fetchall(self) -> list[Any]:
         """Return all rows."""
 

@@ -4,12 +4,15 @@
 change it by the rules of `task_records`, and write it back; no other writer comes between, in an SQLite file.
 """
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from apportion.errors import InvariantBroken, LeaseLost
 from apportion.stores.sqlite import statements as lease_sql
 from apportion.stores.sqlite import task_statements as sql
+from apportion.stores.sqlite.claims.new_claims import NewClaims, take
 from apportion.stores.sqlite.connection import Connection, Value, value_of
 from apportion.stores.task_records import (
     EndState,
@@ -20,15 +23,12 @@ from apportion.stores.task_records import (
     is_condemned,
     orphaned,
     settled,
-    tokens,
     without,
 )
 from apportion.stores.task_rows import clean, ended_task, open_task, queue_control, shared_values, worker_values
 from apportion.stores.task_values import (
     KEPT_MS,
-    LANES,
     MOST_DUE,
-    MOST_EXPIRED,
     BeatAnswer,
     NewTask,
     Note,
@@ -37,8 +37,6 @@ from apportion.stores.task_values import (
     TurnAnswer,
     Worker,
 )
-
-_SHARE_OF_THE_OLDEST = 8
 
 
 def now_ms(connection: Connection) -> int:
@@ -66,14 +64,14 @@ def _new_values(new: NewTask, now: int) -> tuple[Value, ...]:
 
 
 def turn(
-    connection: Connection, worker: Worker, settlements: Iterable[Settlement], *, want: int = 0, now: int
+    connection: Connection, worker: Worker, settlements: Sequence[Settlement], *, want: int = 0, now: int
 ) -> TurnAnswer:
     """See `TaskStore.turn`."""
     if want and value_of(connection, lease_sql.LEASE, (worker.session,)) is None:
         raise LeaseLost(worker.session)
     for lived in worker.former:
         _outlive(connection, lived, now)
-    refused = tuple(each.receipt for each in settlements if not _settle(connection, each, now))
+    refused = _settled(connection, settlements, now)
     if not want:
         return TurnAnswer(refused=refused)
     connection.execute(sql.ADD_WORKER, worker_values(worker))
@@ -83,11 +81,10 @@ def turn(
     retaken = _retake(connection, worker, served, (want + 1) // 2, now)
     connection.execute(sql.FORGET_OLD, (now,))
     connection.execute(sql.FORGET_WORKERS)
-    taken = _Claiming(connection, worker, {queue: controls[queue] for queue in served}, now).claimed(
-        want - len(retaken), len(retaken)
-    )
-    claims = [claim_of(task, now, is_retaken=True) for task in retaken] + [claim_of(task, now) for task in taken]
-    return TurnAnswer(refused=refused, claims=tuple(claims))
+    served_controls = {queue: controls[queue] for queue in served}
+    claims = NewClaims(connection, worker, served_controls, now, partial(_expire, connection, now=now))
+    taken = claims.claimed(want - len(retaken), len(retaken))
+    return TurnAnswer(refused=refused, claims=(*(claim_of(task, now, is_retaken=True) for task in retaken), *taken))
 
 
 def has_all(connection: Connection, ids: Iterable[str]) -> bool:
@@ -167,9 +164,39 @@ def _add(connection: Connection, task: OpenTask) -> bool:
     return value_of(connection, sql.ADD, shared_values(task)) is not None
 
 
+def _expire(connection: Connection, task: str, *, now: int) -> None:
+    [row] = connection.execute(sql.BY_ID, (task,)).fetchall()
+    end(connection, replace(open_task(row), reason="expired"), "cancelled", now)
+
+
+def _settled(connection: Connection, settlements: Sequence[Settlement], now: int) -> tuple[Receipt, ...]:
+    """Settle claims; return the receipts that were refused. Plain completions are one statement if all of them count.
+
+    Of equal receipts the first counts, so these are settled one by one.
+    """
+    done = [each.receipt for each in settlements if _is_plain(each)]
+    is_each_once = len({each.receipt for each in settlements}) == len(settlements)
+    if done and is_each_once and _are_done(connection, done):
+        settlements = [each for each in settlements if not _is_plain(each)]
+    return tuple(each.receipt for each in settlements if not _settle(connection, each, now))
+
+
+def _is_plain(settlement: Settlement) -> bool:
+    return settlement.fate == "done" and settlement.result is None
+
+
+def _are_done(connection: Connection, receipts: Sequence[Receipt]) -> bool:
+    """Complete tasks, all or none."""
+    connection.execute("SAVEPOINT done")
+    if connection.execute(sql.ALL_DONE, (json.dumps(list(map(_values, receipts))),)).rowcount == len(receipts):
+        return True
+    connection.execute("ROLLBACK TO done")
+    return False
+
+
 def _settle(connection: Connection, settlement: Settlement, now: int) -> bool:
     values = _values(settlement.receipt)
-    if settlement.fate == "done" and settlement.result is None:
+    if _is_plain(settlement):
         return value_of(connection, sql.DONE, values) is not None
     rows = connection.execute(sql.HELD, values).fetchall()
     for row in rows:
@@ -233,93 +260,12 @@ def _retake(connection: Connection, worker: Worker, queues: Collection[str], mos
         freed = orphaned(task)
         if freed.state is None and freed.delay_ms is None:
             _rewrite(connection, freed.task)
-            taken.append(take(connection, freed.task, worker.session))
+            taken.append(replace(freed.task, session=worker.session, attempt=task.attempt + 1))
         else:
             _free(connection, freed, now)
+    take(connection, [task.position for task in taken], worker.session)
     return taken
 
 
 def _values(receipt: Receipt) -> tuple[Value, ...]:
     return receipt.task, receipt.attempt, receipt.session
-
-
-def take(connection: Connection, task: OpenTask, session: int) -> OpenTask:
-    """Give a task to a session, as its next attempt."""
-    connection.execute(sql.TAKE, (session, task.position))
-    return replace(task, session=session, attempt=task.attempt + 1)
-
-
-class _Claiming:
-    """The new claims of one turn, within the limits of its queues."""
-
-    def __init__(self, connection: Connection, worker: Worker, controls: dict[str, QueueControl], now: int) -> None:
-        self._connection, self._worker, self._now = connection, worker, now
-        self._controls, self._expired = controls, 0
-        self._is_clear = value_of(connection, sql.HAS_SUSPECT, (worker.session,)) is None
-        self._left = {queue: self._allowed(queue) for queue in controls}
-
-    def claimed(self, most: int, place: int) -> list[OpenTask]:
-        """Claim ready tasks, those of the first lane first; of eight places one goes to the oldest head."""
-        taken: list[OpenTask] = []
-        is_more = True
-        while is_more and len(taken) < most:
-            is_more = self._claim(most, place, taken)
-        self._spend(taken)
-        return taken
-
-    def _claim(self, most: int, place: int, taken: list[OpenTask]) -> bool:
-        """Claim the tasks found ready; return True at an expired task, for its place may hide another one."""
-        lanes = [self._heads(lane, most) for lane in LANES]
-        while len(taken) < most and (task := self._next(lanes, place + len(taken))) is not None:
-            if task.new.expires_at is not None and task.new.expires_at <= self._now:
-                if self._expired == MOST_EXPIRED:
-                    return False
-                self._expired += 1
-                end(self._connection, replace(task, reason="expired"), "cancelled", self._now)
-                return True
-            self._left[task.queue] -= 1
-            self._is_clear = self._is_clear and not task.is_suspect
-            taken.append(take(self._connection, task, self._worker.session))
-        return False
-
-    def _heads(self, lane: int, most: int) -> list[OpenTask]:
-        """Return the next ready tasks of a lane, the next one last; more than enough of them."""
-        rows = [
-            row
-            for queue in self._controls
-            for statement in (sql.READY, sql.READY_OF_NO_DEATHS)
-            for row in self._connection.execute(statement, (queue, lane, most)).fetchall()
-        ]
-        return [open_task(row) for row in sorted(set(rows), reverse=True)]
-
-    def _next(self, lanes: list[list[OpenTask]], place: int) -> OpenTask | None:
-        heads = []
-        for lane in lanes:
-            head = next((task for task in reversed(lane) if self._may_take(task)), None)
-            if head is not None:
-                heads.append((lane, head))
-        if not heads:
-            return None
-        is_turn_of_the_oldest = (place + 1) % _SHARE_OF_THE_OLDEST == 0
-        lane, head = min(heads, key=lambda each: each[1].ready_at) if is_turn_of_the_oldest else heads[0]
-        if lane[-1] is head:  # the rule, in constant time
-            lane.pop()
-        else:
-            lane.remove(head)
-        return head
-
-    def _may_take(self, task: OpenTask) -> bool:
-        return self._left[task.queue] >= 1 and (self._is_clear or len(task.deaths_of) < 2)
-
-    def _allowed(self, queue: str) -> float:
-        control, allowed = self._controls[queue], float("inf")
-        if control.open_claims is not None:
-            allowed = control.open_claims - int(value_of(self._connection, sql.COUNT_OPEN, (queue,)))
-        return allowed if control.rate is None else min(allowed, tokens(control, self._now))
-
-    def _spend(self, taken: list[OpenTask]) -> None:
-        for queue, control in self._controls.items():
-            spent = sum(task.queue == queue for task in taken)
-            if control.rate is not None and spent:
-                left = tokens(control, self._now) - spent
-                self._connection.execute(sql.SPEND, (left, self._now, queue))

@@ -87,6 +87,12 @@ BY_UNIQUE = f"{OPEN} WHERE queue = ? AND uniq = ? AND replaced = 0"
 GIVE_UP_NAME = "UPDATE task SET replaced = 1 WHERE pos = ?"
 REMOVE = "DELETE FROM task WHERE id = ?"
 DONE = "DELETE FROM task WHERE id = ? AND attempt = ? AND session = ? RETURNING pos"
+# The same for a JSON list of receipts. One statement for many tasks: each step of one hands the interpreter's lock on.
+ALL_DONE = (
+    "DELETE FROM task WHERE pos IN (SELECT task.pos FROM json_each(?) AS r CROSS JOIN task"
+    " WHERE task.id = json_extract(r.value, '$[0]') AND attempt = json_extract(r.value, '$[1]')"
+    " AND session = json_extract(r.value, '$[2]'))"
+)
 COMPLETE = (
     "DELETE FROM task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT) AND session = CAST(:session AS BIGINT)"
     " RETURNING id"
@@ -113,13 +119,18 @@ IS_DUE = "SELECT 1 FROM task WHERE queue = ? AND session IS NULL AND due <= ? LI
 IS_READY = "SELECT 1 FROM task INDEXED BY task_ready WHERE session IS NULL AND due IS NULL AND queue = ? LIMIT 1"
 ENDED_SESSIONS = "SELECT session FROM worker WHERE session NOT IN (SELECT id FROM lease)"
 OF_SESSION = f"{OPEN} WHERE session = ? AND queue = ? ORDER BY pos LIMIT ?"
-READY = f"{OPEN} WHERE queue = ? AND lane = ? AND session IS NULL AND due IS NULL ORDER BY pos LIMIT ?"
-READY_OF_NO_DEATHS = (
-    f"{OPEN} WHERE queue = ? AND lane = ? AND session IS NULL AND due IS NULL AND deaths < 2 ORDER BY pos LIMIT ?"
+_HEAD = (
+    "SELECT pos, ready_at, expires, deaths_of, id, attempt, queue, lane, name, codec, arguments, failures, crashes,"
+    " enqueued, trace, slot FROM task WHERE queue = ? AND lane = ? AND session IS NULL AND due IS NULL"
 )
+READY = f"{_HEAD} ORDER BY pos LIMIT ?"
+READY_OF_NO_DEATHS = f"{_HEAD} AND deaths < 2 ORDER BY pos LIMIT ?"
 HAS_SUSPECT = "SELECT 1 FROM task WHERE session = ? AND (deaths > 0 OR crashes > 0) LIMIT 1"
 STRIKE = "UPDATE task SET deaths_of = ?, deaths = ? WHERE pos = ?"
-TAKE = "UPDATE task SET session = ?, attempt = attempt + 1, progress = 0, note = '' WHERE pos = ?"
+TAKE = (
+    "UPDATE task SET session = ?, attempt = attempt + 1, progress = 0, note = ''"
+    " WHERE pos IN (SELECT value FROM json_each(?))"
+)
 COUNT_OPEN = "SELECT count(*) FROM task WHERE session IS NOT NULL AND queue = ?"
 
 ADD_WORKER = (

@@ -1,0 +1,1 @@
+"""Claims: the ready tasks of an SQLite file that a turn claims."""
