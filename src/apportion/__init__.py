@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from apportion.work.cron.calendar import cron_slots
     from apportion.work.current import current_task
     from apportion.work.facade import Queue
+    from apportion.work.lanes.lane_member import LaneMember
 
 __version__ = "0.1.0"
 
@@ -43,6 +44,7 @@ _HOMES = {
     "apportion.work.budget": ("GiveUp", "Snooze"),
     "apportion.work.cron.calendar": ("cron_slots",),
     "apportion.work.facade": ("Queue",),
+    "apportion.work.lanes.lane_member": ("LaneMember",),
     "apportion.work.current": ("current_task",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -57,6 +59,7 @@ __all__ = [
     "GiveUp",
     "Jump",
     "KeyRange",
+    "LaneMember",
     "Modulo",
     "Move",
     "Node",

@@ -12,6 +12,7 @@ from apportion import (
     Epoch,
     Jump,
     KeyRange,
+    LaneMember,
     Modulo,
     Move,
     Node,
@@ -338,6 +339,20 @@ async def tasks(url: str) -> None:
     async with queue.worker(concurrency=10, observer=observe):
         assert_type(await handle.cancel(), bool)
     assert_type(queue.sync, sync.Queue)
+
+
+async def keyed_tasks(url: str) -> None:
+    queue = Queue(url, "mail", partitions=64, group_url="etcd://127.0.0.1")
+
+    @queue.task()
+    async def send(to: str) -> None:
+        assert_type(current_task().key, str | None)
+        assert_type(current_task().key_token, FencingToken | None)
+
+    await queue.enqueue(send.call("ann"), key="tenant-42", on_dead="block")
+    await queue.enqueue_many([send.call("ann").options(key="tenant-42")])
+    async with queue.worker(member=LaneMember(member_id="mail-1", static=True, weight=2.0)):
+        assert_type(queue.partitions, int | None)
 
 
 def plain_tasks(url: str) -> None:

@@ -120,8 +120,11 @@ class Holdings(Handle, _Owned):
         """Seconds until the session's deadline."""
         return self.deadline - self._clock.elapsed()
 
-    def _now(self) -> Mapping[int, Holding]:
+    def moment(self) -> Mapping[int, Holding]:
+        """Return all of this moment, in a mapping that never changes, and is the same one until there is a change."""
         return self._held if self.is_current else _NOTHING
+
+    _now = moment
 
     def confirm(self, deadline: float) -> None:
         """Set the deadline. If the one before has passed, the consumer of changes is first told that all was lost."""

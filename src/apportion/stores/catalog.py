@@ -55,7 +55,7 @@ async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None
     store = await whole(spec.connect(parsed, clock or SystemClock()), lambda opened: opened.close())
     async with or_undo(store.close):
         if (need := store.capabilities().lacking(needs)) is not None:
-            raise NotPromised(str(parsed), need, able={each.name for each in _own().values() if need in each.promises})
+            raise _not_promised(parsed, need)
     return store
 
 
@@ -112,11 +112,22 @@ def administration(url: str) -> "Administration":
     return get(parsed.scheme).administration(parsed)
 
 
-def check_url(url: str) -> None:
-    """Refuse a URL that no store can have, before anything is opened. Errors are those of `administration`."""
+def check_url(url: str, *, needs: Collection[Need] = ()) -> None:
+    """Refuse a URL that no store can have, before anything is opened. Errors are those of `administration`.
+
+    `NotPromised` for a kind of store that never has one of the guarantees in `needs`.
+    """
     parsed = parsed_url(url)
     if CONNECT_HERE.get() is None:
-        get(parsed.scheme).administration(parsed)
+        spec = get(parsed.scheme)
+        spec.administration(parsed)
+        for need in needs:
+            if need not in spec.promises:
+                raise _not_promised(parsed, need)
+
+
+def _not_promised(url: StoreUrl, need: Need) -> NotPromised:
+    return NotPromised(str(url), need, able={each.name for each in _own().values() if need in each.promises})
 
 
 def schemes() -> tuple[str, ...]:

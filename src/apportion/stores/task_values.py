@@ -5,6 +5,7 @@ from typing import Literal
 
 from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
+from apportion.model.epoch import FencingToken
 from apportion.stores.lanes.values import KEYED_LANES, OwnedLane, check_key
 
 TaskState = Literal["ready", "delayed", "claimed", "done", "dead", "cancelled", "missing"]
@@ -92,6 +93,7 @@ class Claim:
     `failures` are runs that raised; `deaths` are sessions that ended under it, one after another; `crashes` are child
     processes that ended under it. A task with a death or a crash is a suspect: it may end the next process too.
     `waited_ms` is the time since it was ready. `is_retaken`: the claim was taken over from a session that has ended.
+    `lane_token` is the token of the lane of a keyed task; the worker adds it.
     """
 
     receipt: Receipt
@@ -107,6 +109,7 @@ class Claim:
     trace: str
     slot: int | None = None
     key: str | None = None
+    lane_token: FencingToken | None = field(default=None, compare=False)
     waited_ms: int = field(default=0, compare=False)
     is_retaken: bool = False
 

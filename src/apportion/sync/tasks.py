@@ -16,11 +16,12 @@ from apportion.runtime.handle import Handle
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.schedules.values import Fold, Gap, Missed, Overlap
 from apportion.stores.task_control import Listing, TaskRow
-from apportion.stores.task_values import Duplicate, Settlement, TaskState
+from apportion.stores.task_values import Duplicate, OnDead, Settlement, TaskState
 from apportion.work.budget import length, milliseconds
-from apportion.work.call import Call
+from apportion.work.call import Call, priority_of
 from apportion.work.cron.declaration import Policies, one_schedule
 from apportion.work.function import AnyTaskFunction
+from apportion.work.lanes.lane_member import LaneMember
 from apportion.work.observers.trace import traceparent
 from apportion.work.queue import Drained, TaskQueue, checked_call
 from apportion.work.running_task import parsed_receipt
@@ -33,6 +34,10 @@ class SyncQueue(TaskQueue):
     - `url`: the store, for example `sqlite:///work.db` or `postgresql://user@host/database`.
     - `name`: the name of the queue: letters, digits, `.`, `_`, `-`.
     - `lease_ttl`: how long a killed worker keeps its tasks. Default: 10 seconds.
+    - `partitions`: the number of lanes of the keys, 1 to 262 144, for tasks with `key=`; several times as many as the
+      workers that you will ever have. All programs of the queue pass the same number. Default: None, no keys.
+    - `group_url`: the store in which the workers agree on the owner of each lane, such as etcd. Default: the store of
+      the queue.
 
         queue = apportion.sync.Queue("sqlite:///work.db", "mail")
 
@@ -63,6 +68,8 @@ class SyncQueue(TaskQueue):
         expires: timedelta | None = None,
         unique: str | None = None,
         on_duplicate: Duplicate | None = None,
+        key: str | None = None,
+        on_dead: OnDead | None = None,
         within: object = None,
     ) -> "SyncTaskHandle":
         """Add a task, and return its handle; it is on the disk then. For the options see `Call.options`.
@@ -72,7 +79,14 @@ class SyncQueue(TaskQueue):
         `OutcomeUnknown` if no reply came, `StoreUnavailable` if nothing was added.
         """
         call = checked_call(call).options(
-            delay=delay, at=at, priority=priority, expires=expires, unique=unique, on_duplicate=on_duplicate
+            delay=delay,
+            at=at,
+            priority=priority,
+            expires=expires,
+            unique=unique,
+            on_duplicate=on_duplicate,
+            key=key,
+            on_dead=on_dead,
         )
         (handle,) = self.enqueue_many([call], within=within)
         return handle
@@ -88,7 +102,12 @@ class SyncQueue(TaskQueue):
         return [SyncTaskHandle(self, task, is_new) for task, is_new in added]
 
     def worker(
-        self, *, concurrency: int | None = None, processes: int = 0, observer: AttemptObserver | None = None
+        self,
+        *,
+        concurrency: int | None = None,
+        processes: int = 0,
+        observer: AttemptObserver | None = None,
+        member: LaneMember | None = None,
     ) -> ThreadWorker:
         """Run the tasks of this queue within a `with` block. SIGTERM ends the worker; see `until_left`.
 
@@ -97,8 +116,12 @@ class SyncQueue(TaskQueue):
           which runs plain functions in threads. Async functions run on an event loop of the worker.
         - `observer`: a plain function that is called with each event of an attempt, on the I/O thread. It must not
           block.
+        - `member`: on a queue with `partitions`, the part of this worker in the group that shares the lanes of keys,
+          such as its id and its weight. Default: a member of weight 1 with a new id.
+
+        On such a queue the block raises the errors of `open_group` at its beginning.
         """
-        return self._thread_worker_of(concurrency, processes, observer)
+        return self._thread_worker_of(concurrency, processes, observer, member)
 
     def drain(self, ahead: timedelta = timedelta(0)) -> Drained:
         """Run all tasks that are due, or will be within `ahead`, here and now; return how they ended. For tests."""
@@ -113,7 +136,10 @@ class SyncQueue(TaskQueue):
         name = function.task_options.name
         listing = Listing(queue=self._full_name, name=name, states=("ready", "delayed"), most=10_000)
         rows = io_thread().wait(self._opened.rows(listing))
-        return [Call(name=row.name, arguments=row.arguments, priority=row.lane, unique=row.unique) for row in rows]
+        return [
+            Call(name=row.name, arguments=row.arguments, priority=priority_of(row.lane), unique=row.unique)
+            for row in rows
+        ]
 
     def complete(self, receipt: str, *, within: object = None) -> None:
         """Complete a task from any process, by the text of its receipt. `ClaimLost` if another attempt is open.

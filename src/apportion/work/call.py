@@ -12,13 +12,17 @@ from typing import Any, get_type_hints
 
 from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
+from apportion.stores.lanes.values import check_key
 from apportion.stores.task_rows import clean
-from apportion.stores.task_values import LANES, Duplicate, NewTask
+from apportion.stores.task_values import LANES, Duplicate, NewTask, OnDead
 from apportion.work.budget import length, milliseconds
 from apportion.work.json_values import as_json, as_kind, of_json
+from apportion.work.lanes.keys import QueueKeys, lane_of
 
 CODEC = "json"
 MOST_BYTES = 2**20
+DEFAULT_PRIORITY = 2
+_IN_ORDER = "The tasks of a key run in the order in which they came."
 
 
 @brief
@@ -28,13 +32,15 @@ class Call:
 
     name: str
     arguments: bytes
-    priority: int = 2
+    priority: int = DEFAULT_PRIORITY
     delay: timedelta | None = None
     at: datetime | None = None
     expires: timedelta | None = None
     unique: str | None = None
     on_duplicate: Duplicate = "keep"
     deaths: int | None = 5
+    key: str | None = None
+    on_dead: OnDead | None = None
 
     def options(
         self,
@@ -45,6 +51,8 @@ class Call:
         expires: timedelta | None = None,
         unique: str | None = None,
         on_duplicate: Duplicate | None = None,
+        key: str | None = None,
+        on_dead: OnDead | None = None,
     ) -> "Call":
         """Return this call with other options; an option that is None stays.
 
@@ -53,6 +61,10 @@ class Call:
         - `expires`: the time after which the task is cancelled in place of being started.
         - `unique`: a name; while a task of that name is open, another one is not added (`on_duplicate="keep"`), or
           replaces it ("replace").
+        - `key`: the tasks of one key run one at a time, in the order in which they came, and in the same worker as long
+          as no worker comes or goes. None of them has a priority, a delay or a time. Needs a queue with `partitions`.
+        - `on_dead`: after a dead task of its key, the next one goes on ("skip"), or waits until the dead one is
+          redriven or cancelled ("block"). Default: "skip".
         """
         call = Call(
             name=self.name,
@@ -64,6 +76,8 @@ class Call:
             expires=self.expires if expires is None else expires,
             unique=self.unique if unique is None else unique,
             on_duplicate=self.on_duplicate if on_duplicate is None else on_duplicate,
+            key=self.key if key is None else key,
+            on_dead=self.on_dead if on_dead is None else on_dead,
         )
         call.check()
         return call
@@ -84,16 +98,34 @@ class Call:
             raise InvalidInput("unique", self.unique, "a str of 1 to 200 characters", "Write unique='report/7'")
         if self.on_duplicate not in ("keep", "replace"):
             raise InvalidInput("on_duplicate", self.on_duplicate, "'keep' or 'replace'", "The default is 'keep'.")
+        self._check_key()
 
-    def task(self, task_id: str, queue: str, now_ms: int, trace: str = "") -> NewTask:
-        """Return this call as a task of a queue. `now_ms` counts for `expires` alone; `trace` is a traceparent."""
+    def _check_key(self) -> None:
+        if self.on_dead not in (None, "skip", "block"):
+            raise InvalidInput("on_dead", self.on_dead, "'skip' or 'block'", "The default is 'skip'.")
+        if self.key is None:
+            if self.on_dead is not None:
+                raise InvalidInput("on_dead", self.on_dead, "a key beside it", "Write key='tenant-42'.")
+            return
+        check_key(self.key)
+        for field, value in (("delay", self.delay), ("at", self.at)):
+            if value is not None:
+                raise InvalidInput(field, value, "none beside a key", f"{_IN_ORDER} Enqueue the task when it is due.")
+        if self.priority != DEFAULT_PRIORITY:
+            raise InvalidInput("priority", self.priority, "none beside a key", f"{_IN_ORDER} Leave the priority out.")
+
+    def task(self, task_id: str, queue: str, now_ms: int, trace: str = "", *, keys: QueueKeys | None = None) -> NewTask:
+        """Return this call as a task of a queue; `InvalidInput` for a key on a queue without keys.
+
+        `now_ms` counts for `expires` alone; `trace` is a traceparent.
+        """
         return NewTask(
             id=task_id,
             queue=queue,
             name=self.name,
             arguments=self.arguments,
             codec=CODEC,
-            lane=self.priority,
+            lane=self.priority if self.key is None else lane_of(self.key, keys),
             delay_ms=0 if self.delay is None else milliseconds(self.delay),
             due_at=None if self.at is None else round(self.at.timestamp() * 1_000),
             expires_at=None if self.expires is None else now_ms + milliseconds(self.expires),
@@ -101,6 +133,8 @@ class Call:
             on_duplicate=self.on_duplicate,
             most_deaths=self.deaths,
             trace=trace,
+            key=self.key,
+            on_dead=self.on_dead or "skip",
         )
 
 
@@ -203,6 +237,11 @@ class Signature:
         if self._hints is None:
             self._hints = get_type_hints(self._function)
         return self._hints
+
+
+def priority_of(lane: int) -> int:
+    """Return the priority of a lane: the default for the tasks of keys, which have none."""
+    return lane if lane in LANES else DEFAULT_PRIORITY
 
 
 def _is_name(unique: object) -> bool:

@@ -10,12 +10,11 @@ Refuses: to touch a handler. It hands claims over, and is told their ends.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 
 from apportion.errors import ClaimLost, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.groups.session import SharedSessions
-from apportion.runtime.endings import or_undo
 from apportion.runtime.report import report
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
@@ -26,6 +25,8 @@ from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement, Worker
 from apportion.work.attempts import Attempts
 from apportion.work.cron.scheduler import Scheduler
+from apportion.work.lanes.lanes import Lanes
+from apportion.work.lanes.lanes_of_worker import LanesOfWorker, no_lanes
 from apportion.work.pace import Pace
 from apportion.work.session import WorkerSession
 
@@ -43,6 +44,7 @@ class Hears:
     claimed: Callable[[list[Claim], int], None]
     cancelled: Callable[[list[Receipt]], None]
     lost: Callable[[int], None]
+    moved: Callable[[frozenset[int]], None]
     failed: Callable[[], None]
 
 
@@ -58,6 +60,7 @@ class Claimant:
         ttl_seconds: float,
         hears: Hears,
         attempts: Attempts,
+        lanes: Lanes,
     ) -> None:
         self._tasks, self._worker, self._hears, self._attempts = tasks, worker, hears, attempts
         self._ttl_seconds, self._clock = ttl_seconds, clock_here()
@@ -67,7 +70,7 @@ class Claimant:
         self._loop = asyncio.get_running_loop()
         self._settlements: list[Settlement] = []
         self._open = self._session.open
-        self._woken = asyncio.Event()
+        self._lanes, self._woken = lanes, lanes.woken
         self._is_leaving = self._is_over = self._is_unsure = False
         self._pace = Pace(self._clock.elapsed())
         self._beat_at = 0.0
@@ -87,15 +90,21 @@ class Claimant:
         hears: Hears,
         attempts: Attempts,
         schedules: Collection[TaskSchedule] | None = None,
+        lanes: LanesOfWorker = no_lanes,
     ) -> "Claimant":
         """Connect, and begin to claim; errors are those of `connect_tasks`.
 
         `schedules` are added to the store where absent, and all of the queues fire; None: the worker fires none.
+        `lanes` joins the group of a queue with keys.
         """
-        tasks = await connect_tasks(url)
-        async with or_undo(tasks.close):
+        async with AsyncExitStack() as undo:
+            tasks = await connect_tasks(url)
+            undo.push_async_callback(tasks.close)
             sessions = await SharedSessions.taken(url)
-        claimant = cls(tasks, sessions, worker, ttl_seconds=ttl_seconds, hears=hears, attempts=attempts)
+            undo.push_async_callback(sessions.let_go)
+            joined = await lanes(tasks, hears.moved, hears.failed)
+            undo.pop_all()
+        claimant = cls(tasks, sessions, worker, ttl_seconds=ttl_seconds, hears=hears, attempts=attempts, lanes=joined)
         if schedules is not None:
             claimant._scheduler = Scheduler(tasks, worker.queues, schedules, by=worker.name)
         return claimant
@@ -121,6 +130,9 @@ class Claimant:
 
     async def drained(self) -> None:
         """Return once a turn has found nothing to claim while no task was open here."""
+        await self._lanes.until_settled()
+        self._drained.clear()
+        self._woken.set()
         await self._drained.wait()
 
     async def end(self) -> None:
@@ -132,10 +144,10 @@ class Claimant:
             await self._scheduler.end()
         await asyncio.wait([self._running])
         self._attempts.lose()
-        try:
-            await self._session.end(is_clear=not self._open)
-        finally:
-            await self._tasks.close()
+        async with AsyncExitStack() as ends:
+            ends.push_async_callback(self._tasks.close)
+            ends.push_async_callback(self._session.end, is_clear=not self._open)
+            await self._lanes.end()
         if not self._running.cancelled():
             self._running.result()
 
@@ -179,6 +191,7 @@ class Claimant:
         if self._open:
             self._hears.lost(session)
             self._attempts.lose(session)
+            self._lanes.release(self._open)
             self._open.clear()
 
     async def _read_back(self) -> None:
@@ -200,8 +213,10 @@ class Claimant:
             Settlement(receipt=each, fate="released", reason="the worker does not know this claim") for each in unknown
         ]
         if self._is_unsure:
-            self._hears.cancelled(_sorted(self._open - held.keys() - ended))
-            self._open.intersection_update(held.keys() | ended)
+            gone = self._open - held.keys() - ended
+            self._hears.cancelled(_sorted(gone))
+            self._lanes.release(gone)
+            self._open -= gone
         self._is_unsure, self._read_at = False, self._clock.elapsed() + self._ttl_seconds
 
     async def _turn(self) -> bool:
@@ -211,17 +226,21 @@ class Claimant:
         want = 0 if is_idle else max(0, self._capacity() - len(self._open))
         if not batch and not want:
             return False
-        worker = replace(self._worker, session=session.id or 0, former=tuple(session.former))
+        worker = replace(self._worker, session=session.id or 0, former=tuple(session.former), lanes=self._lanes.owned())
         answer = await self._tasks.turn(worker, batch, want=want)
         session.former.clear()
         del self._settlements[: len(batch)]
-        self._open.difference_update(each.receipt for each in batch)
+        ended = [each.receipt for each in batch]
+        self._open.difference_update(ended)
+        self._lanes.release(ended)
         self._open.update(claim.receipt for claim in answer.claims)
         self._attempts.settled(batch, answer.refused)
         self._attempts.claimed(answer.claims)
         self._pace.count(sum(each.fate != "released" for each in batch), self._clock.elapsed())
         if answer.claims:
-            self._hears.claimed(list(answer.claims), session.incarnation)
+            held, moved = self._lanes.held(answer.claims)
+            self._settlements += moved
+            self._hears.claimed(held, session.incarnation)
         elif want and not self._open and not self._settlements:
             self._drained.set()
         return bool(answer.claims or batch)
@@ -281,6 +300,7 @@ class Claimant:
 
     def _leave(self) -> None:
         self._is_leaving = True
+        self._lanes.leave()
         self._woken.set()
 
 

@@ -24,10 +24,11 @@ from apportion.runtime.interrupt import is_interrupted
 from apportion.stores.schedules.values import TaskSchedule
 from apportion.work.around import Wrappers
 from apportion.work.budget import Budget, Snooze
-from apportion.work.call import Call, Signature
+from apportion.work.call import Call, Signature, priority_of
 from apportion.work.current import AsyncRunningTask, current_task
 from apportion.work.function import AnyTaskFunction, TaskFunction, TaskOptions
 from apportion.work.json_values import of_json
+from apportion.work.lanes.lanes_of_worker import LanesOfWorker
 from apportion.work.observers.statistics import TaskStatistics
 from apportion.work.running_task import CURRENT, RunningTask
 from apportion.work.worker import QueueWorker
@@ -48,6 +49,7 @@ class LoopWorker(QueueWorker):
         concurrency: int,
         statistics: TaskStatistics,
         schedules: Collection[TaskSchedule],
+        lanes: LanesOfWorker,
         asked: Callable[[], None],
     ) -> None:
         super().__init__(
@@ -58,6 +60,7 @@ class LoopWorker(QueueWorker):
             concurrency=concurrency,
             statistics=statistics,
             schedules=schedules,
+            lanes=lanes,
         )
         self._end_loop = asked
 
@@ -187,7 +190,7 @@ class ClaimLoop(Mapping[str, AnyTaskFunction]):
         task = current_task()
         claim = task.claim
         handed = _Handed(lambda: claim.task in self._worker.running)
-        call = Call(name=claim.name, arguments=claim.arguments, priority=claim.lane)
+        call = Call(name=claim.name, arguments=claim.arguments, priority=priority_of(claim.lane), key=claim.key)
         self._ready.put_nowait(ClaimedTask(claim, task.incarnation, task.desk, task.limit, call=call, handed=handed))
         try:
             await handed.end

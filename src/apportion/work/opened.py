@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from apportion.errors import ClaimLost, InvalidInput, StoreWentBack, TimedOut
 from apportion.guards.transactions import Course
+from apportion.runtime.endings import or_undo
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
@@ -22,6 +23,7 @@ from apportion.work.call import Call
 from apportion.work.cron.acts import kept, triggered
 from apportion.work.effects.within import completion, insertion
 from apportion.work.joint_enqueues import JointEnqueues
+from apportion.work.lanes.keys import QueueKeys
 
 Answer = TypeVar("Answer")
 _ENDED = ("done", "dead", "cancelled")
@@ -31,16 +33,23 @@ _LOOK_SECONDS = 0.1
 class OpenedQueue:
     """The handle of a queue in the store, for the I/O thread; it is opened by the first call that needs it."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, keys: QueueKeys | None = None) -> None:
+        self._url, self._keys = url, keys
         self._opening: asyncio.Future[TaskStore] | None = None
         self._joint = JointEnqueues(self._add)
 
     async def store(self) -> TaskStore:
         """Return the open handle."""
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
-            self._opening = asyncio.ensure_future(connect_tasks(self._url))
+            self._opening = asyncio.ensure_future(self._connected())
         return await asyncio.shield(self._opening)
+
+    async def _connected(self) -> TaskStore:
+        store = await connect_tasks(self._url)
+        if self._keys is not None:
+            async with or_undo(store.close):
+                await self._keys.agree(store)
+        return store
 
     async def enqueued(self, queue: str, calls: list[Call], trace: str) -> tuple[tuple[str, bool], ...]:
         """Add tasks, perhaps together with those of other callers. `trace` is the traceparent of the caller."""
@@ -61,7 +70,7 @@ class OpenedQueue:
         await self.store()  # refuses a store without tasks, also where there is nothing to add
         has_end = any(call.expires is not None for call in calls)
         now = await self._asked(lambda store: store.query(StoreTime())) if has_end else 0
-        return [call.task(uuid4().hex, queue, now, trace) for call in calls]
+        return [call.task(uuid4().hex, queue, now, trace, keys=self._keys) for call in calls]
 
     async def completion(self, receipt: Receipt, within: object) -> Course[None]:
         """Return the course that completes a task in a transaction of the caller's connection."""

@@ -24,6 +24,9 @@ from apportion.work.call import Call
 from apportion.work.claims import ClaimedTask, ClaimLoop, LoopWorker
 from apportion.work.cron.declaration import Policies, cron_schedule, every_schedule, scheduled_call
 from apportion.work.function import AnyTaskFunction, Params, Result, TaskFunction, TaskOptions
+from apportion.work.lanes.keys import checked_keys
+from apportion.work.lanes.lane_member import LaneMember
+from apportion.work.lanes.lanes_of_worker import LanesOfWorker, lanes_of_worker
 from apportion.work.observers.statistics import TaskStatistics
 from apportion.work.opened import OpenedQueue
 from apportion.work.thread_worker import ThreadWorker
@@ -50,7 +53,15 @@ class TaskQueue(Handle):
     async_form: "ClassVar[type[TaskQueue] | None]" = None
     sync_form: "ClassVar[type[TaskQueue] | None]" = None
 
-    def __init__(self, url: str, name: str, *, lease_ttl: timedelta = TTL) -> None:
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        lease_ttl: timedelta = TTL,
+        partitions: int | None = None,
+        group_url: str | None = None,
+    ) -> None:
         check_url(url)
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             expected = "1 to 100 letters, digits, '.', '_' or '-', the first a letter or digit"
@@ -59,11 +70,13 @@ class TaskQueue(Handle):
         self.name = name
         self._full_name = f"{parsed_url(url).namespace}/{name}"
         self._ttl_seconds = length("lease_ttl", lease_ttl).total_seconds()
+        self._keys = checked_keys(url, self._full_name, partitions, group_url)
+        self.partitions: int | None = partitions
         self._functions: dict[str, AnyTaskFunction] = {}
         self.task_names: KeysView[str] = self._functions.keys()
         self._schedules: dict[str, TaskSchedule] = {}
         self._statistics, self._wrappers = TaskStatistics(), Wrappers()
-        self._opened_here = OpenedQueue(url)
+        self._opened_here = OpenedQueue(url, self._keys)
         finalize(self, OpenedQueue.let_go, self._opened_here)
 
     def __repr__(self) -> str:
@@ -75,7 +88,7 @@ class TaskQueue(Handle):
         machine = simulated()
         if machine is None:
             return self._opened_here
-        opened: OpenedQueue = machine.shared.setdefault(self._opened_here, OpenedQueue(self.url))
+        opened: OpenedQueue = machine.shared.setdefault(self._opened_here, OpenedQueue(self.url, self._keys))
         return opened
 
     @property
@@ -218,7 +231,13 @@ class TaskQueue(Handle):
         return wrapper
 
     def _worker_of(
-        self, concurrency: int | None, processes: int, observer: AttemptObserver | None, *, fires: bool = True
+        self,
+        concurrency: int | None,
+        processes: int,
+        observer: AttemptObserver | None,
+        member: LaneMember | None = None,
+        *,
+        fires: bool = True,
     ) -> QueueWorker:
         given = checked_observer(observer, "queue.worker(…")
         return QueueWorker(
@@ -231,9 +250,13 @@ class TaskQueue(Handle):
             statistics=self._statistics,
             observers=() if given is None else (given,),
             schedules=self._schedules.values() if fires else None,
+            lanes=self._lanes_of(member),
         )
 
-    def claims(self, *, concurrency: int = 1) -> AsyncIterator[ClaimedTask]:
+    def _lanes_of(self, member: LaneMember | None) -> LanesOfWorker:
+        return lanes_of_worker(self._keys, member, ttl_seconds=self._ttl_seconds, statistics=self._statistics.lanes)
+
+    def claims(self, *, concurrency: int = 1, member: LaneMember | None = None) -> AsyncIterator[ClaimedTask]:
         """Claim the tasks of this queue for a loop of your own on an event loop, so many at a time.
 
             async for task in queue.claims():
@@ -241,7 +264,9 @@ class TaskQueue(Handle):
                     print(task.name, task.arguments)
 
         The end of the block completes the task; an exception fails it, and the loop goes on. SIGTERM ends the loop.
+        For `member` see `Queue.worker`.
         """
+        lanes = self._lanes_of(member)
 
         def _made(functions: Mapping[str, AnyTaskFunction], asked: Callable[[], None]) -> LoopWorker:
             return LoopWorker(
@@ -252,15 +277,22 @@ class TaskQueue(Handle):
                 concurrency=concurrency,
                 statistics=self._statistics,
                 schedules=self._schedules.values(),
+                lanes=lanes,
                 asked=asked,
             )
 
         return ClaimLoop(self._functions, self._wrappers, _made).tasks()
 
     def _thread_worker_of(
-        self, concurrency: int | None, processes: int, observer: AttemptObserver | None, *, fires: bool = True
+        self,
+        concurrency: int | None,
+        processes: int,
+        observer: AttemptObserver | None,
+        member: LaneMember | None = None,
+        *,
+        fires: bool = True,
     ) -> ThreadWorker:
-        return ThreadWorker(self._worker_of(concurrency, processes, observer, fires=fires))
+        return ThreadWorker(self._worker_of(concurrency, processes, observer, member, fires=fires))
 
     def _shown_as(self, form: "type[Form]") -> "Form":
         """Return this queue in a form: the same functions, wrappers, statistics and handle."""

@@ -103,6 +103,16 @@ class RunningTask:
         return FencingToken(resource=resource, holder=holder, incarnation=self.incarnation, epoch=receipt.attempt)
 
     @property
+    def key(self) -> str | None:
+        """The key of this task; None for a task without."""
+        return self.claim.key
+
+    @property
+    def key_token(self) -> FencingToken | None:
+        """The fencing token of the lane of the key: it grows with every owner of the lane. None without a key."""
+        return self.claim.lane_token
+
+    @property
     def seconds_left(self) -> float:
         """How long the session of this worker lasts at least without another renewal; 0 after its end."""
         return max(0.0, self.desk.seconds_left(self.claim.session))

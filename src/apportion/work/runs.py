@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from apportion.runtime.simulated import simulated
+from apportion.stores.lanes.values import KEYED_LANES
 from apportion.stores.task_values import Claim, Receipt, Settlement
 from apportion.work.attempt import attempt
 from apportion.work.call import CODEC
 from apportion.work.children.children import Children, Job
 from apportion.work.function import AnyTaskFunction
+from apportion.work.lanes.lanes import LANE_MOVED
 from apportion.work.running_task import Desk, RunningTask
 from apportion.work.threads import Threads
 from apportion.work.time_limit import TimeLimit
@@ -85,10 +87,17 @@ class Runs:
         if simulated() is None:
             self._warming = asyncio.ensure_future(self._children.warm())
 
-    def give_back(self) -> None:
-        """Give back the tasks that were not started, and those that come from now on."""
-        self._is_leaving = True
-        self._give_back(list(self._waiting), "the worker left")
+    def give_back(self, partitions: frozenset[int] | None = None) -> None:
+        """Give back the tasks that were not started in the lanes of some partitions, as these move to other workers.
+
+        None: all, as the worker leaves, and those that come from now on.
+        """
+        if partitions is None:
+            self._is_leaving = True
+            self._give_back(list(self._waiting), "the worker left")
+        else:
+            moving = {KEYED_LANES + each for each in partitions}
+            self._give_back([each for each in self._waiting if each.claim.lane in moving], LANE_MOVED)
 
     def cancel(self, receipts: list[Receipt]) -> None:
         """Cancel the runs of tasks that are to be cancelled; their fate is "cancelled"."""

@@ -29,6 +29,7 @@ from apportion.work.attempts import Attempts
 from apportion.work.claimant import Claimant, Hears
 from apportion.work.effects.once import stepped
 from apportion.work.function import AnyTaskFunction
+from apportion.work.lanes.lanes_of_worker import LanesOfWorker, no_lanes
 from apportion.work.observers.log import log
 from apportion.work.observers.statistics import TaskStatistics
 from apportion.work.runs import Runs
@@ -57,6 +58,7 @@ class QueueWorker(OnlyAsync):
         statistics: TaskStatistics,
         observers: tuple[AttemptObserver, ...] = (),
         schedules: Collection[TaskSchedule] | None = None,
+        lanes: LanesOfWorker = no_lanes,
         leave_seconds: float = LEAVE_SECONDS,
     ) -> None:
         concurrency = _checked_places(concurrency, processes)
@@ -85,6 +87,7 @@ class QueueWorker(OnlyAsync):
                 hears=self._hears(),
                 attempts=self.attempts,
                 schedules=schedules,
+                lanes=lanes,
             ),
             lambda claimant: claimant.end(),
             self._entered,
@@ -207,6 +210,7 @@ class QueueWorker(OnlyAsync):
             claimed=partial(self._tell, self._runs.start),
             cancelled=partial(self._tell, self._runs.cancel),
             lost=partial(self._tell, self._runs.lose),
+            moved=partial(self._tell, self._runs.give_back),
             failed=partial(self._tell, self._end_block),
         )
 

@@ -11,6 +11,7 @@ from apportion.console.options.arguments import Json, Url, Whole
 from apportion.console.print.live import show_live
 from apportion.console.print.progress import Progress
 from apportion.console.tasks import report
+from apportion.console.tasks.lane_options import NO_LANE_OPTIONS, LaneOptions
 from apportion.console.tasks.options import Chosen, QueueName, TaskId, named, parsed_limits, parsed_states
 from apportion.console.tasks.run import run
 from apportion.errors import InvalidInput
@@ -36,10 +37,11 @@ def worker_tasks(
     processes: Annotated[
         Whole, Parameter(help="Number of child processes for plain functions; 0 runs them in threads.")
     ] = 0,
+    lanes: LaneOptions = NO_LANE_OPTIONS,
     json: Annotated[bool, Parameter(help="Print one JSON object per line instead.")] = False,
 ) -> None:
     """Run the tasks of queues, until SIGTERM or Ctrl-C. A module is looked for in the current folder first."""
-    run(queues, concurrency=concurrency, processes=processes, json=json)
+    run(queues, concurrency=concurrency, processes=processes, lanes=lanes, json=json)
 
 
 def enqueue_tasks(

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from apportion.console.tasks.lane_options import LaneOptions
 from apportion.console.tasks.lines import WorkerLines
 from apportion.console.tasks.program import queues_at
 from apportion.runtime.signals import ONE_SIGNAL_SECONDS
@@ -25,14 +26,25 @@ SAY_SECONDS = 5.0
 _MOST_NAMED, _LAST_SECONDS = 3, 0.5
 
 
-def run(places: Sequence[str], *, concurrency: int | None, processes: int, json: bool) -> None:
+def run(places: Sequence[str], *, concurrency: int | None, processes: int, lanes: LaneOptions, json: bool) -> None:
     """Run the tasks of queues until a signal asks to leave."""
     queues = queues_at(places)
+    member = lanes.member(queues)
     lines = WorkerLines(json=json)
     logging.getLogger().addHandler(lines)
     logging.getLogger("apportion").setLevel(logging.INFO)
     try:
-        workers = [(each, each.worker(concurrency=concurrency, processes=processes)) for each in queues]
+        workers = [
+            (
+                each,
+                each.worker(
+                    concurrency=concurrency,
+                    processes=processes,
+                    member=None if each.partitions is None else member,
+                ),
+            )
+            for each in queues
+        ]
         asyncio.run(_Workers(workers, lines).work())
     finally:
         logging.getLogger().removeHandler(lines)

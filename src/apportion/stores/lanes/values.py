@@ -51,7 +51,7 @@ def check_key(key: str) -> None:
     """Raise `InvalidInput` for a key that no task can have."""
     hint = "Write key='tenant-42'; the tasks of one key run one at a time, in order."
     try:
-        size = len(key.encode()) if isinstance(key, str) else 0
+        size = len(key.encode()) if isinstance(key, str) and "\0" not in key else 0
     except UnicodeEncodeError:
         size = 0
     if not 1 <= size <= MOST_KEY_BYTES:

@@ -29,6 +29,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from apportion.errors import ClaimLost, StoreUnavailable
+from apportion.model.epoch import FencingToken
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks, shown_url
@@ -211,7 +212,8 @@ def claim_of(job: dict[str, Any]) -> Claim:
     """Return the claim of a job."""
     said = job["claim"]
     receipt, arguments = Receipt(**said["receipt"]), b64decode(said["arguments"])
-    return Claim(**said | {"receipt": receipt, "arguments": arguments})
+    token = None if said["lane_token"] is None else FencingToken(**said["lane_token"])
+    return Claim(**said | {"receipt": receipt, "arguments": arguments, "lane_token": token})
 
 
 def _said(settlement: Settlement) -> dict[str, Any]:

@@ -75,7 +75,8 @@ def _unruled(queue: str, name: str, call: Call, policies: Policies) -> TaskSched
     if not isinstance(name, str) or not 0 < len(name) <= _MOST_CHARACTERS or not name.isprintable():
         expected = f"1 to {_MOST_CHARACTERS} printable characters"
         raise InvalidInput("name of the schedule", name, expected, "Write name='tenant-7/report'")
-    for field, value in (("delay", call.delay), ("at", call.at), ("expires", call.expires), ("unique", call.unique)):
+    for field in ("delay", "at", "expires", "unique", "key"):
+        value = getattr(call, field)
         if value is not None:
             raise InvalidInput(field, value, "none in the call of a schedule", "The schedule says when it runs.")
     jitter = length("jitter", policies.get("jitter", timedelta(0)))

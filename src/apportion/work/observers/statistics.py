@@ -17,6 +17,7 @@ from apportion.runtime.attempt_events import (
     AttemptRefused,
     AttemptStarted,
 )
+from apportion.work.lanes.lane_statistics import LaneStatistics
 
 _BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 3_600.0)
 
@@ -58,6 +59,7 @@ class TaskStatistics:
 
     `failed` runs come again, `dead` ones do not. `refused` counts ends that came too late. `retaken` counts claims that
     were taken over from sessions that had ended. A start latency is the time from ready to the begin of the run.
+    `lanes` are the counts of a queue with keys.
     """
 
     done: int = 0
@@ -67,6 +69,7 @@ class TaskStatistics:
     retaken: int = 0
     start_latency: Buckets = field(default_factory=Buckets)
     runs: Buckets = field(default_factory=Buckets)
+    lanes: LaneStatistics = field(default_factory=LaneStatistics)
 
     def observe(self, event: AttemptEvent) -> None:
         """Count an event."""

@@ -1,0 +1,60 @@
+"""Options with which a worker takes part in the group of a queue with keys; those of `apportion group run`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from apportion.console.options.arguments import whole
+from apportion.errors import InvalidInput
+from apportion.groups.opening import DRAIN, SETTLE
+from apportion.work.lanes.lane_member import LaneMember
+from apportion.work.queue import TaskQueue
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LaneOptions:
+    """How a worker shares the lanes of keys with the others; for queues with partitions alone."""
+
+    member_id: Annotated[
+        str | None, Parameter(help="Keys: id of this worker (default: host name and a random part).")
+    ] = None
+    static: Annotated[bool, Parameter(help="Keys: keep the lanes over a restart.")] = False
+    replace: Annotated[bool, Parameter(help="Keys: ask a living worker with this id to leave.")] = False
+    drain_timeout: Annotated[
+        timedelta, Parameter(help="Keys: time for which a lane that moves waits for its running tasks.")
+    ] = DRAIN
+    rejoin_grace: Annotated[
+        timedelta | None, Parameter(help="Keys: time to wait for a static worker that is away (default: 60s).")
+    ] = None
+    throttle: Annotated[
+        int | None, Parameter(converter=whole, help="Keys: largest number of planned moves of lanes at once.")
+    ] = None
+    settle: Annotated[timedelta, Parameter(help="Keys: time without a newcomer before lanes move.")] = SETTLE
+    weight: Annotated[float | None, Parameter(help="Keys: weight; twice the weight, twice the lanes.")] = None
+    zone: Annotated[str | None, Parameter(help="Keys: zone of this worker: eu/rack1.")] = None
+
+    def member(self, queues: Sequence[TaskQueue]) -> LaneMember:
+        """Return the part of the worker; `InvalidInput` for an option where no queue has keys."""
+        given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+        if given and not any(each.partitions for each in queues):
+            option = f"--{given[0].replace('_', '-')}"
+            hint = "Leave it out, or give a queue partitions: Queue(url, name, partitions=64)."
+            raise InvalidInput(option, getattr(self, given[0]), "a queue with keys beside it", hint)
+        return LaneMember(
+            member_id=self.member_id,
+            static=self.static,
+            replace=self.replace,
+            drain_timeout=self.drain_timeout,
+            rejoin_grace=self.rejoin_grace,
+            throttle=self.throttle,
+            settle=self.settle,
+            weight=self.weight,
+            zone=None if self.zone is None else tuple(filter(None, self.zone.split("/"))),
+        )
+
+
+NO_LANE_OPTIONS = LaneOptions()

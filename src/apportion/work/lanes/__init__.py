@@ -1,0 +1,1 @@
+"""Lanes of keys: the tasks of one key run in order, one at a time, in the worker that owns the lane of the key."""

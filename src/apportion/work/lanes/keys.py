@@ -1,0 +1,78 @@
+"""Keys of tasks: which lane of its queue a key belongs to, and whether a queue can take a key at all.
+
+Promises: the partition of a key depends only on the UTF-8 of the key and the number of partitions, in every process and
+release. It is the leading part of the hash, as the slot of `Slots` is: `hash * partitions >> 64`.
+"""
+
+from dataclasses import dataclass
+
+from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
+from apportion.groups.view.records import checked_partitions
+from apportion.placement import hashers
+from apportion.stores.api import Need
+from apportion.stores.catalog import check_url
+from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions
+from apportion.stores.task_api import TaskStore
+
+_NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
+_digest = hashers.get("xxh3-64").digest
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueKeys:
+    """The keys of one queue: the number of its partitions, and the group of its workers, in the store of `group_url`.
+
+    `queue` is the name of the queue in its store, with the namespace.
+
+    >>> keys = QueueKeys(queue="apportion/mail", partitions=64, group_url="sqlite:///work.db")
+    >>> keys.partition("tenant-42"), keys.group
+    (59, 'work.mail')
+    """
+
+    queue: str
+    partitions: int
+    group_url: str
+
+    @property
+    def group(self) -> str:
+        """The name of the group of the workers."""
+        return group_of(self.queue.rpartition("/")[2])
+
+    def partition(self, key: str) -> int:
+        """Return the partition of a key. O(bytes of the key)."""
+        return _digest(key.encode()) * self.partitions >> 64
+
+    def lane(self, key: str) -> int:
+        """Return the lane of the tasks of a key."""
+        return KEYED_LANES + self.partition(key)
+
+    async def agree(self, tasks: TaskStore) -> None:
+        """Note the number of partitions in the store; `InvalidInput` if the queue has another one there."""
+        await tasks.control(AgreePartitions(queue=self.queue, partitions=self.partitions))
+
+
+def group_of(queue: str) -> str:
+    """Return the name of the group of the workers of a queue."""
+    return f"work.{queue}"
+
+
+def checked_keys(url: str, queue: str, partitions: int | None, group_url: str | None) -> QueueKeys | None:
+    """Return the keys of a queue, None for a queue without; refuse options that no queue can have."""
+    if partitions is None:
+        if group_url is not None:
+            raise InvalidInput("group_url", group_url, "None without partitions", "Write partitions=64 beside it.")
+        return None
+    checked_partitions(partitions)
+    if group_url is not None:
+        check_url(group_url, needs=_NEEDS)
+    return QueueKeys(queue=queue, partitions=partitions, group_url=url if group_url is None else group_url)
+
+
+def lane_of(key: str, keys: QueueKeys | None) -> int:
+    """Return the lane of the tasks of a key; `InvalidInput` for a queue without keys."""
+    if keys is None:
+        hint = "Write Queue(url, name, partitions=64), in each program of the queue."
+        raise InvalidInput("key", key, "none on a queue without partitions", hint)
+    return keys.lane(key)

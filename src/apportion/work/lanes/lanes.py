@@ -1,0 +1,191 @@
+"""Lanes: the partitions of keys that one worker owns as a member of the group of its queue, on the I/O thread.
+
+Promises: the worker claims tasks with a key in the lanes that are its own at that moment. Each claim holds its lane
+from the answer of the store until the store has taken its end. A planned move of a lane therefore waits for its running
+tasks, and for nothing else, at most for `drain_timeout`. Then, or when the session in the group ends, only the hold
+ends: the lane moves, the task runs on, and its key waits, because its claim is open.
+Refuses: to cancel a run. The owner of a lane is a hint; the open claim of a key is the lock.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from apportion.errors import NotOwner
+from apportion.groups.holdings import Holding
+from apportion.groups.open_holds import Hold
+from apportion.groups.opening import Options
+from apportion.groups.participation import Participation
+from apportion.guards import note
+from apportion.stores.lanes.values import KEYED_LANES, OwnedLane
+from apportion.stores.task_values import Claim, Receipt, Settlement
+from apportion.work.lanes.lane_statistics import LaneStatistics
+
+logger: logging.Logger = logging.getLogger("apportion.work")
+LANE_MOVED = "its lane has moved"
+Lost = Callable[[frozenset[int]], None]
+
+
+class Lanes:
+    """The lanes of a worker of a queue without keys: none. `woken` is set when there may be new work."""
+
+    def __init__(self) -> None:
+        self.woken: asyncio.Event = asyncio.Event()
+
+    def owned(self) -> tuple[OwnedLane, ...]:
+        """Return the lanes in which the worker may claim now."""
+        return ()
+
+    def held(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Settlement]]:
+        """Hold the lanes of new claims; return the claims that may run, with the tokens of their lanes.
+
+        Claims in lanes that have moved meanwhile are given back, by the settlements.
+        """
+        return list(claims), []
+
+    def release(self, receipts: Iterable[Receipt]) -> None:
+        """End the holds of claims that are no longer open."""
+
+    def refused(self, fenced: Collection[OwnedLane]) -> None:
+        """Hear that the store knows a later owner of some lanes."""
+
+    async def until_settled(self) -> None:
+        """Return once each lane of the queue has its intended owner."""
+
+    def leave(self) -> None:
+        """Begin to hand over all lanes."""
+
+    async def end(self) -> None:
+        """Leave the group. Raises the error that ended the membership, if any."""
+
+
+class GroupLanes(Lanes):
+    """The lanes of a worker of a queue with keys.
+
+    `lost` hears of lanes that move. `failed` is called when the worker has lost its membership without leaving.
+    """
+
+    def __init__(
+        self,
+        queue: str,
+        participation: Participation,
+        statistics: LaneStatistics,
+        *,
+        lost: Lost,
+        failed: Callable[[], None],
+    ) -> None:
+        super().__init__()
+        self._queue, self._participation, self._statistics = queue, participation, statistics
+        self._holdings, self._lost = participation.holdings, lost
+        self._holds: dict[Receipt, Hold] = {}
+        self._seen: Mapping[int, Holding] = {}
+        self._owned: tuple[OwnedLane, ...] = ()
+        self._refused: set[OwnedLane] = set()
+        statistics.begin(participation.driver)
+        self._following = asyncio.ensure_future(self._follow())
+        self._is_leaving = False
+        self._following.add_done_callback(lambda _: None if self._is_leaving else failed())
+
+    @classmethod
+    async def begin(
+        cls,
+        queue: str,
+        url: str,
+        options: Options,
+        statistics: LaneStatistics,
+        *,
+        lost: Lost,
+        failed: Callable[[], None],
+    ) -> "GroupLanes":
+        """Join the group; errors are those of `open_group`."""
+        participation = await Participation.begin(url, options)
+        return cls(queue, participation, statistics, lost=lost, failed=failed)
+
+    def owned(self) -> tuple[OwnedLane, ...]:
+        """See `Lanes`. O(1) unless the lanes have changed."""
+        now = self._holdings.moment()
+        if now is not self._seen:
+            self._seen = now
+            lanes = [OwnedLane(queue=self._queue, partition=each, token=now[each].token) for each in sorted(now)]
+            for lane in lanes:
+                note(lane.token)  # the store compares it
+            self._owned = tuple(each for each in lanes if each not in self._refused)
+        return self._owned
+
+    def held(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Settlement]]:
+        """See `Lanes`."""
+        held, moved = [], []
+        for each in claims:
+            if (claim := self._held(each)) is not None:
+                held.append(claim)
+            else:
+                moved.append(Settlement(receipt=each.receipt, fate="released", reason=LANE_MOVED))
+        return held, moved
+
+    def _held(self, claim: Claim) -> Claim | None:
+        if claim.key is None:
+            return claim
+        try:
+            token, hold = self._holdings.enter(claim.lane - KEYED_LANES, partial(self._let_go, claim.receipt))
+        except NotOwner:
+            return None
+        self._let_go(claim.receipt)
+        self._holds[claim.receipt] = hold
+        return replace(claim, lane_token=token)
+
+    def release(self, receipts: Iterable[Receipt]) -> None:
+        """See `Lanes`."""
+        for each in receipts:
+            self._let_go(each)
+
+    def _let_go(self, receipt: Receipt) -> None:
+        hold = self._holds.pop(receipt, None)
+        if hold is not None:
+            self._holdings.leave(hold)
+
+    def refused(self, fenced: Collection[OwnedLane]) -> None:
+        """See `Lanes`. A lane comes back under a later token."""
+        for each in fenced:
+            if each not in self._refused:
+                logger.warning(
+                    "tasks: lane %s of %s has a later owner than %s", each.partition, self._queue, each.token
+                )
+                self._statistics.fenced += 1
+        self._refused = {each for each in self._owned if each in fenced or each in self._refused}
+        self._owned = tuple(each for each in self._owned if each not in self._refused)
+
+    async def until_settled(self) -> None:
+        """See `Lanes`."""
+        await self._participation.until_settled()
+
+    def leave(self) -> None:
+        """See `Lanes`."""
+        self._is_leaving = True
+        self._participation.leave()
+
+    async def end(self) -> None:
+        """See `Lanes`."""
+        self._is_leaving = True
+        try:
+            await self._participation.end()
+        finally:
+            self._statistics.end(self._participation.driver)
+            await asyncio.wait([self._following])
+        self._following.result()
+
+    async def _follow(self) -> None:
+        """Hear of each gain and loss, until this member has left."""
+        holdings = self._holdings
+        holdings.consume()
+        try:
+            while (change := await self._participation.next_change()) is not None:
+                if not holdings.tell(change):
+                    continue
+                if change.lost:
+                    self._lost(frozenset(change.lost))
+                if change.gained:
+                    self.woken.set()
+        finally:
+            holdings.abandon()

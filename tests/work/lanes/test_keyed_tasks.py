@@ -1,0 +1,193 @@
+"""Tasks with a key: in order, one at a time, in the worker that owns the lane of the key."""
+
+import asyncio
+import random
+from datetime import timedelta
+from itertools import count
+
+import pytest
+
+import apportion
+from apportion.errors import InvalidInput
+from apportion.work.facade import Queue
+
+TTL = timedelta(seconds=2)
+PARTITIONS = 8
+_numbers = count()
+
+
+@pytest.fixture(params=["memory"])
+def url(request, tmp_path):
+    return f"memory://keyed-{next(_numbers)}" if request.param == "memory" else f"sqlite:///{tmp_path}/work.db"
+
+
+def played(play):
+    return asyncio.run(asyncio.wait_for(play, 30))
+
+
+async def until(is_so):
+    while not is_so():
+        await asyncio.sleep(0.005)
+
+
+def member(name, **options):
+    return apportion.LaneMember(member_id=name, settle=timedelta(0), **options)
+
+
+class Log:
+    """The runs of tasks as (key, number) in their order, and the keys that run now."""
+
+    def __init__(self):
+        self.runs, self.now, self.overlaps = [], set(), 0
+
+    async def run(self, key, number, seconds=0.0):
+        self.overlaps += key in self.now
+        self.now.add(key)
+        await asyncio.sleep(seconds)
+        self.now.discard(key)
+        self.runs.append((key, number))
+
+
+def in_order(runs):
+    """Return the numbers of each key in the order of their runs."""
+    keys = {}
+    for key, number in runs:
+        keys.setdefault(key, []).append(number)
+    return keys
+
+
+def test_two_workers_run_the_tasks_of_each_key_in_order_and_one_at_a_time(url):
+    queue, log = Queue(url, "q", lease_ttl=TTL, partitions=PARTITIONS), Log()
+
+    @queue.task()
+    async def work(key: str, number: int) -> None:
+        await log.run(key, number, random.random() / 200)
+
+    async def _play():
+        calls = [(f"k{key}", number) for number in range(10) for key in range(20)]
+        await queue.enqueue_many([work.call(*each).options(key=each[0]) for each in calls])
+        async with queue.worker(member=member("a")), queue.worker(member=member("b")):
+            await until(lambda: len(log.runs) == len(calls))
+        assert {f"k{key}": list(range(10)) for key in range(20)} == in_order(log.runs)
+        assert 0 == log.overlaps
+
+    played(_play())
+
+
+def test_a_task_knows_its_key_and_the_token_of_its_lane(url):
+    queue, seen = Queue(url, "q", lease_ttl=TTL, partitions=PARTITIONS), []
+
+    @queue.task()
+    async def work() -> None:
+        task = apportion.current_task()
+        seen.append((task.key, task.key_token))
+
+    async def _play():
+        await queue.enqueue(work.call(), key="tenant-42")
+        await queue.enqueue(work.call())
+        async with queue.worker(member=member("a")):
+            await until(lambda: len(seen) == 2)
+        ((_, token),) = [each for each in seen if each[0] == "tenant-42"]
+        assert (None, None) in seen
+        assert ("work.q/7", True) == (token.resource, token.holder.startswith("a "))
+
+    played(_play())
+
+
+def test_drain_runs_tasks_with_a_key(url):
+    queue, log = Queue(url, "q", lease_ttl=TTL, partitions=PARTITIONS), Log()
+
+    @queue.task()
+    async def work(key: str, number: int) -> None:
+        await log.run(key, number)
+
+    async def _play():
+        await queue.enqueue_many([work.call(f"k{each}", each).options(key=f"k{each}") for each in range(30)])
+        drained = await queue.drain()
+        assert (30, 30) == (drained.done, len(log.runs))
+
+    played(_play())
+
+
+def test_another_number_of_partitions_than_the_store_has_is_refused(url):
+    queue, other = (Queue(url, "q", lease_ttl=TTL, partitions=each) for each in (PARTITIONS, 2 * PARTITIONS))
+
+    @queue.task()
+    async def work() -> None: ...
+
+    async def _play():
+        await queue.enqueue(work.call(), key="k")
+        with pytest.raises(InvalidInput, match="partitions"):
+            await other.enqueue(work.call(), key="k")
+        with pytest.raises(InvalidInput, match="partitions"):
+            async with other.worker():
+                pass
+        await queue.close()
+
+    played(_play())
+
+
+def test_a_running_task_of_a_lost_lane_ends_before_the_next_owner_runs_its_key(url):
+    queue, log = Queue(url, "q", lease_ttl=TTL, partitions=1), Log()
+    begun = asyncio.Event()
+
+    @queue.task()
+    async def work(number: int) -> None:
+        begun.set()
+        await log.run("k", number, 0.3)
+
+    async def _play():
+        await queue.enqueue_many([work.call(each).options(key="k") for each in range(3)])
+        async with queue.worker(member=member("a", drain_timeout=timedelta(seconds=0.05))) as first:
+            await begun.wait()
+            async with queue.worker(member=member("b", weight=1.0)):
+                first._claimant.leave()
+                await until(lambda: len(log.runs) == 3)
+        assert ([("k", 0), ("k", 1), ("k", 2)], 0) == (log.runs, log.overlaps)
+
+    played(_play())
+
+
+def test_a_loop_over_claims_gets_tasks_with_a_key(url):
+    queue = Queue(url, "q", lease_ttl=TTL, partitions=PARTITIONS)
+
+    @queue.task()
+    async def work(number: int) -> None: ...
+
+    async def _play():
+        await queue.enqueue_many([work.call(each).options(key="k") for each in range(3)])
+        seen = []
+        async for task in queue.claims(concurrency=4, member=member("a")):
+            async with task:
+                seen.append((task.key, task.arguments["number"], task.call.key))
+            if len(seen) == 3:
+                break
+        assert [("k", 0, "k"), ("k", 1, "k"), ("k", 2, "k")] == seen
+
+    played(_play())
+
+
+def test_a_worker_whose_id_another_takes_over_ends_its_block(url):
+    queue, log = Queue(url, "q", lease_ttl=TTL, partitions=PARTITIONS), Log()
+
+    @queue.task()
+    async def work(number: int) -> None:
+        await log.run("k", number)
+
+    async def _first(entered):
+        async with queue.worker(member=member("a")):
+            entered.set()
+            await asyncio.Event().wait()
+        return "ended"
+
+    async def _play():
+        entered = asyncio.Event()
+        first = asyncio.ensure_future(_first(entered))
+        await entered.wait()
+        async with queue.worker(member=member("a", replace=True)):
+            assert "ended" == await first
+            await queue.enqueue(work.call(7), key="k")
+            await until(lambda: log.runs)
+        assert [("k", 7)] == log.runs
+
+    played(_play())
