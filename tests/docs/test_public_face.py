@@ -40,6 +40,17 @@ def unlisted(pages: list[Path], folder: Path, text: str) -> dict[str, int]:
     return {str(page.relative_to(ROOT)): links[page] for page in pages if links[page] != 1}
 
 
+def unnamed_files(text: str) -> list[str]:
+    """Return the files of a page that the paragraph above their block does not name."""
+    found = re.finditer(r"(?P<above>[^\n]+(?:\n[^\n]+)*)\n\n<!-- file: (?P<name>\S+) -->$", text, re.MULTILINE)
+    named = {(match.end(), match["name"]) for match in found if f"`{match['name']}`" in match["above"]}
+    return [
+        match[1]
+        for match in re.finditer(r"^<!-- file: (\S+) -->$", text, re.MULTILINE)
+        if (match.end(), match[1]) not in named
+    ]
+
+
 def test_the_readme_is_short_before_its_reference():
     first, found, _ = (ROOT / "README.md").read_text().partition("\n## Reference\n")
     assert found
@@ -49,6 +60,18 @@ def test_the_readme_is_short_before_its_reference():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_sentence_of_a_page_is_long(page):
     assert [] == long_sentences(page.read_text())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_each_file_that_a_reader_has_to_make(page):
+    assert [] == unnamed_files(page.read_text())
+
+
+def test_a_planted_file_without_a_name_is_found():
+    block = "<!-- file: app.py -->\n```python\n```\n"
+    assert ["app.py"] == unnamed_files(f"A program:\n\n{block}")
+    assert ["app.py"] == unnamed_files(f"File `app.py`:\n\n{block}\nA program:\n\n{block}")
+    assert [] == unnamed_files(f"Put this into\n`app.py`:\n\n{block}")
 
 
 def test_pages_name_the_thing():
