@@ -17,6 +17,7 @@ TWINS = {
     "groups/leader.py": "sync/leader.py",
     "stores/facade.py": "sync/stores.py",
     "tables/facade.py": "sync/tables.py",
+    "work/admin/cron/facade.py": "sync/cron_admin.py",
     "work/admin/facade.py": "sync/task_admin.py",
     "work/current.py": "sync/current.py",
     "work/facade.py": "sync/tasks.py",
@@ -41,6 +42,8 @@ WORDS = (
     (r"(?<![.\w])Queue\(url(?!,\s*checked)", "apportion.sync.Queue(url"),
     (r"from apportion\.work import admin", "from apportion.sync import task_admin"),
     (r"(?<!_)\badmin\.(why|redrive)\(", r"task_admin.\1("),
+    (r"from apportion\.work\.admin import cron\b", "from apportion.sync import cron_admin"),
+    (r"(?<![\w.])cron\.(schedules|pause)\(", r"cron_admin.\1("),
     (
         r"In a plain task function, the calls are .*",
         "`InvalidInput` on an event loop too: await the calls of the async twin.",

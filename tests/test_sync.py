@@ -13,10 +13,11 @@ from apportion.groups import facade as groups
 from apportion.groups import leader as leaders
 from apportion.stores import facade as stores
 from apportion.sync import admin as sync_admin
-from apportion.sync import task_admin
+from apportion.sync import cron_admin, task_admin
 from apportion.tables import facade as tables
 from apportion.work import admin as of_tasks
 from apportion.work import facade as tasks
+from apportion.work.admin import cron as of_cron
 from apportion.work.current import AsyncRunningTask
 
 TYPES = [
@@ -78,3 +79,8 @@ def test_help_explains_each_parameter_in_order_and_shows_an_example(room, name):
     text = inspect.getdoc(call)
     assert list(inspect.signature(call).parameters) == re.findall(r"(?m)^- `(\w+)`: ", text)
     assert re.search(rf"(?m)^    .*{room.__name__}\.{name}\(", text)
+
+
+@pytest.mark.parametrize("name", [name for name in of_cron.__all__ if inspect.iscoroutinefunction(vars(of_cron)[name])])
+def test_a_call_of_an_operator_of_schedules_takes_the_same_in_both_forms(name):
+    assert parameters(getattr(of_cron, name)) == parameters(getattr(cron_admin, name))

@@ -22,6 +22,8 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ("apportion route --repl", {"--replicas"}),
         ("apportion completion z", {"zsh"}),
         ("apportion tasks red", {"redrive"}),
+        ("apportion cron ru", {"run-now"}),
+        ("apportion cron next --exp", {"--explain"}),
         ("apportion tasks limit --ra", {"--rate"}),
     ],
 )

@@ -45,7 +45,10 @@ from apportion.model.assignment import PreferenceLists
 from apportion.model.epoch import FencingToken
 from apportion.sim import Sink, World
 from apportion.sync import admin as sync_admin
+from apportion.sync import cron_admin
 from apportion.work import AsyncRunningTask, AttemptDead, AttemptEvent, Call
+from apportion.work.admin import cron
+from apportion.work.admin.cron import Forecast, InspectedSchedule, ScheduleChange
 
 
 def topologies() -> Topology:
@@ -353,6 +356,15 @@ async def keyed_tasks(url: str) -> None:
     await queue.enqueue_many([send.call("ann").options(key="tenant-42")])
     async with queue.worker(member=LaneMember(member_id="mail-1", static=True, weight=2.0)):
         assert_type(queue.partitions, int | None)
+
+
+async def operators_of_schedules(url: str) -> None:
+    assert_type(await cron.schedules(url, "reports"), tuple[InspectedSchedule, ...])
+    assert_type(await cron.apply(Queue(url, "reports")), tuple[ScheduleChange, ...])
+    assert_type(await cron.forecast(url, "reports", "report", most=3), Forecast)
+    assert_type(cron_admin.plan(sync.Queue(url, "reports")), tuple[ScheduleChange, ...])
+    assert_type(cron_admin.run_now(url, "reports", "report"), str)
+    cron_admin.pause(url, "reports")  # type: ignore[call-arg] # one schedule, by its name
 
 
 def plain_tasks(url: str) -> None:

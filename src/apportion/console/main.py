@@ -85,12 +85,24 @@ TASK_COMMANDS = {
     "worker": "Run the tasks of the queues of a program.",
     "workers": "List the live workers.",
 }
+CRON_COMMANDS = {
+    "apply": "Bring the stored schedules to those of a program.",
+    "history": "Show the last slots of a schedule: when, by which worker, with which task.",
+    "ls": "List schedules, and all that is wrong with one.",
+    "next": "Print the next slots of a rule or of a schedule, and explain clock changes.",
+    "pause": "Stop the firing of a schedule.",
+    "plan": "Show how the stored schedules differ from those of a program.",
+    "resume": "Let a paused schedule fire again.",
+    "rm": "Forget a schedule and its history. This cannot be undone.",
+    "run-now": "Add a task of a schedule now.",
+}
 _ROOMS = {
     "table": TABLE_COMMANDS,
     "group": GROUP_COMMANDS,
     "guard": GUARD_COMMANDS,
     "store": STORE_COMMANDS,
     "tasks": TASK_COMMANDS,
+    "cron": CRON_COMMANDS,
 }
 _WHERE = "Without a URL, the commands take it from --url-file FILE or APPORTION_STORE."
 
@@ -191,6 +203,10 @@ def application(taken: list[str] | None = None) -> "App":
     for name, words in TASK_COMMANDS.items():
         tasks.command(f"apportion.console.tasks.command:{name}_tasks", name=name, help=words)
     app.command(tasks)
+    cron = App(name="cron", help=f"Look ahead in schedules, deploy them, and look after them. {_WHERE}")
+    for name, words in CRON_COMMANDS.items():
+        cron.command(f"apportion.console.cron.command:{name}_cron".replace("-", "_"), name=name, help=words)
+    app.command(cron)
     return app
 
 

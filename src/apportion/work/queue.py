@@ -207,6 +207,11 @@ class TaskQueue(Handle):
 
         return _made
 
+    @property
+    def declared_schedules(self) -> Mapping[str, TaskSchedule]:
+        """The schedules that the program declares above its tasks, by name, without a place in time."""
+        return self._schedules
+
     def _declare(self, schedule: TaskSchedule) -> None:
         if schedule.name in self._schedules:
             hint = "Give one of the two schedules another name: @queue.cron(..., name=...)."

@@ -12,10 +12,11 @@ from apportion.errors import InvalidInput
 VARIABLE = "APPORTION_STORE"
 _FILE = "--url-file"
 _STORE = "--store"
-_ROOMS = ("group", "store", "guard", "tasks")
-_WITHOUT_STORE = [["tasks", "worker"]]
+_ROOMS = ("group", "store", "guard", "tasks", "cron")
+_WITHOUT_STORE = [["tasks", "worker"], ["cron", "plan"], ["cron", "apply"]]
 _JSON = ("{", "[", '"')
 _MOST_CHARACTERS = 4096
+_WORDS = 5  # of a cron rule
 
 
 def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
@@ -26,7 +27,7 @@ def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     if kept[:1] == ["doctor"]:
         return [*_of_doctor(kept, path, said), *after]
     is_command = len(kept) >= 2 and kept[0] in _ROOMS and not kept[1].startswith("-")
-    is_for_store = is_command and kept[:2] not in _WITHOUT_STORE
+    is_for_store = is_command and kept[:2] not in _WITHOUT_STORE and not _has_rule(kept)
     is_written = any("://" in each and not each.startswith(_JSON) for each in kept[2:])
     if path is not None and (is_written or not is_for_store):
         expected = "one URL, for a command that takes one"
@@ -35,6 +36,11 @@ def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
         return [*kept, *after]
     url = said if path is None else _read(path)
     return [*kept[:2], *([url] if url else []), *kept[2:], *after]
+
+
+def _has_rule(kept: list[str]) -> bool:
+    """Whether `cron next` has a rule, in place of a stored schedule: a rule has five words, or begins with @."""
+    return kept[:2] == ["cron", "next"] and any(len(each.split()) >= _WORDS or each[:1] == "@" for each in kept[2:])
 
 
 def _of_doctor(kept: list[str], path: str | None, said: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from apportion.errors.brief import brief
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.catalog import connect_tasks, parsed_url, require_made
+from apportion.stores.schedules.values import SlotMark, TaskSchedule
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Command, Listing, Overview, QueueStats, StoreTime, Survey, TaskRow
 from apportion.stores.task_values import Worker
@@ -43,6 +44,17 @@ class Inquiry:
         queues = (await self.overview()).queues
         return next((each for each in queues if each.queue == name), QueueStats(queue=name))
 
+    async def schedules(self, queue: str | None) -> tuple[TaskSchedule, ...]:
+        """Return the schedules of a queue, or of all queues of the namespace."""
+        schedules = self.store.schedules
+        found = await schedules.listed(None if queue is None else self.full(queue))
+        return tuple(replace(each, queue=self._name(each.queue)) for each in found if self._is_here(each.queue))
+
+    async def marks(self, schedule: TaskSchedule) -> tuple[SlotMark, ...]:
+        """Return the history of a schedule, which names its queue in full."""
+        schedules = self.store.schedules
+        return await schedules.history(schedule.queue, schedule.name)
+
     async def control(self, command: Command) -> int:
         """Do a command, which names queues by their full names; return how many tasks or queues it changed."""
         return await self.store.control(command)
@@ -65,12 +77,16 @@ class Inquiry:
         return replace(worker, queues=tuple(self._name(each) for each in worker.queues if self._is_here(each)))
 
 
-async def asked(url: str, ask: Callable[[Inquiry], Awaitable[Answer]]) -> Answer:
-    """Ask the store of a URL; errors are those of `connect_tasks`, and `InvalidInput` where no store was made yet."""
+async def asked(url: str, ask: Callable[[Inquiry], Awaitable[Answer]], *, makes: bool = False) -> Answer:
+    """Ask the store of a URL; errors are those of `connect_tasks`, and `InvalidInput` where no store was made yet.
+
+    With `makes`, an absent store is made.
+    """
     prefix = f"{parsed_url(url).namespace}/"
 
     async def _ask() -> Answer:
-        await require_made(url)
+        if not makes:
+            await require_made(url)
         store = await connect_tasks(url)
         try:
             return await ask(Inquiry(store=store, prefix=prefix))

@@ -47,15 +47,39 @@ async def triggered(tasks: TaskStore, queue: str, name: str, slot: datetime, *, 
             return task.id
 
 
-async def resumed(tasks: TaskStore, queue: str, name: str, *, by: str) -> None:
-    """End the pause of a schedule; no slot of the pause fires."""
+async def run_now(tasks: TaskStore, queue: str, name: str, *, by: str) -> str:
+    """Enqueue a task of a schedule now, and return its id: for the slot that is due, or for this moment.
+
+    `AlreadyTriggered` if the last slot lies ahead. Later slots stay as they are, and a pause goes on.
+    """
+    stored, now = await existing(tasks, queue, name), await tasks.query(StoreTime())
+    moment = stored.next_slot if stored.last_slot < stored.next_slot <= now else now
+    return await triggered(tasks, queue, name, _EPOCH + timedelta(milliseconds=moment), by=by)
+
+
+async def paused(tasks: TaskStore, queue: str, name: str) -> bool:
+    """Let a schedule fire no more; return False if it was paused before."""
+    await existing(tasks, queue, name)
+    return bool(await tasks.schedules.pause(queue, [name]))
+
+
+async def removed(tasks: TaskStore, queue: str, name: str) -> None:
+    """Forget a schedule; `InvalidInput` where there is none of this name."""
+    if not await tasks.schedules.remove(queue, [name]):
+        await existing(tasks, queue, name)
+
+
+async def resumed(tasks: TaskStore, queue: str, name: str, *, by: str) -> bool:
+    """End the pause of a schedule; no slot of the pause fires. Return False if it was not paused."""
     while True:
         stored, now = await existing(tasks, queue, name), await tasks.query(StoreTime())
         rule = stored_rule(stored)
+        if not stored.is_paused:
+            return False
         passed = max(now, stored.last_slot + 1)
         firing = _firing(stored, passed, next_slot(rule, passed), resumes=True)
-        if not stored.is_paused or await tasks.schedules.trigger(firing, by=by):
-            return
+        if await tasks.schedules.trigger(firing, by=by):
+            return True
 
 
 async def existing(tasks: TaskStore, queue: str, name: str) -> TaskSchedule:

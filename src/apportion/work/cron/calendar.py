@@ -21,6 +21,7 @@ from zoneinfo import ZoneInfo
 from apportion.errors import InvalidInput, MissingExtra
 from apportion.errors.brief import brief
 from apportion.stores.schedules.values import Fold, Gap
+from apportion.work.cron.zone_data import zone_of
 
 if TYPE_CHECKING:
     from cronsim import CronSim
@@ -105,6 +106,16 @@ class Cron:
                 last = minute
                 yield datetime.fromtimestamp(minute * 60, UTC)
 
+    def matches(self, local: datetime) -> bool:
+        """Whether a time of the local clocks, without a zone, is one of the rule's."""
+        is_time = local.hour in self._parsed.hours and local.minute in self._parsed.minutes
+        return is_time and self._is_day(local.date())
+
+    def slots_at(self, local: datetime) -> tuple[datetime, ...]:
+        """Return the slots of a time of the local clocks that the rule matches: several where it comes twice."""
+        found = self._chosen(local.date(), local.hour, local.minute)
+        return tuple(datetime.fromtimestamp(minute * 60, UTC) for minute in dict.fromkeys(found))
+
     def _minutes(self, day: date, after: int) -> Iterator[int]:
         """Yield the slots of all local days from one on, as minutes since 1970, in order; some come twice.
 
@@ -167,11 +178,7 @@ class Cron:
 
     @cached_property
     def _zone(self) -> ZoneInfo:
-        try:
-            return ZoneInfo(self.zone)
-        except (KeyError, ValueError, TypeError, OSError) as error:
-            hint = "Write a name such as 'Europe/Berlin'; for the newest rules: pip install tzdata."
-            raise InvalidInput("zone", self.zone, "the name of a time zone that this machine has", hint) from error
+        return zone_of(self.zone)
 
     @cached_property
     def _parsed(self) -> "CronSim":

@@ -59,9 +59,15 @@ def rule_of(schedule: TaskSchedule) -> SlotRule:
     ):
         if value not in known:
             raise InvalidInput(field, value, f"one of {', '.join(known)}", "Upgrade apportion on this host.")
-    if (period := _EVERY.fullmatch(schedule.rule)) is not None:
-        return Every(period=int(period[1]) * _MILLISECOND)
+    if (period := period_of(schedule)) is not None:
+        return Every(period=period)
     return Cron(rule=schedule.rule, zone=schedule.zone, gap=schedule.gap, fold=schedule.fold)
+
+
+def period_of(schedule: TaskSchedule) -> timedelta | None:
+    """Return the period of a schedule; None for a cron rule."""
+    found = _EVERY.fullmatch(schedule.rule) if isinstance(schedule.rule, str) else None
+    return None if found is None else int(found[1]) * _MILLISECOND
 
 
 def next_slot(rule: SlotRule, after: int) -> int:
@@ -94,7 +100,12 @@ def decide(due: DueSchedule, *, now: int, new_id: Callable[[], str], tzdata: str
         cancels=cancels,
         skipped=tuple(slot for slot in wanted if slot not in fired),
     )
-    return Decision(firing=firing, disagrees=next_slot(rule, schedule.next_slot - 1) != schedule.next_slot)
+    return Decision(firing=firing, disagrees=disagrees(schedule, rule))
+
+
+def disagrees(schedule: TaskSchedule, rule: SlotRule) -> bool:
+    """Whether the stored next slot is no slot of the rule, as this process evaluates it."""
+    return next_slot(rule, schedule.next_slot - 1) != schedule.next_slot
 
 
 def _newest(rule: SlotRule, earliest: int, now: int) -> int:

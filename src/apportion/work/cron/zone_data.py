@@ -1,14 +1,26 @@
-"""The version of the zone data of this machine, such as 2026a, so that nodes that disagree can say so."""
+"""The time zones of this machine, and the version of their data, such as 2026a, so that nodes that disagree say so."""
 
 import zoneinfo
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from apportion.errors import InvalidInput
 
 _FIRST_WORDS = "# version "
 
 
 @cache
+def zone_of(name: str) -> ZoneInfo:
+    """Return a time zone by its name; `InvalidInput` for one that this machine does not have."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, TypeError, OSError) as error:
+        hint = "Write a name such as 'Europe/Berlin'; for the newest rules: pip install tzdata."
+        raise InvalidInput("zone", name, "the name of a time zone that this machine has", hint) from error
+
+
 def zone_data_version() -> str:
     """Return the version of the zone data that `zoneinfo` reads here; "unknown" if nothing says it."""
     for folder in zoneinfo.TZPATH:

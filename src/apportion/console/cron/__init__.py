@@ -1,0 +1,1 @@
+"""`apportion cron`: the commands of an operator of schedules."""

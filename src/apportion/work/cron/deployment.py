@@ -1,0 +1,83 @@
+"""Deployment: brings the stored schedules of a queue to those that a program declares.
+
+Promises: the last slot and a pause of a changed schedule stay, and no slot of the past fires. Each change counts only
+at the version from which it was made; where another process came between, it is made anew from the stored schedule.
+Refuses: to touch a schedule that was made from data, also one with a name that the program declares.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from apportion.errors.brief import brief
+from apportion.stores.schedules.values import TaskSchedule
+from apportion.stores.task_api import TaskStore
+from apportion.stores.task_control import StoreTime
+from apportion.work.cron.declaration import placed
+
+Act = Literal["add", "change", "remove", "keep"]
+_FIELDS = (
+    "rule", "zone", "gap", "fold", "missed", "overlap", "jitter_ms", "task", "arguments", "codec", "lane", "most_deaths"
+)  # fmt: skip
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleChange:
+    """A difference between the stored and the declared schedule of a name.
+
+    `keep`: the stored one was made from data and stays. `fields` are the names of the fields that differ.
+    """
+
+    act: Act
+    name: str
+    declared: TaskSchedule | None = None
+    stored: TaskSchedule | None = None
+    fields: tuple[str, ...] = ()
+
+
+def compared(declared: Mapping[str, TaskSchedule], stored: Sequence[TaskSchedule]) -> tuple[ScheduleChange, ...]:
+    """Return the differences of a queue, sorted by name; none for equal schedules and for those from data. Pure."""
+    found = {each.name: each for each in stored}
+    names = sorted({*declared, *(each.name for each in stored if each.is_declared)})
+    return tuple(change for name in names for change in _change(name, declared.get(name), found.get(name)))
+
+
+async def deployed(tasks: TaskStore, queue: str, declared: Mapping[str, TaskSchedule]) -> tuple[ScheduleChange, ...]:
+    """Make each change once, and return the changes in the order in which they were made."""
+    made: dict[str, ScheduleChange] = {}
+    while True:
+        left = [each for each in compared(declared, await tasks.schedules.listed(queue)) if each.act != "keep"]
+        left = [each for each in left if each.name not in made]
+        if not left:
+            return tuple(made.values())
+        for each in left:
+            if await _made(tasks, queue, each):
+                made[each.name] = each
+
+
+def _change(name: str, declared: TaskSchedule | None, stored: TaskSchedule | None) -> Iterator[ScheduleChange]:
+    if declared is None:
+        yield ScheduleChange(act="remove", name=name, stored=stored)
+    elif stored is None:
+        yield ScheduleChange(act="add", name=name, declared=declared)
+    elif not stored.is_declared:
+        yield ScheduleChange(act="keep", name=name, declared=declared, stored=stored)
+    else:
+        fields = tuple(each for each in _FIELDS if getattr(declared, each) != getattr(stored, each))
+        if fields or stored.damage:
+            yield ScheduleChange(act="change", name=name, declared=declared, stored=stored, fields=fields)
+
+
+async def _made(tasks: TaskStore, queue: str, change: ScheduleChange) -> bool:
+    """Make one change; return False, and change nothing, where another process came between."""
+    schedules, stored, declared = tasks.schedules, change.stored, change.declared
+    now = await tasks.query(StoreTime())
+    if declared is None:
+        version = None if stored is None or stored.damage else stored.version
+        return bool(await schedules.remove(queue, [change.name], version=version))
+    if stored is not None and not stored.damage:
+        return await schedules.change(placed(declared, max(now, stored.last_slot)), version=stored.version)
+    if stored is not None:  # its place in time is worth nothing: it begins anew
+        await schedules.remove(queue, [change.name])
+    return bool(await schedules.register([placed(declared, now)]))

@@ -1,0 +1,165 @@
+"""`apportion cron`: an operator looks ahead, deploys, reads and acts; it prints text or one JSON object."""
+
+import json
+import sqlite3
+import sys
+from contextlib import closing
+
+import pytest
+
+from apportion.console.options.store_url import VARIABLE
+from tests.console.running import refused, run, written
+
+URL = "sqlite:///work.db"
+PROGRAM = """
+from datetime import timedelta
+import apportion
+queue = apportion.Queue("sqlite:///work.db", "reports")
+@queue.cron("{rule}", zone="Europe/Berlin")
+@queue.task()
+async def report(tenant: str = "all") -> None: ...
+@queue.every(timedelta(minutes=5))
+@queue.task()
+def {tidy}() -> None: ...
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a folder with the program `app`; each test gets its own module."""
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    deploy(tmp_path)
+    yield tmp_path
+    sys.modules.pop("app", None)
+
+
+def deploy(folder, *, rule="0 9 * * mon-fri", tidy="tidy"):
+    """Write another version of the program."""
+    sys.modules.pop("app", None)
+    sys.path_importer_cache.clear()
+    written(folder, "app.py", PROGRAM.format(rule=rule, tidy=tidy))
+    for each in folder.glob("__pycache__/*"):
+        each.unlink()
+
+
+def said(*arguments, folder, code=0):
+    done = run("cron", *arguments, folder=folder)
+    assert (code, b"") == (done.returncode, done.stderr)
+    return done.stdout.decode()
+
+
+def told(*arguments, folder, code=0):
+    document = json.loads(said(*arguments, "--json", folder=folder, code=code))
+    assert (1, f"cron {arguments[0]}") == (document.pop("format_version"), document.pop("command"))
+    return document
+
+
+def test_the_next_slots_of_a_rule_are_instants_in_utc(tmp_path):
+    found = told(
+        "next", "30 2 * * *", "--zone", "America/New_York", "--after", "2026-03-07T12:00Z", "-n", 2, folder=tmp_path
+    )
+    assert {"zone": "America/New_York", "slots": ["2026-03-08T07:00:00Z", "2026-03-09T06:30:00Z"]} == found
+
+
+def test_an_explanation_names_the_change_and_the_slots_of_each_touched_time(tmp_path):
+    asked = ("next", "30 1 * * *", "--zone", "America/New_York", "--fold", "both", "--after", "2026-10-31T12:00Z")
+    text = said(*asked, "--explain", "--number", "2", folder=tmp_path)
+    assert "2026-11-01T06:00:00Z: the clocks go back from 02:00 to 01:00" in text
+    assert "01:30 comes twice; its slots are 2026-11-01T05:30:00Z, 2026-11-01T06:30:00Z" in text
+    (change,) = told(*asked, "--explain", folder=tmp_path)["changes"]
+    assert [{"local": "2026-11-01T01:30", "slots": ["2026-11-01T05:30:00Z", "2026-11-01T06:30:00Z"]}] == change["times"]
+    assert "no clock change" in said("next", "30 1 * * *", "--explain", folder=tmp_path)
+
+
+def test_a_plan_counts_as_pending_until_it_is_applied(folder):
+    plan = told("plan", "app:queue", folder=folder, code=2)
+    assert (True, ["add", "add"]) == (plan["pending"], [each["act"] for each in plan["changes"]])
+    assert "2 added" in said("apply", "app:queue", folder=folder)
+    assert {"queue": "reports", "pending": False, "changes": []} == told("plan", "app:queue", folder=folder)
+
+
+def test_a_deployment_adds_changes_and_removes(folder):
+    said("apply", "app:queue", folder=folder)
+    deploy(folder, rule="0 8 * * *", tidy="sweep")
+    text = said("plan", "app:queue", folder=folder, code=2)
+    assert "rule 0 9 * * mon-fri Europe/Berlin -> 0 8 * * * Europe/Berlin" in text
+    assert "1 to add, 1 to change, 1 to remove" in text
+    listed = told("ls", URL, "--app", "app:queue", folder=folder)
+    assert [("change", "report"), ("add", "sweep"), ("remove", "tidy")] == [
+        (each["act"], each["name"]) for each in listed["changes"]
+    ]
+    lines = said("ls", URL, "--app", "app:queue", folder=folder).splitlines()
+    for mark in ("~ report", "+ sweep", "- tidy"):
+        assert any(line.startswith(mark) for line in lines)
+    assert "1 added, 1 changed, 1 removed" in said("apply", "app:queue", folder=folder)
+    assert ["report", "sweep"] == [each["name"] for each in told("ls", URL, folder=folder)["schedules"]]
+
+
+def test_a_listed_schedule_has_its_rule_its_slots_and_its_trouble(folder):
+    said("apply", "app:queue", folder=folder)
+    with closing(sqlite3.connect(folder / "work.db", isolation_level=None)) as file:
+        file.execute("UPDATE schedule SET zone = 'Mars/Olympus', tzdata = '1999a' WHERE name = 'report'")
+        file.execute("UPDATE schedule SET jitter_ms = 'soon' WHERE name = 'tidy'")
+    report, tidy = told("ls", URL, "reports", folder=folder)["schedules"]
+    assert ("0 9 * * mon-fri", "unable", True) == (report["rule"], report["trouble"], report["next"].endswith("Z"))
+    assert (None, 300.0, "damaged") == (tidy["rule"], tidy["every_seconds"], tidy["trouble"])
+    text = said("ls", URL, folder=folder)
+    assert "note: report: unable: this host cannot evaluate it: zone is 'Mars/Olympus'" in text
+    assert "note: tidy: damaged: its row is damaged: jitter_ms is 'soon'" in text
+
+
+def test_a_schedule_is_paused_resumed_run_and_forgotten(folder):
+    said("apply", "app:queue", folder=folder)
+    place = (URL, "reports", "tidy")
+    assert "as before" not in said("pause", *place, folder=folder)
+    assert "as before" in said("pause", *place, folder=folder)
+    assert "tidy is paused" in said("ls", URL, folder=folder)
+    assert told("resume", *place, folder=folder)["changed"]
+    task = told("run-now", *place, folder=folder)["task"]
+    marks = told("history", *place, folder=folder)["slots"]
+    assert (task, "run-now", "fired") == (marks[-1]["task"], marks[-1]["by"], marks[-1]["what"])
+    assert task in said("history", *place, folder=folder)
+    assert 3 == len(told("next", *place, "-n", "3", folder=folder)["slots"])
+    said("rm", *place, folder=folder)
+    assert "schedule is 'tidy'" in refused(run("cron", "rm", *place, folder=folder))
+
+
+def test_the_url_may_come_from_the_environment_and_a_rule_needs_none(folder, monkeypatch):
+    said("apply", "app:queue", folder=folder)
+    monkeypatch.setenv(VARIABLE, URL)
+    assert 1 == len(told("next", "reports", "tidy", "-n", "1", folder=folder)["slots"])
+    assert 5 == len(told("next", "0 9 * * *", folder=folder)["slots"])
+    assert 5 == len(told("next", "@daily", folder=folder)["slots"])
+    assert 2 == len(told("ls", folder=folder)["schedules"])
+    assert {"pending": False} == {"pending": told("plan", "app:queue", folder=folder)["pending"]}
+
+
+MISTAKES = [
+    (("next", "*/0 * * * *"), "minute"),
+    (("next", "60 * * * *"), "minute"),
+    (("next", "0 0 30 2 *"), "day"),
+    (("next", "٣ * * * *"), "minute"),
+    (("next", ",".join(map(str, range(10_000))) + " * * * *"), "1000 characters"),
+    (("next", "0 0 * * * *"), "every"),
+    (("next", "0 9 * *"), "five fields"),
+    (("next", "0 9 * * *", "--zone", "Mars/Olympus"), "zone"),
+    (("next", "0 9 * * *", "--after", "2026-03-08"), "--after"),
+    (("next", "0 9 * * *", "--after", "soon"), "--after"),
+    (("next", "0 9 * * *", "-n", "0"), "expected"),
+    (("next", "0 9 * * *", "--gap", "jump"), "gap"),
+    (("next", URL), "QUEUE"),
+    (("next", URL, "reports"), "NAME"),
+    (("next", URL, "reports", "report", "--zone", "UTC", "--gap", "skip"), "leave the options out"),
+    (("next", URL, "reports", "none"), "apportion cron ls"),
+    (("ls", URL, "other", "--app", "app:queue"), "--app"),
+    (("ls", URL, "--app", "app:nothing"), "APP"),
+    (("plan", "nothing:queue"), "APP"),
+    (("plan", "app"), "APP"),
+    (("pause", URL, "reports", "none"), "none"),
+]
+
+
+@pytest.mark.parametrize(("words", "part"), MISTAKES, ids=[f"{each[0][1][:20]} {each[1]}" for each in MISTAKES])
+def test_a_mistake_is_refused_by_name(folder, words, part):
+    said("apply", "app:queue", folder=folder)
+    assert part in refused(run("cron", *words, folder=folder))
