@@ -12,7 +12,8 @@ import apportion
 from apportion.errors import InvalidInput
 from apportion.metrics.tasks import TaskMetrics
 from apportion.runtime.attempt_events import AttemptClaimed
-from apportion.work.observers.statistics import Buckets, TaskStatistics
+from apportion.work.observers.buckets import Buckets
+from apportion.work.observers.statistics import TaskStatistics
 
 DOCS = Path(__file__).parents[2] / "docs" / "tasks" / "metrics.md"
 
@@ -65,6 +66,7 @@ def test_a_scrape_has_the_numbers_of_the_store_and_the_counts_of_the_process(que
     before, after = asyncio.run(asyncio.wait_for(_run(), 30))
     numbers = {"ready": 5, "delayed": 0, "claimed": 0, "dead": 0, "cancelled": 0, "workers": 0, "store_answers": 1}
     totals = {"done": 0, "failed": 0, "died": 0, "refused": 0, "retaken": 0}
+    totals |= {"slots_missed": 0, "slots_skipped": 0, "schedules_disagree": 0, "schedules_unable": 0}
     assert numbers | {f"{name}_total": value for name, value in totals.items()} == {
         name: value
         for name, value in before.items()

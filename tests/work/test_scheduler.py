@@ -11,16 +11,25 @@ from apportion.runtime.clock import SystemClock
 from apportion.stores.memory.schedules import MemorySchedules
 from apportion.stores.memory.store import Memory
 from apportion.stores.memory.tasks import MemoryTasks
-from apportion.stores.schedules.values import TaskSchedule
+from apportion.stores.schedules.values import DueSchedule, TaskSchedule
 from apportion.stores.task_control import Listing
 from apportion.work.call import Call
 from apportion.work.cron import scheduler
 from apportion.work.cron.acts import kept
 from apportion.work.cron.declaration import cron_schedule, every_schedule, placed
-from apportion.work.cron.scheduler import Scheduler
+from apportion.work.cron.due_slots import decide
+from apportion.work.cron.scheduler import ScheduledHere, Scheduler
+from apportion.work.observers.schedule_log import log_schedule
+from apportion.work.observers.schedule_statistics import ScheduleStatistics
 
 NOW = 1_800_000_000_500
 CALL = Call(name="f", arguments=b"{}")
+
+
+def memory():
+    """Return a store whose clock says `NOW`."""
+    clock = SystemClock()
+    return Memory(clock, began_ms=NOW - int(clock.elapsed() * 1_000))
 
 
 def ticking(name="s", **policies):
@@ -39,13 +48,14 @@ async def until(condition):
             await asyncio.sleep(0.02)
 
 
-def run(*declared, stored=(), until_tasks=1):
+def run(*declared, stored=(), until_tasks=1, observers=()):
     """Run a scheduler until so many tasks are there; return them and the schedules."""
 
     async def _run():
-        tasks = MemoryTasks(Memory(SystemClock(), began_ms=NOW))
+        tasks = MemoryTasks(memory())
         await tasks.schedules.register(stored)
-        firing = Scheduler(tasks, ["q"], declared, by="w")
+        here = ScheduledHere(declared=declared, observers=(log_schedule, *observers))
+        firing = Scheduler(tasks, ["q"], here, by="w")
 
         async def _enough():
             return len(await tasks.query(Listing(queue="q"))) >= until_tasks
@@ -87,6 +97,73 @@ def test_a_schedule_that_cannot_be_evaluated_costs_itself_alone(damage, caplog):
     assert {"f"} == {row.name for row in rows}
     assert NOW - 500 == schedules[0].next_slot
     assert 1 == sum("broken" in line for line in caplog.messages)
+
+
+def test_the_fate_of_each_slot_is_told_once_the_store_has_answered():
+    events, counts = [], ScheduleStatistics()
+    late = replace(ticking(missed="last"), name="late", last_slot=NOW - 60_500, next_slot=NOW - 10_500)
+    old = replace(late, name="old", missed="skip", last_slot=NOW - 200_500, next_slot=NOW - 100_500)
+    yearly = replace(old, name="yearly", rule="0 0 1 1 *")
+    broken = replace(late, name="broken", rule="sometimes")
+    run(stored=[late, yearly, broken], until_tasks=1, observers=(events.append, counts.observe))
+    told = {(type(each).__name__, each.schedule) for each in events}
+    assert {
+        ("SlotFired", "late"),
+        ("SlotsMissed", "late"),
+        ("SlotsMissed", "yearly"),
+        ("ScheduleDisagreed", "yearly"),
+        ("ScheduleUnable", "broken"),
+    } <= told
+    missed = next(each for each in events if type(each).__name__ == "SlotsMissed" and each.schedule == "late")
+    assert 10 <= missed.count <= 12
+    fired = next(each for each in events if type(each).__name__ == "SlotFired")
+    assert fired.late_seconds < 5
+    assert ("SlotFired", "q", "w") == tuple(fired.as_dict()[name] for name in ("event", "queue", "worker"))
+    assert fired.slot.isoformat() == fired.as_dict()["slot"]
+    assert (1, 1) == (counts.disagreed, counts.unable)
+    assert counts.missed >= 11
+    assert counts.lateness.cumulative()[-1][1] >= 1
+
+
+def test_a_slot_that_an_open_task_holds_back_is_told():
+    events = []
+
+    async def _run():
+        tasks = MemoryTasks(memory())
+        await tasks.schedules.register([overdue()])
+        firing = Scheduler(tasks, ["q"], ScheduledHere(declared=(), observers=(events.append,)), by="w")
+
+        async def _skipped():
+            return "SlotSkipped" in {type(each).__name__ for each in events}
+
+        await until(_skipped)
+        await firing.end()
+
+    asyncio.run(_run())
+    kinds = [type(each).__name__ for each in events]
+    assert kinds.index("SlotFired") < kinds.index("SlotSkipped")
+
+
+def test_an_observer_that_raises_costs_one_line_and_no_slot(caplog):
+    def _broken(event):
+        raise ZeroDivisionError
+
+    rows, _ = run(stored=[overdue()], observers=(_broken,))
+    assert 1 <= len(rows)
+    assert any("failed on SlotFired" in line for line in caplog.messages)
+
+
+@pytest.mark.parametrize(("period", "expected"), [(timedelta(seconds=1), 999), (timedelta(hours=1), 1)])
+def test_the_count_of_missed_slots_has_an_end(period, expected):
+    schedule = replace(
+        every_schedule("q", "s", CALL, period, {"missed": "skip"}), last_slot=NOW - 9_000_000, next_slot=NOW - 7_200_000
+    )
+    slot = NOW - NOW % 3_600_000 - 3_600_000
+    decision = decide(
+        DueSchedule(schedule=replace(schedule, next_slot=slot, last_slot=slot - 1)),
+        now=slot + 3_500_000, new_id=str, tzdata="",
+    )  # fmt: skip
+    assert expected == decision.missed
 
 
 def test_a_slot_of_other_zone_data_fires_and_the_disagreement_is_said(caplog):
@@ -157,7 +234,7 @@ def test_a_schedule_is_stored_with_its_policies():
 
 def test_a_schedule_made_anew_mends_its_damaged_row():
     async def _run():
-        tasks = MemoryTasks(Memory(SystemClock(), began_ms=NOW))
+        tasks = MemoryTasks(memory())
         await tasks.schedules.register([replace(overdue(), last_slot="early")])
         is_new = await kept(tasks, ticking())
         return is_new, await tasks.schedules.listed("q")

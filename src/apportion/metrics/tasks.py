@@ -16,7 +16,8 @@ from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable, StoreW
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.task_control import QueueStats
 from apportion.work import admin
-from apportion.work.observers.statistics import Buckets, TaskStatistics
+from apportion.work.observers.buckets import Buckets
+from apportion.work.observers.statistics import TaskStatistics
 from apportion.work.queue import TaskQueue
 
 _MOST_SECONDS = 2.0
@@ -81,11 +82,19 @@ def _counts(counted: TaskStatistics, name: str) -> Iterator[Metric]:
         "refused": ("Ends that the store refused because they came too late", counted.refused),
         "retaken": ("Claims taken over from workers that ended", counted.retaken),
     }
+    slots = counted.schedules
+    counters |= {
+        "slots_missed": ("Slots that came while no worker ran, and got no task", slots.missed),
+        "slots_skipped": ("Slots that got no task because a task of the schedule was open", slots.skipped),
+        "schedules_disagree": ("Schedules with a stored slot that is none with the zone data here", slots.disagreed),
+        "schedules_unable": ("Schedules that this process cannot evaluate", slots.unable),
+    }
     for metric, (text, value) in counters.items():
         counter = CounterMetricFamily(f"apportion_tasks_{metric}", text, labels=["queue"])
         counter.add_metric([name], value)
         yield counter
     yield _histogram("start_latency_seconds", "From ready to the begin of the run", name, counted.start_latency)
+    yield _histogram("slot_lateness_seconds", "From a slot to its firing", name, slots.lateness)
     yield _histogram("run_seconds", "From the begin of a run to its end", name, counted.runs)
 
 

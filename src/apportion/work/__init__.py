@@ -15,6 +15,15 @@ from apportion.runtime.attempt_events import (
     AttemptReleased,
     AttemptStarted,
 )
+from apportion.runtime.schedule_events import (
+    ScheduleDisagreed,
+    ScheduleEvent,
+    ScheduleObserver,
+    ScheduleUnable,
+    SlotFired,
+    SlotSkipped,
+    SlotsMissed,
+)
 from apportion.work.budget import GiveUp, Snooze
 from apportion.work.call import Call
 from apportion.work.current import AsyncRunningTask, current_task
@@ -38,6 +47,13 @@ __all__ = [
     "Call",
     "GiveUp",
     "RunningTask",
+    "ScheduleDisagreed",
+    "ScheduleEvent",
+    "ScheduleObserver",
+    "ScheduleUnable",
+    "SlotFired",
+    "SlotSkipped",
+    "SlotsMissed",
     "Snooze",
     "current_task",
 ]

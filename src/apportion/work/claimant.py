@@ -9,7 +9,7 @@ Refuses: to touch a handler. It hands claims over, and is told their ends.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 
@@ -18,13 +18,12 @@ from apportion.groups.session import SharedSessions
 from apportion.runtime.report import report
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
-from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_api import TaskStore, TaskTransactions
 from apportion.stores.task_control import Listing
 from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement, Worker
 from apportion.work.attempts import Attempts
-from apportion.work.cron.scheduler import Scheduler
+from apportion.work.cron.scheduler import ScheduledHere, Scheduler
 from apportion.work.lanes.lanes import Lanes
 from apportion.work.lanes.lanes_of_worker import LanesOfWorker, no_lanes
 from apportion.work.pace import Pace
@@ -89,12 +88,12 @@ class Claimant:
         ttl_seconds: float,
         hears: Hears,
         attempts: Attempts,
-        schedules: Collection[TaskSchedule] | None = None,
+        schedules: ScheduledHere | None = None,
         lanes: LanesOfWorker = no_lanes,
     ) -> "Claimant":
         """Connect, and begin to claim; errors are those of `connect_tasks`.
 
-        `schedules` are added to the store where absent, and all of the queues fire; None: the worker fires none.
+        The declared `schedules` are added where absent, and all of the queues fire; None: the worker fires none.
         `lanes` joins the group of a queue with keys.
         """
         async with AsyncExitStack() as undo:

@@ -12,7 +12,7 @@ Refuses: to go on with the loop while the block of the last task was not entered
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextvars import Token
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,10 +21,10 @@ from typing import Any
 from apportion.errors import ClaimLost, InvalidInput
 from apportion.runtime.blocks import Raised
 from apportion.runtime.interrupt import is_interrupted
-from apportion.stores.schedules.values import TaskSchedule
 from apportion.work.around import Wrappers
 from apportion.work.budget import Budget, Snooze
 from apportion.work.call import Call, Signature, priority_of
+from apportion.work.cron.scheduler import ScheduledHere
 from apportion.work.current import AsyncRunningTask, current_task
 from apportion.work.function import AnyTaskFunction, TaskFunction, TaskOptions
 from apportion.work.json_values import of_json
@@ -48,7 +48,7 @@ class LoopWorker(QueueWorker):
         ttl_seconds: float,
         concurrency: int,
         statistics: TaskStatistics,
-        schedules: Collection[TaskSchedule],
+        schedules: ScheduledHere,
         lanes: LanesOfWorker,
         asked: Callable[[], None],
     ) -> None:

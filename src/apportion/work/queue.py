@@ -15,6 +15,7 @@ from apportion.errors.brief import brief
 from apportion.runtime.attempt_events import AttemptObserver
 from apportion.runtime.events import checked_observer
 from apportion.runtime.handle import Handle
+from apportion.runtime.schedule_events import ScheduleObserver
 from apportion.runtime.simulated import simulated
 from apportion.stores.catalog import check_url, parsed_url
 from apportion.stores.schedules.values import Fold, Gap, Missed, Overlap, TaskSchedule
@@ -23,10 +24,12 @@ from apportion.work.budget import Budget, length
 from apportion.work.call import Call
 from apportion.work.claims import ClaimedTask, ClaimLoop, LoopWorker
 from apportion.work.cron.declaration import Policies, cron_schedule, every_schedule, scheduled_call
+from apportion.work.cron.scheduler import ScheduledHere
 from apportion.work.function import AnyTaskFunction, Params, Result, TaskFunction, TaskOptions
 from apportion.work.lanes.keys import checked_keys
 from apportion.work.lanes.lane_member import LaneMember
 from apportion.work.lanes.lanes_of_worker import LanesOfWorker, lanes_of_worker
+from apportion.work.observers.schedule_log import log_schedule
 from apportion.work.observers.statistics import TaskStatistics
 from apportion.work.opened import OpenedQueue
 from apportion.work.thread_worker import ThreadWorker
@@ -75,6 +78,7 @@ class TaskQueue(Handle):
         self._functions: dict[str, AnyTaskFunction] = {}
         self.task_names: KeysView[str] = self._functions.keys()
         self._schedules: dict[str, TaskSchedule] = {}
+        self._observers: list[ScheduleObserver] = []
         self._statistics, self._wrappers = TaskStatistics(), Wrappers()
         self._opened_here = OpenedQueue(url, self._keys)
         finalize(self, OpenedQueue.let_go, self._opened_here)
@@ -218,6 +222,25 @@ class TaskQueue(Handle):
             raise InvalidInput("name of the schedule", schedule.name, "one that this queue does not have yet", hint)
         self._schedules[schedule.name] = replace(schedule, is_declared=True)
 
+    def observe_schedules(self, observer: ScheduleObserver) -> ScheduleObserver:
+        """Tell a plain function the fate of each slot that a worker of this object decides, on the I/O thread.
+
+            @queue.observe_schedules
+            def watch(event):
+                print(event.as_dict())
+
+        It must not block. `InvalidInput` for any other function.
+        """
+        checked = checked_observer(observer, "queue.observe_schedules(")
+        if checked is None:
+            raise InvalidInput("observer", None, "a plain function of one event", "Write queue.observe_schedules(log)")
+        self._observers.append(checked)
+        return observer
+
+    def _scheduled_here(self) -> ScheduledHere:
+        observers = (log_schedule, self._statistics.schedules.observe, *self._observers)
+        return ScheduledHere(declared=self._schedules.values(), observers=observers)
+
     def around(self, wrapper: Wrapper) -> Wrapper:
         """Wrap each run of this queue's tasks with a generator function: up to `yield`, then the task, then the rest.
 
@@ -254,7 +277,7 @@ class TaskQueue(Handle):
             processes=processes,
             statistics=self._statistics,
             observers=() if given is None else (given,),
-            schedules=self._schedules.values() if fires else None,
+            schedules=self._scheduled_here() if fires else None,
             lanes=self._lanes_of(member),
         )
 
@@ -281,7 +304,7 @@ class TaskQueue(Handle):
                 ttl_seconds=self._ttl_seconds,
                 concurrency=concurrency,
                 statistics=self._statistics,
-                schedules=self._schedules.values(),
+                schedules=self._scheduled_here(),
                 lanes=lanes,
                 asked=asked,
             )

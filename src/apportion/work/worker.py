@@ -9,7 +9,7 @@ SIGTERM ends the block: its code is cancelled, and the program goes on after the
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -21,12 +21,12 @@ from apportion.runtime.io_thread import io_thread
 from apportion.runtime.resource import AsyncResource
 from apportion.runtime.signals import leaving_on_sigterm
 from apportion.runtime.simulated import Runner, clock_here
-from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_api import TaskTransactions
 from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import Note, Receipt, Settlement, Worker
 from apportion.work.attempts import Attempts
 from apportion.work.claimant import Claimant, Hears
+from apportion.work.cron.scheduler import ScheduledHere
 from apportion.work.effects.once import stepped
 from apportion.work.function import AnyTaskFunction
 from apportion.work.lanes.lanes_of_worker import LanesOfWorker, no_lanes
@@ -57,7 +57,7 @@ class QueueWorker(OnlyAsync):
         processes: int = 0,
         statistics: TaskStatistics,
         observers: tuple[AttemptObserver, ...] = (),
-        schedules: Collection[TaskSchedule] | None = None,
+        schedules: ScheduledHere | None = None,
         lanes: LanesOfWorker = no_lanes,
         leave_seconds: float = LEAVE_SECONDS,
     ) -> None:

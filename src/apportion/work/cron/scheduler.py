@@ -8,16 +8,19 @@ Refuses: to decide by the clock of this machine. The store says which slots have
 import asyncio
 import logging
 from collections.abc import Collection
+from dataclasses import dataclass
 from uuid import uuid4
 
 from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.runtime.report import report
+from apportion.runtime.schedule_events import ScheduleObserver
 from apportion.stores.damage.rows import UNREADABLE
 from apportion.stores.schedules.values import MOST_DUE_SCHEDULES, DueSchedule, FireAnswer, Firing, TaskSchedule
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import StoreTime
 from apportion.work.cron.declaration import placed
 from apportion.work.cron.due_slots import decide
+from apportion.work.cron.firing_events import FiringEvents
 from apportion.work.cron.zone_data import zone_data_version
 
 logger: logging.Logger = logging.getLogger("apportion.work")
@@ -26,16 +29,21 @@ _LEAST_SECONDS = 0.05  # where others hold the due rows
 _OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
 
 
-class Scheduler:
-    """Fires the schedules of some queues; `declared` are those of the program, which are added where absent."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledHere:
+    """The schedules that a program declares, which are added where absent, and the observers of all that fire here."""
 
-    def __init__(
-        self, tasks: TaskStore, queues: Collection[str], declared: Collection[TaskSchedule], *, by: str
-    ) -> None:
+    declared: Collection[TaskSchedule]
+    observers: tuple[ScheduleObserver, ...] = ()
+
+
+class Scheduler:
+    """Fires the schedules of some queues."""
+
+    def __init__(self, tasks: TaskStore, queues: Collection[str], here: ScheduledHere, *, by: str) -> None:
         self._tasks, self._schedules, self._queues, self._by = tasks, tasks.schedules, queues, by
-        self._declared = list(declared)
+        self._declared, self._told = list(here.declared), FiringEvents(here.observers, worker=by)
         self._unable: set[tuple[str, str]] = set()
-        self._disagreed: set[tuple[str, str]] = set()
         self._running = asyncio.ensure_future(self._run())
 
     async def end(self) -> None:
@@ -63,24 +71,17 @@ class Scheduler:
             self._declared.clear()
         answer = await self._schedules.fire(self._queues, self._decide, by=self._by, without=self._unable)
         self._unable.update(answer.unable)
+        self._told.tell(answer)
         return _rest_seconds(answer)
 
     def _decide(self, due: DueSchedule, now: int) -> Firing | None:
-        schedule, ours = due.schedule, zone_data_version()
+        """Return the firing of a schedule, or None. The store may ask again, so nothing is told here."""
         try:
-            decision = decide(due, now=now, new_id=lambda: uuid4().hex, tzdata=ours)
+            decision = decide(due, now=now, new_id=lambda: uuid4().hex, tzdata=zone_data_version())
         except UNREADABLE as error:  # `InvalidInput` too
-            words = "schedule %s of %s is left to other workers: %s"
-            report(logger, logging.WARNING, words, schedule.name, schedule.queue, error)
+            self._told.note_unable(due.schedule, error)
             return None
-        place = schedule.queue, schedule.name
-        if decision.disagrees and place not in self._disagreed:
-            self._disagreed.add(place)
-            report(
-                logger, logging.WARNING,
-                "schedule_disagrees: %s of %s fires the stored slot %d of zone data %s; here, with %s, it is no slot",
-                schedule.name, schedule.queue, schedule.next_slot, schedule.tzdata, ours,
-            )  # fmt: skip
+        self._told.note(due.schedule, decision)
         return decision.firing
 
 

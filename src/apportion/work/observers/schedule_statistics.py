@@ -1,0 +1,47 @@
+"""Schedule statistics: the slots that the workers of a queue in this process have fired or passed over; for metrics.
+
+Promises: memory and time per event do not grow with the work.
+"""
+
+from dataclasses import dataclass, field
+
+from apportion.errors.brief import brief
+from apportion.runtime.schedule_events import (
+    ScheduleDisagreed,
+    ScheduleEvent,
+    ScheduleUnable,
+    SlotFired,
+    SlotSkipped,
+    SlotsMissed,
+)
+from apportion.work.observers.buckets import Buckets
+
+
+@brief
+@dataclass(slots=True)
+class ScheduleStatistics:
+    """Counts of the slots of one queue that workers of this process decided.
+
+    `skipped` slots met an open task, `missed` ones came while no worker ran. `disagreed` counts schedules with a stored
+    slot that is none here, `unable` those that this process cannot evaluate. `lateness` is that of fired slots.
+    """
+
+    skipped: int = 0
+    missed: int = 0
+    disagreed: int = 0
+    unable: int = 0
+    lateness: Buckets = field(default_factory=Buckets)
+
+    def observe(self, event: ScheduleEvent) -> None:
+        """Count an event."""
+        match event:
+            case SlotFired(late_seconds=late):
+                self.lateness.add(late)
+            case SlotSkipped():
+                self.skipped += 1
+            case SlotsMissed(count=count):
+                self.missed += count
+            case ScheduleDisagreed():
+                self.disagreed += 1
+            case ScheduleUnable():
+                self.unable += 1
