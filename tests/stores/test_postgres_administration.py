@@ -8,6 +8,7 @@ import pytest
 
 from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable
 from apportion.stores.catalog import parsed_url
+from apportion.stores.damage.postgres import NAMES
 from apportion.stores.postgres import administration as administrations
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.administration import PostgresAdministration
@@ -33,6 +34,7 @@ class Door:
             sql.NOTHING: [(1,)],
             sql.HAS_SCHEMA: [(True,)],
             HAS_TASKS: [(False,)],
+            NAMES: [],
             sql.LACKING: [("",)],
             sql.WHOLE_STATE: [(7, 5, 3)],
             sql.RESTORED: [(7, 8)],

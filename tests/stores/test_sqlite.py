@@ -323,6 +323,8 @@ def test_a_caller_that_never_pauses_leaves_others_their_turn(url):
 class Faulty:
     """A connection with a next COMMIT that fails with a code, before or after it took effect."""
 
+    text_factory = str
+
     def __init__(self, path, plan):
         self._connection = open_sqlite(path)
         self._plan = plan

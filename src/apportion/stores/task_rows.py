@@ -2,10 +2,9 @@
 
 from typing import Any, TypeAlias
 
-from apportion.stores.damage.rows import MOST_NUMBER
 from apportion.stores.task_once import OnceEntry, OnceStep
 from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
-from apportion.stores.task_values import NewTask, Receipt, Worker
+from apportion.stores.task_values import MOST_NUMBER, NewTask, Receipt, Worker
 
 Value: TypeAlias = bytes | str | int | float | None
 

@@ -8,12 +8,13 @@ from apportion.errors.brief import brief
 from apportion.model.epoch import FencingToken
 from apportion.stores.lanes.values import KEYED_LANES, OwnedLane, check_key
 
-TaskState = Literal["ready", "delayed", "claimed", "done", "dead", "cancelled", "missing"]
+TaskState = Literal["ready", "delayed", "claimed", "done", "dead", "cancelled", "missing", "damaged"]
 Fate = Literal["done", "retry", "dead", "released", "crashed", "cancelled"]
 Duplicate = Literal["keep", "replace"]
 OnDead = Literal["skip", "block"]
 
 LANES = range(4)  # the priorities, 0 first
+MOST_NUMBER = 1 << 53  # of any count in a row; larger ones are damage
 MOST_DUE = 100  # delayed tasks that become ready in one turn, at most
 MOST_EXPIRED = 100  # expired tasks that one turn cancels, at most; it claims nothing after more
 MOST_CRASHES = 2  # so many child processes in a row condemn a task

@@ -203,7 +203,8 @@ class Claimant:
         if session is None:
             return
         rows = await self._tasks.query(Listing(session=session, states=("claimed",), most=2 * _MOST_CLAIMS))
-        held = {Receipt(task=row.id, attempt=row.attempt, session=session): row for row in rows}
+        sound = [row for row in rows if row.state == "claimed"]
+        held = {Receipt(task=row.id, attempt=row.attempt, session=session): row for row in sound}
         ended = {each.receipt for each in self._settlements}
         unknown = [each for each in self._session.unknown(held) if each not in ended]
         for each in unknown:

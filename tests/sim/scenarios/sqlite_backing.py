@@ -52,6 +52,15 @@ class Contended:
         """See `Connection`."""
         return self._connection.in_transaction
 
+    @property
+    def text_factory(self) -> Callable[[bytes], Any] | type[str]:
+        """See `Connection`."""
+        return self._connection.text_factory
+
+    @text_factory.setter
+    def text_factory(self, factory: Callable[[bytes], Any] | type[str]) -> None:
+        self._connection.text_factory = factory
+
     def execute(self, statement: str, values: Sequence[Value] = (), /) -> SqliteRows:
         """See `Connection`."""
         if statement == "BEGIN IMMEDIATE" and self._is_busy():

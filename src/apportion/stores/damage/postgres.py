@@ -5,29 +5,59 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from apportion.stores.damage.rows import COLUMNS, COUNTS, MOST_NUMBER, salvaged, tell
+from apportion.stores.damage.rows import (
+    COUNTS,
+    ENDS,
+    MOST_TIME,
+    OPTIONAL_TIMES,
+    TIMES,
+    mended,
+    salvaged,
+    tell,
+)
+from apportion.stores.task_values import MOST_NUMBER
 
 _IS_LIST = "deaths_of ~ '^([0-9]{{1,19}}(,[0-9]{{1,19}})*)?$' AND length(deaths_of) < 4000"
-_COUNTS = " AND ".join(f"{each} BETWEEN 0 AND {MOST_NUMBER}" for each in COUNTS)
-_SOUND = f"{_IS_LIST} AND {_COUNTS} AND coalesce(due, 0) BETWEEN 0 AND {MOST_NUMBER}"
+_SOUND = " AND ".join(
+    [_IS_LIST, "progress BETWEEN 0 AND 1"]
+    + [f"{each} BETWEEN 0 AND {MOST_NUMBER}" for each in COUNTS]
+    + [f"{each} BETWEEN 0 AND {MOST_TIME}" for each in TIMES]
+    + [f"coalesce({each}, 0) BETWEEN 0 AND {MOST_TIME}" for each in OPTIONAL_TIMES]
+)
+_SOUND_TASK = f"{_SOUND} AND coalesce(session, 0) >= 0"
+_SOUND_END = f"{_SOUND} AND state IN ({', '.join(map(repr, ENDS))}) AND at BETWEEN 0 AND {MOST_TIME}"
+_SOUND_LIMITS = " AND ".join(
+    [f"coalesce({each}, 0) BETWEEN 0 AND {MOST_NUMBER}" for each in ("open_claims", "rate", "paused", "tokens_at")]
+    + [f"per_ms BETWEEN 1 AND {MOST_TIME} AND abs(tokens) <= {MOST_NUMBER}"]
+)
 _ATTEMPT = f"attempt BETWEEN 0 AND {MOST_NUMBER}"
+_SALVAGED = salvaged("time.now", _ATTEMPT)
+_COLUMNS, _VALUES = ", ".join(_SALVAGED), ", ".join(_SALVAGED.values())
 _KEEP = (
-    f"WITH damaged AS (DELETE FROM {{schema}}.task WHERE NOT ({_SOUND}) RETURNING *),"
+    f"WITH damaged AS (DELETE FROM {{schema}}.task WHERE NOT ({_SOUND_TASK}) RETURNING *),"
     " time AS (SELECT %s::bigint AS now)"
-    f" INSERT INTO {{schema}}.outcome ({COLUMNS}) SELECT {salvaged('time.now', _ATTEMPT)} FROM damaged, time"
+    f" INSERT INTO {{schema}}.outcome ({_COLUMNS}) SELECT {_VALUES} FROM damaged, time"
     " ON CONFLICT (id) DO NOTHING RETURNING id"
 )
-_STRIKE = (
-    f"UPDATE {{schema}}.outcome SET deaths_of = '', deaths = 0 WHERE deaths <> 0 AND NOT ({_IS_LIST}) RETURNING id"
-)
+_MEND = f"UPDATE {{schema}}.outcome SET {mended('%s::bigint', _ATTEMPT)} WHERE NOT ({_SOUND_END}) RETURNING id"
 _PAUSE = (
     "UPDATE {schema}.control SET paused = 1, open_claims = NULL, rate = NULL, per_ms = 60000, tokens = 0, tokens_at = 0"
-    " WHERE per_ms <= 0 OR tokens = 'NaN' RETURNING queue"
+    f" WHERE NOT ({_SOUND_LIMITS}) RETURNING queue"
+)
+NAMES = (
+    f"SELECT 'task ' || id FROM {{schema}}.task WHERE NOT ({_SOUND_TASK})"
+    f" UNION ALL SELECT 'ended task ' || id FROM {{schema}}.outcome WHERE NOT ({_SOUND_END})"
+    f" UNION ALL SELECT 'limits of ' || queue FROM {{schema}}.control WHERE NOT ({_SOUND_LIMITS})"
 )
 
 
 async def put_aside(ask: Callable[..., Awaitable[list[Any]]], now: int) -> bool:
     """Put all damaged rows aside in a transaction, by its `ask`; return whether there was one."""
-    kept, struck = await ask(_KEEP, [now]), await ask(_STRIKE)
-    tasks = [str(task) for (task,) in (*kept, *struck)]
-    return tell(tasks, [str(queue) for (queue,) in await ask(_PAUSE)])
+    kept, mends = await ask(_KEEP, [now]), await ask(_MEND, [now, now, now])
+    queues = [str(queue) for (queue,) in await ask(_PAUSE)]
+    return tell([str(task) for (task,) in kept], queues, [str(task) for (task,) in mends])
+
+
+async def names(ask: Callable[..., Awaitable[list[Any]]]) -> list[str]:
+    """Return the names of the damaged rows, for an operator. O(all tasks)."""
+    return [str(name) for (name,) in await ask(NAMES)]

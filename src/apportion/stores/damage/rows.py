@@ -1,38 +1,77 @@
 """Task damage: rows of tasks that no release writes, after an error of the disk or a change by hand.
 
 Promises: one damaged row costs itself alone. A damaged open task becomes a dead one, with its call, and an operator may
-redrive it. A queue with damaged limits is paused. Sessions that a damaged row lists as deaths are forgotten.
+redrive it. A damaged outcome keeps its state, if that can be read. A queue with damaged limits is paused. Sessions that
+a damaged row lists as deaths are forgotten.
 Refuses: to look for damage while all goes well. A call that cannot read a row looks, and is made again.
 """
 
 import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from apportion.runtime.report import report
+from apportion.stores.administration import Finding, judged
 
+Result = TypeVar("Result")
 logger: logging.Logger = logging.getLogger("apportion.work")
 UNREADABLE = (ArithmeticError, AttributeError, TypeError, ValueError)  # errors of a call that met a damaged row
-MOST_NUMBER = 1 << 53
+MOST_TIME = 253_402_300_799_999  # the end of the year 9999, in milliseconds
 REASON = "its row in the store was damaged"
-COUNTS = ("attempt", "failures", "deaths", "crashes", "enqueued", "ready_at")
+ENDS = ("done", "dead", "cancelled")
+COUNTS = ("attempt", "failures", "deaths", "crashes", "lane", "cancelling", "replaced")
+TIMES = ("enqueued", "ready_at")
+OPTIONAL_TIMES = ("due", "expires", "slot", "most_deaths")
+_MOST_NAMED = 4
 _AFTER_DAMAGE = 1 << 40  # an attempt that no claim of the task has had, and that has room to grow
 
-# The columns of an outcome, in this order, and their values from a damaged task.
-COLUMNS = (
-    "state, at, id, queue, lane, name, codec, arguments, attempt, failures, crashes, deaths_of, most_deaths,"
-    " cancelling, replaced, progress, note, reason, trace, enqueued, ready_at, deaths"
-)
 
+def salvaged(now: str, is_attempt_sound: str, *, text: str = "{}", data: str = "{}") -> dict[str, str]:
+    """Return the columns of an outcome, and their values in SQL from a damaged task.
 
-def salvaged(now: str, is_attempt_sound: str, *, text: str = "{}", data: str = "{}") -> str:
-    """Return the values of `COLUMNS` in SQL. `text` and `data` make a text and bytes of a column, by its name."""
-    kept = [text.format(each) for each in ("id", "queue", "name", "codec")]
-    task, queue, name, codec = kept
+    `text` and `data` make a text and bytes of a column, by its name.
+    """
+    texts = {each: text.format(each) for each in ("id", "queue", "name", "codec")}
     attempt = f"CASE WHEN {is_attempt_sound} THEN attempt ELSE {_AFTER_DAMAGE} END"
-    call = f"{task}, {queue}, 2, {name}, {codec}, {data.format('arguments')}"
-    return f"'dead', {now}, {call}, {attempt}, 0, 0, '', 5, 0, 0, 0.0, '', '{REASON}', '', {now}, {now}, 0"
+    zeros = dict.fromkeys(("failures", "deaths", "crashes", "cancelling", "replaced", "progress"), "0")
+    empty = dict.fromkeys(("deaths_of", "note", "trace"), "''")
+    times = dict.fromkeys(("at", *TIMES), now)
+    rest = {"lane": "2", "arguments": data.format("arguments"), "attempt": attempt, "most_deaths": "5"}
+    return {"state": "'dead'", "reason": f"'{REASON}'", **texts, **zeros, **empty, **times, **rest}
 
 
-def tell(tasks: list[str], queues: list[str]) -> bool:
+def mended(now: str, is_attempt_sound: str, *, text: str = "{}", data: str = "{}") -> str:
+    """Return the assignments in SQL that make a damaged outcome readable; `text` and `data` as for `salvaged`."""
+    state = f"CASE WHEN state IN ({', '.join(map(repr, ENDS))}) THEN state ELSE 'dead' END"
+    nothing = dict.fromkeys(("uniq", "due", "expires", "schedule", "slot"), "NULL")
+    values = salvaged(now, is_attempt_sound, text=text, data=data) | nothing | {"state": state}
+    return ", ".join(f"{column} = {value}" for column, value in values.items())
+
+
+async def or_put_aside(
+    work: Callable[[], Awaitable[Result]], put_aside: Callable[[], Awaitable[bool]], *, of: type[Exception]
+) -> Result:
+    """Do some work; after an error of a damaged row, put the damage aside and do the work again.
+
+    `of` is the error of the database's own library for a value that it cannot take or give.
+    """
+    try:
+        return await work()
+    except (*UNREADABLE, of):
+        if not await put_aside():
+            raise
+    return await work()
+
+
+def damage_found(names: Sequence[str]) -> Finding:
+    """Return the finding on damaged rows, by their names."""
+    more = f"; {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    advice = "A worker of its queue, or a command on it, puts a damaged row aside; then look at it with: tasks show"
+    found = "; ".join(names[:_MOST_NAMED]) + more
+    return judged("rows of tasks", found or "none is damaged", advice if names else "", verdict="error")
+
+
+def tell(tasks: list[str], queues: list[str], mends: list[str]) -> bool:
     """Log the damage that was put aside; return whether there was any."""
     if tasks:
         words = "tasks: damaged rows were made dead tasks: %s; look at them, then redrive them"
@@ -40,4 +79,7 @@ def tell(tasks: list[str], queues: list[str]) -> bool:
     if queues:
         words = "tasks: queues with damaged limits are paused: %s; set the limits, then resume them"
         report(logger, logging.ERROR, words, ", ".join(queues))
-    return bool(tasks or queues)
+    if mends:
+        words = "tasks: damaged outcomes and texts were made readable again: %s"
+        report(logger, logging.ERROR, words, ", ".join(mends))
+    return bool(tasks or queues or mends)

@@ -5,10 +5,13 @@ Promises: `inspect` writes nothing. Its findings about rights are about the user
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from apportion.errors import ApportionError, StoreUnavailable
 from apportion.runtime.clock import SystemClock
 from apportion.stores.administration import Administration, Finding, judged
+from apportion.stores.damage.postgres import names
+from apportion.stores.damage.rows import damage_found
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.door import OLDEST_VERSION, REQUEST_SECONDS, Door, Server
 from apportion.stores.postgres.driver import Connection, psycopg
@@ -112,6 +115,8 @@ class PostgresAdministration(Administration):
             tasks = int(str((await self._door.run(connection, VERSION))[0][0]))
             fault = "Upgrade apportion on this host." if tasks != TASKS_VERSION else ""
             yield judged("tasks", f"version {tasks}, this release writes {TASKS_VERSION}", fault, verdict="error")
+            if not fault:
+                yield damage_found(await names(partial(self._door.run, connection)))
 
     def _of_schema(self, version: int) -> Finding:
         name = self._schema.name

@@ -12,6 +12,8 @@ from stat import S_IWOTH, filemode
 from apportion.errors import ApportionError, InvalidInput, StoreUnavailable
 from apportion.runtime.clock import SystemClock
 from apportion.stores.administration import Administration, Finding, judged
+from apportion.stores.damage.rows import damage_found
+from apportion.stores.damage.sqlite import names
 from apportion.stores.reaper import Counter
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite import statements as sql
@@ -182,6 +184,8 @@ def _of_tasks(connection: Connection) -> Iterator[Finding]:
     if version := tasks_version(connection):
         fault = "Upgrade apportion on this host." if version != TASKS_VERSION else ""
         yield judged("tasks", f"version {version}, this release writes {TASKS_VERSION}", fault, verdict="error")
+        if not fault:
+            yield damage_found(names(connection))
 
 
 def _of_soundness(connection: Connection, size_bytes: int) -> Finding:

@@ -1,7 +1,7 @@
 """A connection to an SQLite file: the used part of the library, and the meaning of its errors."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -23,6 +23,8 @@ class SqliteRows(Protocol):
 
 class Connection(Protocol):
     """The used part of `sqlite3.Connection`, without automatic transactions."""
+
+    text_factory: Callable[[bytes], Any] | type[str]
 
     @property
     def in_transaction(self) -> bool:

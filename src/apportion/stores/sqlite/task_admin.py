@@ -4,10 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import cast
 
+from apportion.stores.damage import view
+from apportion.stores.damage.sqlite import any_text
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.connection import Connection
 from apportion.stores.sqlite.task_ledger import end, is_name_free, wait
-from apportion.stores.task_admin import overview_of, task_row, unknown
+from apportion.stores.task_admin import unknown
 from apportion.stores.task_control import (
     Answer,
     Cancel,
@@ -25,7 +27,7 @@ from apportion.stores.task_control import (
     TaskRow,
 )
 from apportion.stores.task_records import EndedTask, OpenTask
-from apportion.stores.task_rows import ended_task, open_task, queue_control, worker
+from apportion.stores.task_rows import ended_task, open_task
 from apportion.stores.task_values import TaskState
 
 
@@ -34,9 +36,11 @@ def answer(connection: Connection, question: Question[Answer], now: int) -> Answ
     found: object
     match question:
         case Listing():
-            found = rows(connection, question)
+            with any_text(connection):
+                found = rows(connection, question)
         case Survey():
-            found = overview(connection, now)
+            with any_text(connection):
+                found = overview(connection, now)
         case StoreTime():
             found = now
         case _:
@@ -47,29 +51,27 @@ def answer(connection: Connection, question: Question[Answer], now: int) -> Answ
 def rows(connection: Connection, listing: Listing) -> tuple[TaskRow, ...]:
     """Return the tasks of a listing. O(open tasks after the position) at most."""
     if listing.tasks is not None:
-        opened, ended = _opened(connection, listing.tasks), _ended(connection, listing.tasks)
-        return (*map(_open_row, opened), *map(_ended_row, ended))
+        ids = dict.fromkeys(listing.tasks)
+        opened = [row for each in ids for row in connection.execute(sql.BY_ID, (each,)).fetchall()]
+        ended = [row for each in ids for row in connection.execute(sql.ENDED_BY_ID, (each,)).fetchall()]
+        return (*view.rows(opened, sql.OPEN_COLUMNS), *view.rows(ended, sql.ENDED_COLUMNS))
     states = " ".join(listing.states)
     values = (listing.after, listing.queue, listing.name, listing.session, states, listing.most)
     is_ended = listing.after_ended is not None
-    opened = [] if is_ended else [open_task(row) for row in connection.execute(sql.LIST_OPEN, values).fetchall()]
+    opened = [] if is_ended else connection.execute(sql.LIST_OPEN, values).fetchall()
     ended = []
     if listing.session is None:
         rest = (listing.queue, listing.name, states, *(listing.after_ended or (0, "")), listing.most - len(opened))
-        ended = [ended_task(row) for row in connection.execute(sql.LIST_ENDED, rest).fetchall()]
-    return (*map(_open_row, opened), *map(_ended_row, ended))
+        ended = connection.execute(sql.LIST_ENDED, rest).fetchall()
+    return (*view.rows(opened, sql.OPEN_COLUMNS), *view.rows(ended, sql.ENDED_COLUMNS))
 
 
 def overview(connection: Connection, now: int) -> Overview:
     """Return the answer to a `Survey`. O(open tasks)."""
     opened = connection.execute(sql.COUNT_TASKS).fetchall()
-    counts: dict[tuple[str, TaskState], int] = {(queue, state): count for queue, state, count, _ in opened}
-    counts |= {(queue, state): count for queue, state, count in connection.execute(sql.COUNT_ENDED).fetchall()}
-    oldest = {queue: since for queue, state, _, since in opened if state == "ready"}
-    controls = {row[0]: queue_control(row[1:]) for row in connection.execute(sql.CONTROLS).fetchall()}
-    return overview_of(
-        counts, oldest, controls, [worker(row) for row in connection.execute(sql.LIVE_WORKERS).fetchall()], now
-    )
+    ended = connection.execute(sql.COUNT_ENDED).fetchall()
+    controls = view.controls(connection.execute(sql.CONTROLS).fetchall())
+    return view.overview(opened, ended, controls, connection.execute(sql.LIVE_WORKERS).fetchall(), now)
 
 
 def control(connection: Connection, command: Command, now: int) -> int:
@@ -129,11 +131,3 @@ def _opened(connection: Connection, tasks: Iterable[str]) -> list[OpenTask]:
 def _ended(connection: Connection, tasks: Iterable[str]) -> list[EndedTask]:
     found = [connection.execute(sql.ENDED_BY_ID, (each,)).fetchall() for each in dict.fromkeys(tasks)]
     return [ended_task(row) for rows_ in found for row in rows_]
-
-
-def _open_row(task: OpenTask) -> TaskRow:
-    return task_row(task, task.state)
-
-
-def _ended_row(ended: EndedTask) -> TaskRow:
-    return task_row(ended.task, ended.state, ended)

@@ -58,6 +58,8 @@ SHARED = (
 _MARKS = ", ".join("?" * (SHARED.count(",") + 1))
 OPEN = f"SELECT pos, session, {SHARED} FROM task"  # noqa: S608 - ours
 ENDED = f"SELECT state, at, result, {SHARED} FROM outcome"  # noqa: S608 - ours
+OPEN_COLUMNS = ("pos", "session", *SHARED.split(", "))
+ENDED_COLUMNS = ("state", "at", "result", *SHARED.split(", "))
 ADD = (
     f"INSERT INTO task ({SHARED}) SELECT {_MARKS}"  # noqa: S608 - ours
     " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = ?1) ON CONFLICT DO NOTHING RETURNING pos"
@@ -175,7 +177,7 @@ LIST_OPEN = (
 )
 LIST_ENDED = (
     f"{ENDED} WHERE (?1 IS NULL OR queue = ?1) AND (?2 IS NULL OR name = ?2) AND instr(?3, state)"
-    " AND (at, id) > (?4, ?5) ORDER BY at, id LIMIT ?6"
+    " AND (at, id) > (?4, ?5) AND typeof(at) = 'integer' AND typeof(id) = 'text' ORDER BY at, id LIMIT ?6"
 )
 ENDED_BY_ID = f"{ENDED} WHERE id = ?"
 PURGE_READY = "DELETE FROM task WHERE queue = ? AND session IS NULL AND due IS NULL RETURNING pos"

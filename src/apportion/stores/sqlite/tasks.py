@@ -5,13 +5,15 @@ claims uses `NORMAL`: a lost claim is made again. A turn that finds nothing to d
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TypeVar
 
 from apportion.errors import InvalidInput, OutcomeUnknown, StoreClosed, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.runtime.clock import Clock
-from apportion.stores.damage.rows import UNREADABLE
+from apportion.stores.damage.rows import or_put_aside
 from apportion.stores.damage.sqlite import put_aside
 from apportion.stores.requests import went_back
 from apportion.stores.sqlite import ledger, task_admin
@@ -62,12 +64,7 @@ class SqliteTasks(TaskStore):
 
     async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
         """See `TaskStore`. At most one write to the disk. Damaged rows are put aside when a turn meets one."""
-        try:
-            return await self._turn(worker, settlements, want)
-        except UNREADABLE:
-            if not await self.write(lambda connection, now: put_aside(connection.execute, now)):
-                raise
-        return await self._turn(worker, settlements, want)
+        return await self._or_put_aside(lambda: self._turn(worker, settlements, want))
 
     async def _turn(self, worker: Worker, settlements: Sequence[Settlement], want: int) -> TurnAnswer:
         self._require_open()
@@ -103,7 +100,8 @@ class SqliteTasks(TaskStore):
         return found
 
     async def control(self, command: Command) -> int:
-        return await self.write(lambda connection, now: task_admin.control(connection, command, now))
+        work = partial(self.write, lambda connection, now: task_admin.control(connection, command, now))
+        return await self._or_put_aside(work)
 
     async def wait(self, seconds: float) -> None:
         self._require_open()
@@ -128,6 +126,9 @@ class SqliteTasks(TaskStore):
     async def write(self, work: Callable[[Connection, int], Result]) -> Result:
         """Run work in a transaction that is flushed, and wake the waits for tasks."""
         return self._wrote(await self._file.write(self._same(work)))
+
+    async def _or_put_aside(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        return await or_put_aside(work, lambda: self.write(put_aside), of=sqlite3.OperationalError)
 
     def _take_part(self) -> None:
         """Look for leases that have ended, from the first claim or wait to the close."""

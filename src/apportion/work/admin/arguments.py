@@ -6,7 +6,7 @@ from typing import get_args
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.stores.task_values import TaskState
 
-STATES: tuple[TaskState, ...] = tuple(each for each in get_args(TaskState) if each != "missing")
+STATES: tuple[TaskState, ...] = tuple(each for each in get_args(TaskState) if each not in ("missing", "damaged"))
 
 
 def checked_queue(queue: str) -> str:

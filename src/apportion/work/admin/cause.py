@@ -14,6 +14,7 @@ from apportion.stores.task_control import QueueStats, TaskRow
 Cause = Literal[
     "cancelled",
     "claimed",
+    "damaged",
     "dead",
     "done",
     "due",
@@ -29,6 +30,7 @@ Cause = Literal[
 _NEXT_STEPS: dict[Cause, str] = {
     "cancelled": "Redrive it, if it is to run after all.",
     "claimed": "A worker runs it now. Cancel it, if it is not to go on.",
+    "damaged": "A worker makes it a dead task once it meets the row. Look at it, then redrive it.",
     "dead": "Mend the cause, then redrive it.",
     "done": "It is done, and its result is kept.",
     "due": "Wait {seconds} s until it is due, or retry it now.",

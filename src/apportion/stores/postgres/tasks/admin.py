@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
+from apportion.stores.damage import view
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter
 from apportion.stores.postgres.tasks import statements as sql
 from apportion.stores.postgres.tasks.rules import end, is_name_free, reopen, wait
-from apportion.stores.task_admin import overview_of, task_row, unknown
+from apportion.stores.task_admin import unknown
 from apportion.stores.task_control import (
     Answer,
     Cancel,
@@ -26,8 +27,7 @@ from apportion.stores.task_control import (
     TaskRow,
 )
 from apportion.stores.task_records import EndedTask, OpenTask
-from apportion.stores.task_rows import ended_task, open_task, queue_control, worker
-from apportion.stores.task_values import TaskState
+from apportion.stores.task_rows import ended_task, open_task
 
 
 async def answer(transaction: Transaction, question: Question[Answer], now: int) -> Answer:
@@ -48,8 +48,9 @@ async def answer(transaction: Transaction, question: Question[Answer], now: int)
 async def rows(transaction: Transaction, listing: Listing) -> tuple[TaskRow, ...]:
     """Return the tasks of a listing, in a transaction that sees one state. O(open tasks after the position)."""
     if listing.tasks is not None:
-        opened = list(map(open_task, await transaction.ask(sql.FIND_OPEN, [list(listing.tasks)])))
-        return (*map(_open_row, opened), *map(_ended_row, await _ended(transaction, listing.tasks)))
+        opened = await transaction.ask(sql.FIND_OPEN, [list(listing.tasks)])
+        ended = await transaction.ask(sql.ENDED_BY_ID, [list(listing.tasks)])
+        return (*view.rows(opened, sql.OPEN_COLUMNS), *view.rows(ended, sql.ENDED_COLUMNS))
     asked: dict[str, Parameter] = {
         "after": listing.after,
         "queue": listing.queue,
@@ -59,26 +60,21 @@ async def rows(transaction: Transaction, listing: Listing) -> tuple[TaskRow, ...
         "most": listing.most,
     }
     is_ended = listing.after_ended is not None
-    opened = [] if is_ended else list(map(open_task, await transaction.ask(sql.LIST_OPEN, asked)))
-    ended: list[EndedTask] = []
+    opened = [] if is_ended else await transaction.ask(sql.LIST_OPEN, asked)
+    ended = []
     if listing.session is None:
         at, id_ = listing.after_ended or (0, "")
         rest = asked | {"most": listing.most - len(opened), "at": at, "id": id_}
-        ended = list(map(ended_task, await transaction.ask(sql.LIST_ENDED, rest)))
-    return (*map(_open_row, opened), *map(_ended_row, ended))
+        ended = await transaction.ask(sql.LIST_ENDED, rest)
+    return (*view.rows(opened, sql.OPEN_COLUMNS), *view.rows(ended, sql.ENDED_COLUMNS))
 
 
 async def overview(transaction: Transaction, now: int) -> Overview:
     """Return the answer to a `Survey`, within a transaction that sees one state. O(open tasks)."""
-    opened: list[Any] = await transaction.ask(sql.COUNT_TASKS)
-    ended: list[Any] = await transaction.ask(sql.COUNT_ENDED)
-    limits: list[Any] = await transaction.ask(sql.CONTROLS)
-    workers: list[Any] = await transaction.ask(sql.LIVE_WORKERS)
-    counts: dict[tuple[str, TaskState], int] = {(queue, state): count for queue, state, count, _ in opened}
-    counts |= {(queue, state): count for queue, state, count in ended}
-    oldest = {queue: since for queue, state, _, since in opened if state == "ready"}
-    controls = {row[0]: queue_control(row[1:]) for row in limits}
-    return overview_of(counts, oldest, controls, [worker(row) for row in workers], now)
+    opened = await transaction.ask(sql.COUNT_TASKS)
+    ended = await transaction.ask(sql.COUNT_ENDED)
+    controls = view.controls(await transaction.ask(sql.CONTROLS))
+    return view.overview(opened, ended, controls, await transaction.ask(sql.LIVE_WORKERS), now)
 
 
 async def control(transaction: Transaction, command: Command, now: int) -> int:
@@ -131,11 +127,3 @@ async def _ended(transaction: Transaction, tasks: Sequence[str]) -> list[EndedTa
     places = {task: place for place, task in enumerate(reversed(tasks))}
     found = map(ended_task, await transaction.ask(sql.ENDED_BY_ID, [list(tasks)]))
     return sorted(found, key=lambda each: -places[each.task.id])
-
-
-def _open_row(task: OpenTask) -> TaskRow:
-    return task_row(task, task.state)
-
-
-def _ended_row(ended: EndedTask) -> TaskRow:
-    return task_row(ended.task, ended.state, ended)

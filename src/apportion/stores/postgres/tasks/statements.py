@@ -73,6 +73,8 @@ _MARKS = ", ".join(["%s"] * (SHARED.count(",") + 1))
 _OF_TASK = ", ".join(f"t.{each}" for each in SHARED.split(", "))
 OPEN = f"SELECT pos, session, {SHARED} FROM {{schema}}.task"
 ENDED = f"SELECT state, at, result, {SHARED} FROM {{schema}}.outcome"
+OPEN_COLUMNS = ("pos", "session", *SHARED.split(", "))
+ENDED_COLUMNS = ("state", "at", "result", *SHARED.split(", "))
 # `+ 0`: a plan must not go through the open claims of the session.
 _BY_RECEIPT = "id = %s AND attempt = %s AND session + 0 = %s"
 WAIT = (

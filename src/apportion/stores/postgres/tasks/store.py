@@ -9,6 +9,7 @@ made again. A worker that waits is woken by a hint, and without hints it polls.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from apportion.errors import (
@@ -22,7 +23,7 @@ from apportion.errors import (
 from apportion.runtime.clock import Clock
 from apportion.runtime.endings import or_undo
 from apportion.stores.damage.postgres import put_aside
-from apportion.stores.damage.rows import UNREADABLE
+from apportion.stores.damage.rows import or_put_aside
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter, Row
 from apportion.stores.postgres.errors import MAKE_SCHEMA, ValueRefused
@@ -92,16 +93,8 @@ class PostgresTasks(TaskStore):
         return tuple((each, True) for each in ids) if answers is None else tuple(zip(answers, made, strict=True))
 
     async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
-        """See `TaskStore`. One round trip in the common case; `StoreUnavailable` also when no reply came.
-
-        Damaged rows are put aside when a turn meets one.
-        """
-        try:
-            return await self._turn(worker, settlements, want)
-        except (*UNREADABLE, ValueRefused):
-            if not await self.write(lambda transaction, now: put_aside(transaction.ask, now)):
-                raise
-        return await self._turn(worker, settlements, want)
+        """See `TaskStore`. One round trip in the common case; `StoreUnavailable` also when no reply came."""
+        return await _or_put_aside(self, lambda: self._turn(worker, settlements, want))
 
     async def _turn(self, worker: Worker, settlements: Sequence[Settlement], want: int) -> TurnAnswer:
         self._require_open()
@@ -150,7 +143,8 @@ class PostgresTasks(TaskStore):
         return found
 
     async def control(self, command: Command) -> int:
-        return await self.write(lambda transaction, now: task_admin.control(transaction, command, now))
+        work = partial(self.write, lambda transaction, now: task_admin.control(transaction, command, now))
+        return await _or_put_aside(self, work)
 
     async def wait(self, seconds: float) -> None:
         self._require_open()
@@ -273,6 +267,11 @@ class PostgresTasks(TaskStore):
         if verdict in ("went back", "moved"):
             self._links.doubt()
             raise went_back(self._name, seen=(self._incarnation, 0), found=(int(str(incarnation)), 0))
+
+
+async def _or_put_aside(tasks: PostgresTasks, work: Callable[[], Awaitable[Result]]) -> Result:
+    aside = partial(tasks.write, lambda transaction, now: put_aside(transaction.ask, now))
+    return await or_put_aside(work, aside, of=ValueRefused)
 
 
 async def _has_all(link: PostgresLink, ids: list[str]) -> bool:

@@ -5,8 +5,7 @@ Refuses: rows that no release writes; a `ValueError` or `TypeError` says so.
 
 from typing import NamedTuple
 
-from apportion.stores.damage.rows import MOST_NUMBER
-from apportion.stores.task_values import Claim, Receipt
+from apportion.stores.task_values import MOST_NUMBER, Claim, Receipt
 
 
 class ReadyTask(NamedTuple):
