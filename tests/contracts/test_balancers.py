@@ -132,11 +132,11 @@ def test_what_an_entry_point_adds_is_found_and_what_is_none_is_refused(monkeypat
         name="mine", assign=max, owners=lambda view: (view.topology.ids[0],) * view.partitions, source="us",
         takes="topology", weighted=False, zoned=False, even=False, minimal_movement=False,
     )  # fmt: skip
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry(mine)])
+    monkeypatch.setattr("apportion.runtime.entry_points.installed", lambda group: [Entry(mine)])
     assert mine is balance.get("mine")
     assert "mine" in balance.names()
     assert 3 == balance.get("mine")(1, 3)
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry(max)])
+    monkeypatch.setattr("apportion.runtime.entry_points.installed", lambda group: [Entry(max)])
     with pytest.raises(InvalidInput, match="BalancerSpec"):
         balance.get("mine")
 
@@ -149,6 +149,6 @@ def test_an_entry_point_that_cannot_be_loaded_is_refused_and_named(monkeypatch, 
         def load(self):
             raise error
 
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry()])
+    monkeypatch.setattr("apportion.runtime.entry_points.installed", lambda group: [Entry()])
     with pytest.raises(InvalidInput, match=r"entry point 'mine' .* is .*no .*expected one that can be imported"):
         balance.get("mine")

@@ -2,7 +2,7 @@
 
 import pickle
 from dataclasses import fields, replace
-from functools import partial
+from functools import cache, partial
 from uuid import UUID
 
 import numpy as np
@@ -75,14 +75,14 @@ def test_a_mapping_of_weights_makes_the_placement_of_nodes_with_these_weights(sp
 @settings(max_examples=50)
 @given(st.lists(worlds.keys, max_size=10))
 def test_every_way_of_asking_gives_the_same_answer(spec, keys):
-    _asked_in_every_way(BUILT[_id_of(spec)], keys)
+    _asked_in_every_way(built_of(spec), keys)
 
 
 @each(those(lambda spec: spec.name in TEXT_ONLY))
 @settings(max_examples=50)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=10))
 def test_every_way_of_asking_for_text_gives_the_same_answer(spec, names):
-    _asked_in_every_way(BUILT[_id_of(spec)], [key_of(spec, name) for name in names])
+    _asked_in_every_way(built_of(spec), [key_of(spec, name) for name in names])
 
 
 def _asked_in_every_way(built, keys):
@@ -93,16 +93,15 @@ def _asked_in_every_way(built, keys):
     assert routed == [built.explain(key).owner for key in keys]
 
 
-def _id_of(spec):
-    return next(name for name, each in ALL.items() if each is spec)
-
-
-BUILT = {name: start(spec, NODES) for name, spec in ALL.items()}
+@cache
+def built_of(spec):
+    """Return the placement of a spec that all tests look at and none changes."""
+    return start(spec, NODES)
 
 
 @EACH
 def test_a_scalar_of_numpy_has_the_answer_of_its_python_value(spec):
-    built, keys = BUILT[_id_of(spec)], keys_of(spec)[:50]
+    built, keys = built_of(spec), keys_of(spec)[:50]
     scalars = [*map(np.str_, keys[:25]), *(np.bytes_(key.encode()) for key in keys[25:])]
     if spec.name not in TEXT_ONLY:
         keys, scalars = [*keys, *INTS], [*scalars, *map(np.int64, INTS)]
@@ -115,13 +114,13 @@ def test_a_scalar_of_numpy_has_the_answer_of_its_python_value(spec):
 @EACH
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_a_str_is_its_utf_8_bytes(spec, text):
-    built, key = BUILT[_id_of(spec)], key_of(spec, text)
+    built, key = built_of(spec), key_of(spec, text)
     assert built.route(key) == built.route(key.encode())
 
 
 @each(those(lambda spec: spec.name not in TEXT_ONLY))
 def test_a_uuid_is_its_36_characters_and_an_int_its_8_bytes(spec):
-    built = BUILT[_id_of(spec)]
+    built = built_of(spec)
     assert built.route_many(map(str, UUIDS)) == built.route_many(UUIDS)
     data = [number.to_bytes(8, "little", signed=True) for number in INTS]
     assert built.route_many(data) == built.route_many(INTS)
@@ -131,7 +130,7 @@ def test_a_uuid_is_its_36_characters_and_an_int_its_8_bytes(spec):
 def test_what_reads_text_alone_refuses_ints(spec):
     for number in INTS:
         with pytest.raises(InvalidInput, match=r"^key is"):
-            BUILT[_id_of(spec)].route(number)
+            built_of(spec).route(number)
 
 
 @EACH
@@ -187,13 +186,13 @@ def _survives_pickling(spec, built):
 
 @each(SPECS)
 def test_a_subclass_with_more_methods_stays_one_where_it_is_moved_pickled_and_shown(spec):
-    kind = type(BUILT[spec.name])
+    kind = type(built_of(spec))
     mine = type("Mine", (kind,), {"__module__": __name__, "shout": lambda self, key: self.route(key).upper()})
     built = start(replace(spec, build=mine), NODES)
     globals()["Mine"] = mine  # pickles name a class by its module
     key = keys_of(spec)[0]
     for each in (built, built.on(NODES), pickle.loads(pickle.dumps(built))):
-        assert BUILT[spec.name].route(key).upper() == each.shout(key)
+        assert built_of(spec).route(key).upper() == each.shout(key)
         assert repr(each).startswith("Mine(")
 
 
@@ -208,7 +207,7 @@ def test_a_placement_shows_its_topology_and_hasher_in_one_line(spec):
 
 @EACH
 def test_explanations_agree_with_the_answers(spec):
-    built = BUILT[_id_of(spec)]
+    built = built_of(spec)
     for key in keys_of(spec)[:150]:
         explained = built.explain(key)
         assert (key, built.route(key)) == (explained.key, explained.owner)
@@ -236,8 +235,8 @@ def test_no_owning_node_is_refused(spec, topology):
 @pytest.mark.parametrize("count", [0, -1, True, 1.0, "1", None])
 def test_a_bad_count_is_refused(spec, count):
     for ask in (
-        lambda: BUILT[_id_of(spec)].preference(key_of(spec, "k"), count),
-        lambda: BUILT[_id_of(spec)].table(count),
+        lambda: built_of(spec).preference(key_of(spec, "k"), count),
+        lambda: built_of(spec).table(count),
     ):
         with pytest.raises(InvalidInput, match="count of nodes is"):
             ask()
@@ -245,7 +244,7 @@ def test_a_bad_count_is_refused(spec, count):
 
 @EACH
 def test_more_replicas_than_nodes_are_refused(spec):
-    for ask in (BUILT[_id_of(spec)].table, lambda count: BUILT[_id_of(spec)].preference(key_of(spec, "k"), count)):
+    for ask in (built_of(spec).table, lambda count: built_of(spec).preference(key_of(spec, "k"), count)):
         with pytest.raises(NotEnoughNodes, match="6 replicas wanted"):
             ask(6)
 
@@ -253,14 +252,14 @@ def test_more_replicas_than_nodes_are_refused(spec):
 @EACH
 def test_a_misspelt_option_names_the_nearest(spec):
     with pytest.raises(UnknownOption, match="Did you mean 'strict'"):
-        BUILT[_id_of(spec)].preference(key_of(spec, "k"), 1, spread="strickt")
+        built_of(spec).preference(key_of(spec, "k"), 1, spread="strickt")
 
 
 @EACH
 @pytest.mark.parametrize("level", [-1, 8, True, "0", 1.0])
 def test_a_bad_level_is_refused(spec, level):
     with pytest.raises(InvalidInput, match="spread_level is"):
-        BUILT[_id_of(spec)].preference(key_of(spec, "k"), 1, spread_level=level)
+        built_of(spec).preference(key_of(spec, "k"), 1, spread_level=level)
 
 
 @EACH_QUICK_ONE
@@ -320,7 +319,7 @@ BAD_KEYS = {
 @EACH
 @pytest.mark.parametrize("key", BAD_KEYS.values(), ids=BAD_KEYS)
 def test_a_bad_key_is_refused_by_every_question(spec, key):
-    built, good = BUILT[_id_of(spec)], key_of(spec, "good")
+    built, good = built_of(spec), key_of(spec, "good")
     assert built.route(good) in NODES
     questions = (
         built.route,
@@ -341,7 +340,7 @@ ODD_KEYS = ["a", "a\0", "é", "e\u0301", 1, "1", -1, "x" * 65_536, b"x" * 65_535
 
 @each(those(lambda spec: spec.name not in TEXT_ONLY))
 def test_odd_keys_that_mean_something_are_routed(spec):
-    built = BUILT[_id_of(spec)]
+    built = built_of(spec)
     assert built.route("") == built.route(b"")
     assert built.route("plain") == built.route(Hostile("plain"))
     assert set(built.route_many(ODD_KEYS)) <= set(NODES.ids)
@@ -349,7 +348,7 @@ def test_odd_keys_that_mean_something_are_routed(spec):
 
 @each(those(lambda spec: spec.takes_hasher))
 def test_odd_keys_are_distinct_wherever_the_hash_is_wide_enough(spec):
-    assert len(ODD_KEYS) == len({BUILT[_id_of(spec)].explain(key).hash for key in ODD_KEYS})
+    assert len(ODD_KEYS) == len({built_of(spec).explain(key).hash for key in ODD_KEYS})
 
 
 def test_slots_of_several_owners_rank_as_the_assignment_does():

@@ -1,6 +1,5 @@
 """The catalog finds every placement of this room and of other packages, and names the nearest to a misspelt one."""
 
-import importlib.metadata
 import inspect
 import re
 import sys
@@ -13,6 +12,7 @@ from apportion import Ring, placement
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.placement import modulo
 from apportion.placement.api import Placement
+from apportion.runtime import entry_points
 from tests.console.running import run
 from tests.contracts.promises import CHECKS
 
@@ -31,10 +31,10 @@ def installed(monkeypatch):
     """Let a test install entry points."""
 
     def install(*entries):
-        def entry_points(*, group):
+        def found(group):
             return entries if group == "apportion.placements" else ()
 
-        monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+        monkeypatch.setattr(entry_points, "installed", found)
 
     return install
 
@@ -130,7 +130,7 @@ def test_a_name_of_this_room_cannot_be_taken_over(installed):
 
 
 def test_entry_points_are_not_asked_for_a_name_of_this_room(monkeypatch):
-    monkeypatch.setattr(importlib.metadata, "entry_points", None)
+    monkeypatch.setattr(entry_points, "installed", None)
     assert RING is placement.get("ring")
 
 

@@ -12,10 +12,13 @@ from tests.contracts.promises import NODES
 from tests.contracts.samples import start
 
 NAMES = [name for names in _CALLS.values() for name in names.split()]
-EVERY = {name: start(placement.get(name), NODES) for name in placement.names()}
 
 
-@pytest.mark.parametrize("built", EVERY.values(), ids=EVERY)
+@pytest.fixture(params=placement.names())
+def built(request):
+    return start(placement.get(request.param), NODES)
+
+
 def test_every_placement_refuses_other_names_with_a_call_to_write(built):
     own = {name for name in NAMES if name in vars(type(built))}
     assert own <= {"nodes"}
@@ -27,7 +30,6 @@ def test_every_placement_refuses_other_names_with_a_call_to_write(built):
     assert type(built) is type(pickle.loads(pickle.dumps(built)))
 
 
-@pytest.mark.parametrize("built", EVERY.values(), ids=EVERY)
 def test_a_key_in_brackets_is_an_error_that_names_route(built):
     kind = type(built).__name__
     with pytest.raises(TypeError) as caught:

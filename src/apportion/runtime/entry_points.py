@@ -1,5 +1,6 @@
 """Entry points: the specs that other packages add to a catalog of this package."""
 
+from functools import cache
 from importlib import metadata
 from typing import TypeVar
 
@@ -8,10 +9,16 @@ from apportion.errors import InvalidInput
 Spec = TypeVar("Spec")
 
 
+@cache
+def installed(group: str) -> tuple[metadata.EntryPoint, ...]:
+    """Return the entry points of a group; the folders of all installed packages are read once in a process."""
+    return tuple(metadata.entry_points(group=group))
+
+
 def added(group: str, kind: type[Spec]) -> list[Spec]:
     """Return the spec of each entry point of a group; `InvalidInput` for one that is no such spec, or fails to load."""
     specs = []
-    for entry in metadata.entry_points(group=group):
+    for entry in installed(group):
         what, hint = f"entry point {entry.name!r} of {group}", "Fix or uninstall the package that adds it."
         try:
             spec = entry.load()

@@ -42,6 +42,8 @@ _SAID = {
     "Connect again with stores.connect(url).": "Run the command again.",
 }
 """The words of Python, and those of the command line."""
+_OPTIONS: dict[object, list[str]] = {}
+"""The options of each function that was asked for: reading its signature takes milliseconds."""
 
 
 def said(text: str) -> str:
@@ -147,8 +149,11 @@ def _all_commands(app: "App") -> Iterator[tuple[str, "App"]]:
 
 
 def _options(app: "App") -> list[str]:
-    arguments = app.assemble_argument_collection() if app.default_command else ()
-    return sorted({name for argument in arguments for name in argument.names if name.startswith("--")})
+    command = app.default_command
+    if command not in _OPTIONS:
+        arguments = app.assemble_argument_collection() if command else ()
+        _OPTIONS[command] = sorted({each for argument in arguments for each in argument.names if each.startswith("--")})
+    return _OPTIONS[command]
 
 
 def _safe(value: str) -> str:
