@@ -65,7 +65,7 @@ def test_a_scrape_has_the_numbers_of_the_store_and_the_counts_of_the_process(que
 
     before, after = asyncio.run(asyncio.wait_for(_run(), 30))
     numbers = {"ready": 5, "delayed": 0, "claimed": 0, "dead": 0, "cancelled": 0, "workers": 0, "store_answers": 1}
-    totals = {"done": 0, "failed": 0, "died": 0, "refused": 0, "retaken": 0}
+    totals = {"done": 0, "failed": 0, "died": 0, "refused": 0, "retaken": 0, "fenced": 0}
     totals |= {"slots_missed": 0, "slots_skipped": 0, "schedules_disagree": 0, "schedules_unable": 0}
     assert numbers | {f"{name}_total": value for name, value in totals.items()} == {
         name: value
@@ -101,12 +101,35 @@ def test_a_store_that_was_not_made_yet_has_an_empty_queue(queue):
     assert (1, 0, 0) == (values["store_answers"], values["ready"], values["workers"])
 
 
-def test_every_metric_is_documented_and_no_other(queue):
-    asyncio.run(asyncio.wait_for(queue.drain(), 30))
-    names = {name.partition("{")[0] for name in scraped(queue) if not name.partition("{")[0].endswith("_created")}
+def test_every_metric_is_documented_and_no_other():
+    queue = apportion.Queue("memory://metrics", "mail", partitions=4)
+
+    async def _run():
+        async with queue.worker():
+            return await asyncio.to_thread(scraped, queue)
+
+    found = asyncio.run(asyncio.wait_for(_run(), 30))
+    names = {name.partition("{")[0] for name in found if not name.partition("{")[0].endswith("_created")}
     ours = {f"apportion_tasks_{re.sub('_(count|sum|bucket)$', '', name)}" for name in names}
     documented = {line.split("`")[1] for line in DOCS.read_text().splitlines() if line.startswith("| `")}
     assert ours == documented
+
+
+def test_lanes_without_an_owner_and_hand_overs_are_told():
+    queue = apportion.Queue("memory://lanes", "mail", partitions=4)
+
+    async def _run():
+        async with queue.worker(member=apportion.LaneMember(weight=0.0)):
+            idle = await asyncio.to_thread(scraped, queue)
+            async with queue.worker():
+                while (await asyncio.to_thread(scraped, queue))["lanes_without_owner"]:
+                    await asyncio.sleep(0.01)
+        return idle, await asyncio.to_thread(scraped, queue)
+
+    idle, after = asyncio.run(asyncio.wait_for(_run(), 30))
+    assert (4, 0) == (idle["lanes_without_owner"], idle["lane_handover_seconds_count"])
+    assert "lanes_without_owner" not in after
+    assert 0 <= after["lane_handover_seconds_count"] <= 4
 
 
 def test_every_alert_uses_documented_metrics():

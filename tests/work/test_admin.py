@@ -12,7 +12,7 @@ from apportion.stores.catalog import connect_tasks, parsed_url
 from apportion.stores.task_control import Hasten, QueueStats, StoreTime, TaskRow
 from apportion.stores.task_values import NewTask, Settlement, Worker
 from apportion.work import admin
-from apportion.work.admin.cause import cause_of
+from apportion.work.admin.cause import Around, cause_of
 from apportion.work.admin.inquiry import Inquiry
 from apportion.work.facade import Queue
 from tests.mistakes import check_refused, mistakes
@@ -324,7 +324,7 @@ def test_the_cause_follows_from_the_row_and_the_numbers(row, stats, cause):
 )
 def test_a_task_with_two_deaths_waits_while_each_worker_runs_another_suspect(deaths, is_barred, cause):
     row = TaskRow(id="t", queue="q", name="f", state="ready", deaths=deaths)
-    assert cause == cause_of(row, QueueStats(queue="q", workers=1), now=0, is_barred=is_barred)
+    assert cause == cause_of(row, QueueStats(queue="q", workers=1), now=0, around=Around(is_barred=is_barred))
 
 
 def test_a_worker_that_holds_a_suspect_bars_a_task_with_two_deaths(queue):

@@ -8,7 +8,7 @@ Needs the extra `metrics`. docs/tasks/metrics.md has an example and the alert ru
 import asyncio
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, SummaryMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -16,6 +16,7 @@ from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable, StoreW
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.task_control import QueueStats
 from apportion.work import admin
+from apportion.work.lanes.lane_statistics import LaneStatistics
 from apportion.work.observers.buckets import Buckets
 from apportion.work.observers.statistics import TaskStatistics
 from apportion.work.queue import TaskQueue
@@ -81,6 +82,7 @@ def _counts(counted: TaskStatistics, name: str) -> Iterator[Metric]:
         "died": ("Attempts that left their task dead", counted.dead),
         "refused": ("Ends that the store refused because they came too late", counted.refused),
         "retaken": ("Claims taken over from workers that ended", counted.retaken),
+        "fenced": ("Lanes that the store refused because they had a later owner", counted.lanes.fenced),
     }
     slots = counted.schedules
     counters |= {
@@ -96,6 +98,18 @@ def _counts(counted: TaskStatistics, name: str) -> Iterator[Metric]:
     yield _histogram("start_latency_seconds", "From ready to the begin of the run", name, counted.start_latency)
     yield _histogram("slot_lateness_seconds", "From a slot to its firing", name, slots.lateness)
     yield _histogram("run_seconds", "From the begin of a run to its end", name, counted.runs)
+    yield from _lanes(counted.lanes, name)
+
+
+def _lanes(counted: LaneStatistics, name: str) -> Iterator[Metric]:
+    without_owner = counted.without_owner
+    if without_owner is not None:
+        text = "Lanes of keys without a living owner, as a worker of this process sees them"
+        yield _gauge("lanes_without_owner", text, name, float(without_owner))
+    text, handovers = "From the loss of a lane to its next owner; the keys of the lane wait", counted.handovers
+    summary = SummaryMetricFamily("apportion_tasks_lane_handover_seconds", text, labels=["queue"])
+    summary.add_metric([name], handovers.count, handovers.seconds)
+    yield summary
 
 
 def _gauge(metric: str, text: str, name: str, value: float) -> Metric:

@@ -14,12 +14,14 @@ The async twin of this file is `work/admin/facade.py`.
 from datetime import timedelta
 
 from apportion.runtime.io_thread import io_thread
+from apportion.stores.keys.questions import KeyStats
 from apportion.stores.task_control import QueueStats, TaskRow
 from apportion.stores.task_values import TaskState, Worker
 from apportion.sync.tasks import SyncQueue, SyncTaskHandle
-from apportion.work.admin import acts, questions
+from apportion.work.admin import acts, keys, questions
 from apportion.work.admin.arguments import checked_queue
 from apportion.work.admin.cause import Why
+from apportion.work.admin.keys import KeyOwner
 from apportion.work.admin.questions import OPEN, TaskPage
 from apportion.work.call import Call
 
@@ -52,14 +54,36 @@ def show(url: str, *ids: str) -> tuple[TaskRow, ...]:
     return io_thread().wait(questions.show(url, *ids))
 
 
-def why(url: str, task: str) -> Why:
-    """Say why a task is not done yet, and the next step."""
-    return io_thread().wait(questions.why(url, task))
+def why(url: str, task: str, *, group_url: str | None = None) -> Why:
+    """Say why a task is not done yet, and the next step. `group_url` is that of a queue with keys, if it has one."""
+    return io_thread().wait(questions.why(url, task, group_url=group_url))
+
+
+def busiest(url: str, queue: str, *, most: int = 20) -> tuple[KeyStats, ...]:
+    """Return the keys of a queue with the most waiting tasks, most first. O(open tasks with a key)."""
+    return io_thread().wait(keys.busiest(url, queue, most=most))
+
+
+def owner(url: str, queue: str, key: str, *, group_url: str | None = None) -> KeyOwner:
+    """Return the partition of a key, and the worker that owns its lane. `group_url` is that of the queue, if any."""
+    return io_thread().wait(keys.owner(url, queue, key, group_url=group_url))
+
+
+def resize(url: str, queue: str, partitions: int, *, group_url: str | None = None) -> int | None:
+    """Give a queue another number of partitions; return the number before, None for a queue that had no keys.
+
+    `Unsafe` while a worker is there, `KeyedTasksOpen` while a task with a key is open: then nothing was changed. Give
+    the programs the new number before you start them again. `group_url` is that of the queue, if it has one.
+    """
+    return io_thread().wait(keys.resize(url, queue, partitions, group_url=group_url))
 
 
 def enqueue(url: str, queue: str, call: Call) -> SyncTaskHandle:
     """Add a task, and return its handle; errors are those of `SyncQueue.enqueue`."""
-    opened = SyncQueue(url, checked_queue(queue))
+    partitions = None
+    if call.key is not None:
+        partitions = (io_thread().wait(keys.keyed(url, queue))).partitions
+    opened = SyncQueue(url, checked_queue(queue), partitions=partitions)
     try:
         return opened.enqueue(call)
     finally:

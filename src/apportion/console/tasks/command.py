@@ -12,14 +12,15 @@ from apportion.console.print.live import show_live
 from apportion.console.print.progress import Progress
 from apportion.console.tasks import report
 from apportion.console.tasks.lane_options import NO_LANE_OPTIONS, LaneOptions
-from apportion.console.tasks.options import Chosen, QueueName, TaskId, named, parsed_limits, parsed_states
+from apportion.console.tasks.options import Chosen, GroupUrl, QueueName, TaskId, named, parsed_limits, parsed_states
 from apportion.console.tasks.run import run
 from apportion.errors import InvalidInput
 from apportion.stores.catalog import shown_url
-from apportion.stores.task_values import TaskState
+from apportion.stores.task_values import OnDead, TaskState
 from apportion.work import admin
 
 Answer = TypeVar("Answer")
+_MOST_KEYS = 5
 _OPEN = "ready,delayed,claimed"
 ALL_BY_ID = Chosen()
 _CHANGEABLE: dict[str, tuple[TaskState, ...]] = {
@@ -56,6 +57,8 @@ def enqueue_tasks(
     expires: timedelta | None = None,
     unique: str | None = None,
     on_duplicate: Literal["keep", "replace"] | None = None,
+    key: str | None = None,
+    on_dead: OnDead | None = None,
     json: Json = False,
 ) -> None:
     """Add a task to a queue, and print its id. No program is imported: a worker checks the arguments.
@@ -72,9 +75,19 @@ def enqueue_tasks(
         Name of the task; while a task of this name is open, another one is not added.
     on_duplicate
         With --unique: keep the waiting task, or replace its arguments.
+    key
+        Key of the task; the tasks of a key run in order, one at a time. The queue needs partitions.
+    on_dead
+        With --key: the next task of the key goes on after a dead one (skip), or waits for its redrive (block).
     """
     call = admin.written_call(name, arguments).options(
-        delay=delay, priority=priority, expires=expires, unique=unique, on_duplicate=on_duplicate
+        delay=delay,
+        priority=priority,
+        expires=expires,
+        unique=unique,
+        on_duplicate=on_duplicate,
+        key=key,
+        on_dead=on_dead,
     )
     report.print_enqueued(queue, _answer(admin.enqueue(url, queue, call), json=json), json=json)
 
@@ -119,20 +132,43 @@ def workers_tasks(url: Url, /, *, json: Json = False) -> None:
 
 
 def top_tasks(url: Url, /) -> None:
-    """Show the numbers of each queue and the workers, again every second. Ctrl-C ends it."""
+    """Show the numbers of each queue, its keys with most waiting tasks, and the workers, again every second.
+
+    Ctrl-C ends it.
+    """
     show_live(lambda: asyncio.run(_top(url)), lambda found: report.print_top(shown_url(url), found))
 
 
-def show_tasks(url: Url, /, *ids: TaskId, json: Json = False) -> int:
-    """Show tasks: their state, attempts, reason and arguments. Exit code 1 if one is not there."""
+def show_tasks(url: Url, /, *ids: TaskId, group_url: GroupUrl = None, json: Json = False) -> int:
+    """Show tasks: state, attempts, reason and arguments, and the owner of a key. Exit code 1 if one is not there."""
     rows = _answer(admin.show(url, *named(ids)), json=json)
-    report.print_tasks(rows, json=json)
+    owners = {
+        row.id: _answer(admin.owner(url, row.queue, row.key, group_url=group_url), json=json)
+        for row in rows
+        if row.key is not None
+    }
+    report.print_tasks(rows, owners, json=json)
     return int(any(row.state == "missing" for row in rows))
 
 
-def why_tasks(url: Url, /, *ids: TaskId, json: Json = False) -> None:
+def why_tasks(url: Url, /, *ids: TaskId, group_url: GroupUrl = None, json: Json = False) -> None:
     """Show why tasks are not done yet, and the next step."""
-    report.print_whys([_answer(admin.why(url, each), json=json) for each in named(ids)], json=json)
+    whys = [_answer(admin.why(url, each, group_url=group_url), json=json) for each in named(ids)]
+    report.print_whys(whys, json=json)
+
+
+def resize_tasks(
+    url: Url,
+    queue: QueueName,
+    partitions: Annotated[Whole, Parameter(name="N", help="Number of partitions.")],
+    /,
+    *,
+    group_url: GroupUrl = None,
+    json: Json = False,
+) -> None:
+    """Give a queue another number of partitions, while no worker is there and no task with a key is open."""
+    before = _answer(admin.resize(url, queue, partitions, group_url=group_url), json=json)
+    report.print_resized(queue, before, partitions, json=json)
 
 
 def cancel_tasks(url: Url, /, *ids: TaskId, chosen: Chosen = ALL_BY_ID, json: Json = False) -> int:
@@ -215,7 +251,9 @@ def limit_tasks(
 
 
 async def _top(url: str) -> report.Top:
-    return await admin.stats(url), await admin.workers(url)
+    queues = await admin.stats(url)
+    keys = {each.queue: await admin.busiest(url, each.queue, most=_MOST_KEYS) for each in queues if each.partitions}
+    return queues, keys, await admin.workers(url)
 
 
 def _answer(question: Coroutine[object, object, Answer], *, json: bool) -> Answer:

@@ -14,6 +14,9 @@ from apportion.work.admin.arguments import STATES
 
 QueueName = Annotated[str, Parameter(name="QUEUE", help="Name of the queue.")]
 TaskId = Annotated[str, Parameter(name="ID", help="Id of a task.")]
+GroupUrl = Annotated[
+    str | None, Parameter(help="Store of the workers' group, for a queue with keys that has another one than its own.")
+]
 _SECONDS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3_600, "hour": 3_600}
 _RATE = re.compile(r"(?P<count>[1-9][0-9]{0,8})/(?P<times>[1-9][0-9]{0,4})?(?P<unit>[a-z]+)")
 

@@ -1,17 +1,19 @@
 """Report: the output of the commands of tasks, as text of at most 80 columns where names are short, or as JSON."""
 
 import json as json_format
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.console.tasks.options import Limits
+from apportion.stores.keys.questions import KeyStats
+from apportion.stores.lanes.values import KEYED_LANES
 from apportion.stores.task_control import QueueStats, TaskRow
 from apportion.stores.task_values import TaskState, Worker
-from apportion.work.admin import TaskPage, Why
+from apportion.work.admin import KeyOwner, TaskPage, Why
 from apportion.work.facade import TaskHandle
 
-Top = tuple[Sequence[QueueStats], Sequence[Worker]]
+Top = tuple[Sequence[QueueStats], Mapping[str, Sequence[KeyStats]], Sequence[Worker]]
 COUNTS = ("ready", "delayed", "claimed", "dead", "cancelled", "workers")
 _DONE = {"cancel": "cancelled, or asked to stop", "retry": "ready now", "redrive": "ready again"}
 
@@ -36,8 +38,9 @@ def print_workers(store: str, found: Sequence[Worker], *, json: bool) -> None:
 
 def print_top(store: str, found: Top) -> None:
     """Print the queues and the workers of a store."""
-    queues, workers = found
+    queues, keys, workers = found
     _print_queues(queues)
+    _print_keys(keys)
     _print_live(workers)
     print_text(f"tasks top: {store}: {_count(len(queues), 'queue')}, {_count(len(workers), 'worker')}")
 
@@ -55,14 +58,16 @@ def print_page(queue: str, page: TaskPage, *, json: bool) -> None:
         print_text(f"There are more: --after {page.after}")
 
 
-def print_tasks(rows: Sequence[TaskRow], *, json: bool) -> None:
-    """Print a block of lines per task."""
+def print_tasks(rows: Sequence[TaskRow], owners: Mapping[str, KeyOwner], *, json: bool) -> None:
+    """Print a block of lines per task; `owners` are those of the keys, by the id of the task."""
     if json:
-        print_json("tasks show", tasks=list(map(_task_member, rows)))
+        print_json("tasks show", tasks=[_task_member(row) | _owner_member(owners.get(row.id)) for row in rows])
         return
     for place, row in enumerate(rows):
         print("\n" * bool(place) + row.id)
         _print_facts({"state": row.state} if row.state == "missing" else _facts(row))
+        if (owner := owners.get(row.id)) is not None:
+            _print_facts({"lane": f"{owner.partition}, owned by {owner.owner or 'nobody'}"})
 
 
 def print_whys(found: Sequence[Why], *, json: bool) -> None:
@@ -124,6 +129,24 @@ def print_limits(queue: str, limits: Limits, *, json: bool) -> None:
         print_text(f"tasks limit: {queue} {limits}")
 
 
+def print_resized(queue: str, before: int | None, after: int, *, json: bool) -> None:
+    """Print the number of partitions of a queue before and after."""
+    if json:
+        print_json("tasks resize", queue=queue, before=before, partitions=after)
+    else:
+        print_text(f"tasks resize: {queue} has {after} partitions (before: {before or 'none'})")
+
+
+def _print_keys(keys: Mapping[str, Sequence[KeyStats]]) -> None:
+    """Print the keys with most waiting tasks."""
+    rows = [
+        (queue, each.key, str(each.waiting), str(each.lane - KEYED_LANES)) for queue in keys for each in keys[queue]
+    ]
+    if rows:
+        print_columns(("queue", "key", "waiting", "lane"), rows)
+        print()
+
+
 def _print_queues(found: Sequence[QueueStats]) -> None:
     if not found:
         return
@@ -159,7 +182,8 @@ def _facts(row: TaskRow) -> dict[str, str]:
         "state": row.state + (", asked to stop" if row.is_cancelling else ""),
         "attempt": f"{row.attempt}" + (f" ({budget})" if budget else ""),
         "reason": row.reason,
-        "priority": f"{row.lane}",
+        "priority": "" if row.key is not None else f"{row.lane}",
+        "key": row.key or "",
         "unique": row.unique or "",
         "enqueued": _time(row.enqueued),
         "due": "" if row.ended_at is not None else _time(row.due),
@@ -181,6 +205,7 @@ def _stats_member(stats: QueueStats) -> dict[str, object]:
         "queue": stats.queue,
         **{name: getattr(stats, name) for name in COUNTS},
         "oldest_ready_seconds": stats.oldest_ready_ms / 1_000,
+        "partitions": stats.partitions,
         "paused": stats.is_paused,
         "open": stats.open_claims,
         "rate": stats.rate,
@@ -199,7 +224,8 @@ def _task_member(row: TaskRow) -> dict[str, object]:
     names = ("id", "queue", "name", "state", "attempt", "failures", "deaths", "crashes", "reason", "progress", "note")
     return {
         **{name: getattr(row, name) for name in names},
-        "priority": row.lane,
+        "priority": row.lane if row.key is None else None,
+        "key": row.key,
         "unique": row.unique,
         "cancelling": row.is_cancelling,
         "enqueued": _moment(row.enqueued),
@@ -209,6 +235,10 @@ def _task_member(row: TaskRow) -> dict[str, object]:
         "arguments": _value(row.arguments),
         "result": None if row.result is None else _value(row.result),
     }
+
+
+def _owner_member(owner: KeyOwner | None) -> dict[str, object]:
+    return {} if owner is None else {"partition": owner.partition, "owner": owner.owner}
 
 
 def _value(data: bytes) -> object:

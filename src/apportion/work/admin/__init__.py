@@ -3,14 +3,17 @@
 from apportion.work.admin.cause import Cause, Why
 from apportion.work.admin.enqueue import written_call
 from apportion.work.admin.facade import (
+    busiest,
     cancel,
     cancel_all,
     enqueue,
     limit,
+    owner,
     pause,
     purge,
     redrive,
     redrive_all,
+    resize,
     resume,
     retry,
     retry_all,
@@ -20,20 +23,25 @@ from apportion.work.admin.facade import (
     why,
     workers,
 )
+from apportion.work.admin.keys import KeyOwner
 from apportion.work.admin.questions import TaskPage
 
 __all__ = [
     "Cause",
+    "KeyOwner",
     "TaskPage",
     "Why",
+    "busiest",
     "cancel",
     "cancel_all",
     "enqueue",
     "limit",
+    "owner",
     "pause",
     "purge",
     "redrive",
     "redrive_all",
+    "resize",
     "resume",
     "retry",
     "retry_all",

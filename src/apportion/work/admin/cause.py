@@ -1,15 +1,17 @@
 """Cause: the reason why a task is not done, and the next step of an operator; without I/O.
 
 Promises: the cause is the first obstacle that a worker would meet. `limited` is exact: a claim now would break the
-limit of the open claims, or the rate. `suspect`: a process has ended under the task twice, so that a worker takes it
-beside no other such task.
+limit of the open claims, or the rate. `key_busy`: a task before it in its key is open. `suspect`: a process has ended
+under the task twice, so that a worker takes it beside no other such task.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
 from apportion.errors.brief import brief
+from apportion.stores.keys.questions import KeyHead
 from apportion.stores.task_control import QueueStats, TaskRow
+from apportion.work.lanes.keys import group_of
 
 Cause = Literal[
     "cancelled",
@@ -19,8 +21,11 @@ Cause = Literal[
     "done",
     "due",
     "expired",
+    "key_blocked",
+    "key_busy",
     "limited",
     "missing",
+    "no_owner",
     "no_worker",
     "paused",
     "ready",
@@ -35,8 +40,11 @@ _NEXT_STEPS: dict[Cause, str] = {
     "done": "It is done, and its result is kept.",
     "due": "Wait {seconds} s until it is due, or retry it now.",
     "expired": "It is cancelled in place of being started. Enqueue it again, if it is still wanted.",
+    "key_blocked": "Task {head} of its key is dead. Redrive or cancel that one.",
+    "key_busy": "Task {head} of its key is before it. Wait until that one ends, or ask why it has not.",
     "limited": "Wait for a free place, or raise the limit of the queue.",
     "missing": "It is done and kept no result, or it was purged, or it was never enqueued here.",
+    "no_owner": "No worker owns the lane of its key now. Look: apportion group show URL {group}",
     "no_worker": "Start a worker of this queue.",
     "paused": "Resume the queue.",
     "ready": "A worker takes it with one of its next turns.",
@@ -56,19 +64,33 @@ class Why:
     next_step: str
 
 
-def why_of(row: TaskRow, queue: QueueStats, *, now: int, is_barred: bool = False) -> Why:
-    """Return the reason why a task is in its state; `is_barred`: each worker of the queue runs another suspect. Pure.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """The things around a task that may keep it: other suspects in all workers, its key, and the owner of its lane."""
+
+    is_barred: bool = False
+    head: KeyHead | None = None
+    is_owned: bool = True
+
+
+_NOTHING = Around()
+
+
+def why_of(row: TaskRow, queue: QueueStats, *, now: int, around: Around = _NOTHING) -> Why:
+    """Return the reason why a task is in its state. Pure.
 
     >>> row = TaskRow(id="t", queue="q", name="f", state="delayed", due=5_000)
     >>> why_of(row, QueueStats(queue="q", workers=1), now=2_000).next_step
     'Wait 3 s until it is due, or retry it now.'
     """
-    cause = cause_of(row, queue, now=now, is_barred=is_barred)
+    cause = cause_of(row, queue, now=now, around=around)
     seconds = -(-max(0, (row.due or 0) - now) // 1_000)
-    return Why(task=row, cause=cause, next_step=_NEXT_STEPS[cause].format(seconds=seconds))
+    head = "" if around.head is None else around.head.task
+    step = _NEXT_STEPS[cause].format(seconds=seconds, head=head, group=group_of(row.queue))
+    return Why(task=row, cause=cause, next_step=step)
 
 
-def cause_of(row: TaskRow, queue: QueueStats, *, now: int, is_barred: bool = False) -> Cause:
+def cause_of(row: TaskRow, queue: QueueStats, *, now: int, around: Around = _NOTHING) -> Cause:
     """Return the first obstacle of a task.
 
     >>> cause_of(TaskRow(id="t", queue="q", name="f", state="ready"), QueueStats(queue="q"), now=0)
@@ -76,7 +98,7 @@ def cause_of(row: TaskRow, queue: QueueStats, *, now: int, is_barred: bool = Fal
     """
     match row.state:
         case "ready" | "delayed":
-            return _obstacle(row, queue, now, is_barred=is_barred)
+            return _obstacle(row, queue, now, around)
         case "cancelled" if row.reason == "expired":
             return "expired"
         case "claimed" if not queue.workers:  # its worker has gone, and nobody is there to take it over
@@ -85,18 +107,22 @@ def cause_of(row: TaskRow, queue: QueueStats, *, now: int, is_barred: bool = Fal
             return state
 
 
-def _obstacle(row: TaskRow, queue: QueueStats, now: int, *, is_barred: bool) -> Cause:
+def _obstacle(row: TaskRow, queue: QueueStats, now: int, around: Around) -> Cause:
+    head = around.head
     is_suspect, is_waiting = row.deaths >= MANY_DEATHS, row.due is not None and row.due > now
     is_unknown = "has no task function" in row.reason
     obstacles: tuple[tuple[bool, Cause], ...] = (
         (row.expires_at is not None and row.expires_at <= now, "expired"),
         (queue.is_paused, "paused"),
+        (head is not None and head.state == "dead", "key_blocked"),
+        (head is not None, "key_busy"),
         (is_waiting and is_unknown, "unknown_name"),
         (is_waiting and is_suspect, "suspect"),
         (is_waiting, "due"),
         (not queue.workers, "no_worker"),
+        (not around.is_owned, "no_owner"),
         (_is_limited(queue), "limited"),
-        (is_barred and is_suspect, "suspect"),
+        (around.is_barred and is_suspect, "suspect"),
         (is_unknown, "unknown_name"),
     )
     return next((cause for is_so, cause in obstacles if is_so), "ready")

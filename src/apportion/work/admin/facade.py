@@ -13,11 +13,13 @@ The sync twin of this file is `sync/task_admin.py`.
 from datetime import timedelta
 
 from apportion.runtime.io_thread import io_thread
+from apportion.stores.keys.questions import KeyStats
 from apportion.stores.task_control import QueueStats, TaskRow
 from apportion.stores.task_values import TaskState, Worker
-from apportion.work.admin import acts, questions
+from apportion.work.admin import acts, keys, questions
 from apportion.work.admin.arguments import checked_queue
 from apportion.work.admin.cause import Why
+from apportion.work.admin.keys import KeyOwner
 from apportion.work.admin.questions import OPEN, TaskPage
 from apportion.work.call import Call
 from apportion.work.facade import Queue, TaskHandle
@@ -51,14 +53,36 @@ async def show(url: str, *ids: str) -> tuple[TaskRow, ...]:
     return await io_thread().hop(questions.show(url, *ids))
 
 
-async def why(url: str, task: str) -> Why:
-    """Say why a task is not done yet, and the next step."""
-    return await io_thread().hop(questions.why(url, task))
+async def why(url: str, task: str, *, group_url: str | None = None) -> Why:
+    """Say why a task is not done yet, and the next step. `group_url` is that of a queue with keys, if it has one."""
+    return await io_thread().hop(questions.why(url, task, group_url=group_url))
+
+
+async def busiest(url: str, queue: str, *, most: int = 20) -> tuple[KeyStats, ...]:
+    """Return the keys of a queue with the most waiting tasks, most first. O(open tasks with a key)."""
+    return await io_thread().hop(keys.busiest(url, queue, most=most))
+
+
+async def owner(url: str, queue: str, key: str, *, group_url: str | None = None) -> KeyOwner:
+    """Return the partition of a key, and the worker that owns its lane. `group_url` is that of the queue, if any."""
+    return await io_thread().hop(keys.owner(url, queue, key, group_url=group_url))
+
+
+async def resize(url: str, queue: str, partitions: int, *, group_url: str | None = None) -> int | None:
+    """Give a queue another number of partitions; return the number before, None for a queue that had no keys.
+
+    `Unsafe` while a worker is there, `KeyedTasksOpen` while a task with a key is open: then nothing was changed. Give
+    the programs the new number before you start them again. `group_url` is that of the queue, if it has one.
+    """
+    return await io_thread().hop(keys.resize(url, queue, partitions, group_url=group_url))
 
 
 async def enqueue(url: str, queue: str, call: Call) -> TaskHandle:
     """Add a task, and return its handle; errors are those of `Queue.enqueue`."""
-    opened = Queue(url, checked_queue(queue))
+    partitions = None
+    if call.key is not None:
+        partitions = (await io_thread().hop(keys.keyed(url, queue))).partitions
+    opened = Queue(url, checked_queue(queue), partitions=partitions)
     try:
         return await opened.enqueue(call)
     finally:

@@ -7,8 +7,9 @@ from apportion.errors.brief import brief
 from apportion.stores.task_control import Listing, QueueStats, TaskRow
 from apportion.stores.task_values import TaskState, Worker
 from apportion.work.admin.arguments import check_ids, check_states, checked_queue
-from apportion.work.admin.cause import MANY_DEATHS, Why, why_of
+from apportion.work.admin.cause import MANY_DEATHS, Around, Why, why_of
 from apportion.work.admin.inquiry import Inquiry, asked
+from apportion.work.admin.keys import head_of, is_owned
 
 MOST = 10_000
 OPEN: tuple[TaskState, ...] = ("ready", "delayed", "claimed")
@@ -70,7 +71,7 @@ async def show(url: str, *ids: str) -> tuple[TaskRow, ...]:
     return await asked(url, _rows)
 
 
-async def why(url: str, task: str) -> Why:
+async def why(url: str, task: str, *, group_url: str | None = None) -> Why:
     """See `facade.why`."""
     check_ids((task,))
 
@@ -78,7 +79,12 @@ async def why(url: str, task: str) -> Why:
         rows = await inquiry.rows(Listing(tasks=(task,)))
         row = rows[0] if rows else TaskRow(id=task, queue="", name="", state="missing")
         queue, now = await inquiry.queue(row.queue), await inquiry.now_ms()
-        return why_of(row, queue, now=now, is_barred=row.deaths >= MANY_DEATHS and await _is_barred(inquiry, row))
+        around = Around(
+            is_barred=row.deaths >= MANY_DEATHS and await _is_barred(inquiry, row),
+            head=await head_of(inquiry, row),
+            is_owned=await is_owned(inquiry, row, url if group_url is None else group_url),
+        )
+        return why_of(row, queue, now=now, around=around)
 
     return await asked(url, _why)
 

@@ -1,0 +1,126 @@
+"""Keys as an operator sees them: the busiest ones, the owner of one, the obstacles of its tasks, and the partitions.
+
+Promises: `resize` changes both the group and the queue, or neither. It is refused while a worker is there or a task
+with a key is open.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from apportion.errors import InvalidInput, UnknownOption
+from apportion.errors.brief import brief
+from apportion.groups.admin import acts as group_acts
+from apportion.groups.admin.found import Found, read
+from apportion.groups.admin.found import asked as asked_group
+from apportion.groups.view.records import checked_partitions
+from apportion.runtime.endings import or_undo
+from apportion.stores.api import CoordinationStore
+from apportion.stores.catalog import shown_url
+from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, KeyHead, KeyStats, OwnerOfLane
+from apportion.stores.lanes.values import KEYED_LANES, ResizePartitions, check_key
+from apportion.stores.task_control import TaskRow
+from apportion.work.admin.arguments import checked_queue
+from apportion.work.admin.inquiry import Inquiry, asked
+from apportion.work.lanes.keys import QueueKeys, group_of
+
+_MOST = 1_000
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOwner:
+    """The partition of a key, and the id of the worker that owns its lane; None: no living worker does."""
+
+    queue: str
+    key: str
+    partition: int
+    owner: str | None
+
+
+async def keyed(url: str, queue: str) -> QueueKeys:
+    """Return the keys of a queue as its store has them; `InvalidInput` for a queue without."""
+    checked_queue(queue)
+    return await asked(url, lambda inquiry: _keys_of(inquiry, url, queue))
+
+
+async def busiest(url: str, queue: str, *, most: int = 20) -> tuple[KeyStats, ...]:
+    """See `facade.busiest`."""
+    checked_queue(queue)
+    if type(most) is not int or not 1 <= most <= _MOST:
+        raise InvalidInput("most", most, f"an int in 1 .. {_MOST}", "Write most=20.")
+    return await asked(url, lambda inquiry: inquiry.store.query(BusiestKeys(queue=inquiry.full(queue), most=most)))
+
+
+async def owner(url: str, queue: str, key: str, *, group_url: str | None = None) -> KeyOwner:
+    """See `facade.owner`."""
+    checked_queue(queue)
+    check_key(key)
+
+    async def _owner(inquiry: Inquiry) -> KeyOwner:
+        partition = (await _keys_of(inquiry, url, queue)).partition(key)
+        found = await _owner_of(inquiry, queue, partition, url if group_url is None else group_url)
+        return KeyOwner(queue=queue, key=key, partition=partition, owner=found)
+
+    return await asked(url, _owner)
+
+
+async def head_of(inquiry: Inquiry, row: TaskRow) -> KeyHead | None:
+    """Return the task that a task waits for, None if its key does not keep it."""
+    if row.key is None:
+        return None
+    head = await inquiry.store.query(HeadOfKey(queue=inquiry.full(row.queue), key=row.key))
+    return None if head is None or head.task == row.id else head
+
+
+async def is_owned(inquiry: Inquiry, row: TaskRow, group_url: str) -> bool:
+    """Whether a living worker owns the lane of a task; a task without a key needs none."""
+    return row.key is None or await _owner_of(inquiry, row.queue, row.lane - KEYED_LANES, group_url) is not None
+
+
+async def resize(url: str, queue: str, partitions: int, *, group_url: str | None = None) -> int | None:
+    """See `facade.resize`."""
+    checked_queue(queue)
+    checked_partitions(partitions)
+    place = url if group_url is None else group_url
+
+    async def _resized(inquiry: Inquiry) -> int | None:
+        before = (await inquiry.queue(queue)).partitions
+        group = await _resized_group(place, queue, partitions)
+        async with or_undo(partial(_resized_group, place, queue, group)):
+            await inquiry.control(ResizePartitions(queue=inquiry.full(queue), partitions=partitions))
+        return before
+
+    return await asked(url, _resized)
+
+
+async def _resized_group(url: str, queue: str, partitions: int | None) -> int | None:
+    """Give the group of a queue a number of partitions, and return the one before; None: there is no group yet."""
+    if partitions is None or await asked_group(url, _group, queue) is None:
+        return None
+    before: Found = await asked_group(url, group_acts.resize, group_of(queue), partitions, shown_url(url))
+    return before.record.partitions
+
+
+async def _keys_of(inquiry: Inquiry, url: str, queue: str) -> QueueKeys:
+    partitions = (await inquiry.queue(queue)).partitions
+    if partitions is None:
+        hint = "A program gives it partitions: Queue(url, name, partitions=64)."
+        raise InvalidInput("queue", queue, "a queue with keys", hint)
+    return QueueKeys(queue=inquiry.full(queue), partitions=partitions, group_url=url)
+
+
+async def _owner_of(inquiry: Inquiry, queue: str, partition: int, group_url: str) -> str | None:
+    """Return the member that owns a lane in the group; where there is no group, the last one that claimed there."""
+    found = await asked_group(group_url, _group, queue)
+    if found is not None:
+        record = found.view.owned(partition).ownership
+        return record.owner if found.view.is_live(record) else None
+    last = await inquiry.store.query(OwnerOfLane(queue=inquiry.full(queue), partition=partition))
+    return last.owned.token.holder.partition(" ")[0] if last is not None and last.is_alive else None
+
+
+async def _group(store: CoordinationStore, queue: str) -> Found | None:
+    with suppress(UnknownOption, InvalidInput):  # no worker has joined yet
+        return await read(store, group_of(queue), replay_seconds=0)
+    return None
