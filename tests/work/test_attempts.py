@@ -31,6 +31,7 @@ from apportion.stores.task_control import TaskRow
 from apportion.stores.task_values import Claim, Receipt, Settlement
 from apportion.work.attempts import Attempts
 from apportion.work.facade import Queue
+from apportion.work.observers.statistics import TaskStatistics
 
 WHOLE = [AttemptClaimed, AttemptStarted]
 
@@ -360,3 +361,20 @@ def test_a_task_of_a_killed_worker_is_told_as_retaken(tmp_path):
     events = heard_of(queue, lambda _: asyncio.sleep(0))
     assert ([*WHOLE, AttemptDone], [2, 2, 2]) == (kinds(events), [each.attempt for each in events])
     assert (True, 1) == (events[0].is_retaken, queue.statistics.retaken)
+
+
+@pytest.mark.parametrize("observers", [(), (lambda _: None,)], ids=["unheard", "heard"])
+def test_statistics_count_a_run_whether_an_observer_hears_of_it_or_not(observers):
+    clock, statistics = Hand(), TaskStatistics()
+    attempts = Attempts(*observers, statistics=statistics, queue="q", worker="w", clock=clock)
+    claim = Claim(
+        receipt=Receipt(task="t", attempt=1, session=1), queue="q", lane=2, name="n", codec="json", arguments=b"{}",
+        failures=0, deaths=0, crashes=0, enqueued=0, trace="", waited_ms=500,
+    )  # fmt: skip
+    attempts.claimed([claim])
+    assert (True, False) == (attempts.begin(claim.receipt), attempts.begin(claim.receipt))
+    attempts.started([claim.receipt])
+    clock.now += 2
+    attempts.end(claim.receipt)
+    attempts.settled([Settlement(receipt=claim.receipt, fate="done")], ())
+    assert (1, 0.5, 2.0) == (statistics.done, statistics.start_latency.seconds, statistics.runs.seconds)

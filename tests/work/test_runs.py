@@ -9,6 +9,9 @@ import pytest
 
 import apportion
 from apportion.stores.task_values import Claim, Receipt
+from apportion.work.around import Wrappers
+from apportion.work.budget import Budget
+from apportion.work.function import TaskFunction, TaskOptions
 from apportion.work.runs import Runs
 
 
@@ -17,6 +20,9 @@ class _Desk:
 
     def __init__(self):
         self.settled = []
+
+    def started(self, receipt):
+        pass
 
     def settle(self, settlement):
         self.settled.append((settlement.receipt.task, settlement.fate))
@@ -101,3 +107,41 @@ def test_a_log_handler_that_raises_stops_no_task(tmp_path):
 
     drained = asyncio.run(asyncio.wait_for(_run(), 20))
     assert (1, 1) == (drained.dead, drained.done)
+
+
+async def _stopped(stop):
+    """Begin a run that waits, stop it in some way, and return the settlements."""
+
+    async def n() -> None:
+        await asyncio.Event().wait()
+
+    desk, functions = _Desk(), {"n": TaskFunction(n, TaskOptions(name="n", budget=Budget()), Wrappers())}
+    runs = Runs("memory://runs", functions, concurrency=1, processes=0, ttl_seconds=10, desk=desk)
+    runs.open()
+    runs.start([_claim("a")], incarnation=1)
+    stop(runs)
+    async with asyncio.timeout(10):
+        await runs.until_idle()
+    await runs.close()
+    return desk.settled
+
+
+def test_a_run_that_is_cancelled_before_its_first_step_is_settled_as_cancelled():
+    receipt = _claim("a").receipt
+    assert [("a", "cancelled")] == asyncio.run(_stopped(lambda runs: runs.cancel([receipt])))
+
+
+def test_a_run_whose_session_is_over_is_settled_by_nobody_even_if_it_was_to_be_cancelled():
+    def _stop(runs):
+        runs.cancel([_claim("a").receipt])
+        runs.lose(1)
+
+    assert [] == asyncio.run(_stopped(_stop))
+
+
+def test_a_run_that_the_program_cancels_is_given_back():
+    def _stop(_):
+        for each in asyncio.all_tasks() - {asyncio.current_task()}:
+            each.cancel()
+
+    assert [("a", "released")] == asyncio.run(_stopped(_stop))

@@ -13,6 +13,7 @@ import pytest
 
 import apportion
 from apportion.errors import ApportionError, InvalidInput, TaskDead
+from apportion.stores.sqlite.tasks import SqliteTasks
 from apportion.work.facade import Queue
 
 TTL = timedelta(seconds=1)
@@ -377,3 +378,44 @@ def test_a_worker_that_cannot_go_on_ends_its_block_with_the_error(queue, monkeyp
 
     with pytest.raises(ZeroDivisionError):
         played(_play())
+
+
+def test_short_tasks_settle_together_and_the_next_claims_come_with_them(queue, monkeypatch):
+    turns, turn = [], SqliteTasks.turn
+
+    async def noted(self, worker, settlements=(), *, want=0):
+        turns.append((len(settlements), want))
+        return await turn(self, worker, settlements, want=want)
+
+    @queue.task()
+    async def work() -> None: ...
+
+    async def _play():
+        await queue.enqueue_many([work.call()] * 1_000)
+        await queue.enqueue_many([work.call()] * 1_000)
+        monkeypatch.setattr(SqliteTasks, "turn", noted)
+        async with queue.worker(concurrency=1) as worker:
+            await worker.until_drained()
+        assert [(0,)] == rows(queue, "SELECT count(*) FROM task")
+
+    played(_play())
+    assert 2_000 == sum(settled for settled, _ in turns)
+    assert len(turns) < 1_000
+    assert any(settled and want for settled, want in turns)
+
+
+def test_an_end_waits_for_no_other_while_no_claim_waits(queue, monkeypatch):
+    monkeypatch.setattr("apportion.work.worker._TOGETHER_SECONDS", 60.0)
+
+    @queue.task()
+    async def work(waits: bool) -> None:
+        if waits:
+            await asyncio.Event().wait()
+
+    async def _play():
+        await queue.enqueue_many([work.call(True), work.call(False)])
+        async with queue.worker(concurrency=2) as worker:
+            worker._leave_seconds = 0.1
+            await until(lambda: rows(queue, "SELECT count(*) FROM task") == [(1,)])
+
+    played(_play())

@@ -1,9 +1,12 @@
-"""Attempt: one run of a task function, and the settlement that follows from its end."""
+"""Attempt: one run of a task function, and the settlement that follows from its end.
+
+A run is an asyncio task of its own. Its outcome is that of the function: a result, an error, or a cancellation.
+"""
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any
@@ -19,59 +22,69 @@ _MOST_REASON = 2_000
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
+class _Unfit(Exception):
+    """The arguments of a call do not fit its function any more."""
+
+
 async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThread) -> Settlement:
     """Run a claimed task, and return the settlement of its claim. One that is cancelled settles nothing.
 
     `in_thread` calls a plain function in a thread.
     """
-    claim = task.claim
+    run = asyncio.ensure_future(called(function, task, in_thread))
     try:
-        args, kwargs = function.signature.decoded(claim.arguments)
-    except ValueError as error:
-        return Settlement(receipt=claim.receipt, fate="dead", reason=str(error)[:_MOST_REASON])
-    CURRENT.set(task)
-    call = asyncio.ensure_future(_called(function, task, partial(function, *args, **kwargs), in_thread))
-    try:
-        await asyncio.wait([call])
+        await asyncio.wait([run])
     except asyncio.CancelledError:
-        call.cancel()
-        await _until_its_end(call)
-        if call.cancelled() or call.exception() is not None:
+        run.cancel()
+        await _until_its_end(run)
+        if run.cancelled() or run.exception() is not None:
             raise
-    failure = asyncio.CancelledError("it cancelled itself") if call.cancelled() else call.exception()
-    if failure is None:
-        return Settlement(receipt=claim.receipt, fate="done", result=call.result())
-    task.desk.attempts.fail(claim.receipt, failure)
-    return failed(claim, function, failure)
+    return ended(run, function, task)
 
 
-async def _until_its_end(call: "asyncio.Future[bytes | None]") -> None:
-    """Wait for a call that was cancelled; its caller may be cancelled again while it cleans up."""
-    while not call.done():
+async def _until_its_end(run: "asyncio.Future[bytes | None]") -> None:
+    """Wait for a run that was cancelled; its caller may be cancelled again while it cleans up."""
+    while not run.done():
         with suppress(asyncio.CancelledError):
-            await asyncio.wait([call])
+            await asyncio.wait([run])
 
 
-async def _called(
-    function: AnyTaskFunction, task: RunningTask, call: Callable[[], Any], in_thread: InThread
-) -> bytes | None:
-    """Call the function within the wrappers of its queue; return its result as bytes if the task keeps it."""
-    wrappers = function.wrappers
+async def called(function: AnyTaskFunction, task: RunningTask, in_thread: InThread) -> bytes | None:
+    """Call the function of a claimed task; return its result as bytes if the task keeps it."""
+    call = _bound(function, task.claim)
+    CURRENT.set(task)
     with span(task.claim):
-        async with nullcontext() if task.limit is None else task.limit.kept():
-            if not function.is_async:
-                plain = partial(wrappers.called, call) if wrappers else call
-                call = partial(_threaded, plain, in_thread)
-            try:
-                result = await (wrappers.awaited(call, is_async=function.is_async) if wrappers else call())
-            except (KeyboardInterrupt, SystemExit) as error:  # it would end each worker that gets the task, in turn
-                if isinstance(error, KeyboardInterrupt) and is_interrupted():
-                    raise
-                raise RuntimeError(f"the function raised {error!r}") from error
+        if task.limit is None:
+            result = await _result(function, call, in_thread)
+        else:
+            async with task.limit.kept():
+                result = await _result(function, call, in_thread)
     return function.signature.kept(result) if function.task_options.keep_result else None
 
 
-async def _threaded(call: Callable[[], Any], in_thread: InThread) -> Any:  # noqa: ANN401 - the function's
+def _bound(function: AnyTaskFunction, claim: Claim) -> Callable[[], Any]:
+    """Return the call of a function with the arguments of a claim."""
+    try:
+        args, kwargs = function.signature.decoded(claim.arguments)
+    except ValueError as error:
+        raise _Unfit(f"{error}") from error
+    return partial(function, *args, **kwargs)
+
+
+async def _result(function: AnyTaskFunction, call: Callable[[], Any], in_thread: InThread) -> Any:  # noqa: ANN401 - the function's
+    """Call a function within the wrappers of its queue."""
+    wrappers = function.wrappers
+    if not function.is_async:
+        call = partial(_threaded, partial(wrappers.called, call) if wrappers else call, in_thread)
+    try:
+        return await (wrappers.awaited(call, is_async=function.is_async) if wrappers else call())
+    except (KeyboardInterrupt, SystemExit) as error:  # it would end each worker that gets the task, in turn
+        if isinstance(error, KeyboardInterrupt) and is_interrupted():
+            raise
+        raise RuntimeError(f"the function raised {error!r}") from error
+
+
+async def _threaded(call: Callable[[], Any], in_thread: InThread) -> Any:  # noqa: ANN401
     return await in_thread(partial(copy_context().run, _plainly, call))
 
 
@@ -80,8 +93,25 @@ def _plainly(call: Callable[[], Any]) -> Any:  # noqa: ANN401
     return call()
 
 
+def ended(run: "asyncio.Future[bytes | None]", function: AnyTaskFunction, task: RunningTask) -> Settlement:
+    """Return the settlement of a run that has ended; a cancellation is a failure too."""
+    error = error_of(run)
+    if error is None:
+        return Settlement(receipt=task.claim.receipt, fate="done", result=run.result())
+    if not isinstance(error, _Unfit):
+        task.desk.attempts.fail(task.claim.receipt, error)
+    return failed(task.claim, function, error)
+
+
+def error_of(run: "asyncio.Future[Any]") -> BaseException | None:
+    """Return the error of a run that has ended; its cancellation is one."""
+    return asyncio.CancelledError("it cancelled itself") if run.cancelled() else run.exception()
+
+
 def failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Settlement:
     """Return the settlement of a run that raised an error."""
+    if isinstance(error, _Unfit):
+        return Settlement(receipt=claim.receipt, fate="dead", reason=f"{error}"[:_MOST_REASON])
     reason = _reason(error)
     if isinstance(error, Snooze):
         return Settlement(receipt=claim.receipt, fate="released", reason=reason, delay_ms=milliseconds(error.after))

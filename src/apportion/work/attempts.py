@@ -28,6 +28,8 @@ from apportion.runtime.attempt_events import (
 from apportion.runtime.clock import Clock
 from apportion.stores.task_control import TaskRow
 from apportion.stores.task_values import MOST_CRASHES, Claim, Receipt, Settlement
+from apportion.work.observers.log import is_log_of_all, log
+from apportion.work.observers.statistics import TaskStatistics
 
 _NOT_TOLD = "the session ended before its end was told"
 
@@ -64,25 +66,32 @@ class _UnderWay:
 
 
 class Attempts:
-    """The attempts of one worker of one queue. `own` observers hear of each, and then those of the program."""
+    """The attempts of one worker of one queue.
+
+    The log and the `statistics` hear of each, and then the observers of the program. A child has no statistics: its
+    worker counts and logs.
+    """
 
     def __init__(
         self,
         *observers: AttemptObserver,
-        own: tuple[AttemptObserver, ...] = (),
+        statistics: TaskStatistics | None = None,
         queue: str,
         worker: str,
         clock: Clock,
     ) -> None:
-        self._own, self._observers = own, observers
+        self._statistics, self._observers = statistics, observers
         self._queue, self._worker, self._clock = queue, worker, clock
         self._under_way: dict[Receipt, _UnderWay] = {}
         self._lost: set[Receipt] = set()
 
-    def begin(self, receipt: Receipt) -> None:
-        """Note that the run of a claim begins; from any thread."""
-        if (noted := self._under_way.get(receipt)) is not None:
-            noted.started_at = self._clock.elapsed()
+    def begin(self, receipt: Receipt) -> bool:
+        """Note that the run of a claim begins, perhaps anew; from any thread. Return whether that is to be told."""
+        noted = self._under_way.get(receipt)
+        if noted is None:
+            return False
+        is_first, noted.started_at = noted.started_at is None, self._clock.elapsed()
+        return is_first
 
     def end(self, receipt: Receipt) -> None:
         """Note that the run of a claim has ended; from any thread."""
@@ -110,7 +119,7 @@ class Attempts:
         for claim in claims:
             waited = claim.waited_ms / 1_000
             self._under_way[claim.receipt] = _UnderWay(claim.name, now, waited, claim.crashes)
-            if self._observers or claim.is_retaken:  # of claims, the own observers count only those
+            if self._observers or claim.is_retaken:  # of claims, the statistics count only those
                 who = self._who(claim.receipt, claim.name, now)
                 self._tell(AttemptClaimed(**who, waited_seconds=waited, is_retaken=claim.is_retaken))
 
@@ -125,15 +134,23 @@ class Attempts:
             noted = self._under_way.get(receipt)
             if noted is not None and noted.started_at is not None:
                 waited = noted.waited_seconds + noted.started_at - noted.claimed_at
-                who = self._who(receipt, noted.name, noted.started_at)
-                self._tell(AttemptStarted(**who, waited_seconds=waited))
+                if self._statistics is not None:
+                    self._statistics.count_start(waited)
+                if self._observers:
+                    who = self._who(receipt, noted.name, noted.started_at)
+                    tell(self._observers, AttemptStarted(**who, waited_seconds=waited))
 
     def settled(self, settlements: Iterable[Settlement], refused: Collection[Receipt]) -> None:
         """Tell of the ends that the store has answered."""
         now, late = self._clock.elapsed(), frozenset(refused)
+        counted = None if self._observers or late or is_log_of_all() else self._statistics
         for settlement in settlements:
             noted = self._under_way.pop(settlement.receipt, None)
-            if noted is not None:
+            if noted is None:
+                continue
+            if counted is not None and settlement.fate == "done":  # nobody hears an event of it
+                counted.count_done(noted.run_seconds(now))
+            else:
                 is_late = bool(late) and settlement.receipt in late
                 is_refused = is_late and not (settlement.fate == "done" and noted.is_completed)
                 who = self._who(settlement.receipt, noted.name, now)
@@ -151,8 +168,9 @@ class Attempts:
                 self._tell(AttemptLost(**who, run_seconds=took, reason=_NOT_TOLD))
 
     def _tell(self, event: AttemptEvent) -> None:
-        for observer in self._own:  # they do not raise
-            observer(event)
+        if self._statistics is not None:
+            log(event)
+            self._statistics.observe(event)
         if self._observers:
             tell(self._observers, event)
 

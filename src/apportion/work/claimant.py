@@ -223,7 +223,8 @@ class Claimant:
         batch = self._settlements[:_MOST_SETTLED]
         session = self._session
         is_idle = self._is_leaving or session.id is None or session.seconds_left() <= 0
-        want = 0 if is_idle else max(0, self._capacity() - len(self._open))
+        left = len(self._open) - sum(each.receipt in self._open for each in batch)
+        want = 0 if is_idle else max(0, self._capacity() - left)
         if not batch and not want:
             return False
         worker = replace(self._worker, session=session.id or 0, former=tuple(session.former), lanes=self._lanes.owned())

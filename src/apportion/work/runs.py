@@ -13,17 +13,18 @@ Refuses: to stop a plain function in a thread. It runs to its end, and its compl
 import asyncio
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
+from typing import Any, NamedTuple
 
 from apportion.runtime.simulated import simulated
 from apportion.stores.lanes.values import KEYED_LANES
 from apportion.stores.task_values import Claim, Receipt, Settlement
-from apportion.work.attempt import attempt
+from apportion.work.attempt import called, ended, error_of
 from apportion.work.call import CODEC
 from apportion.work.children.children import Children, Job
 from apportion.work.function import AnyTaskFunction
 from apportion.work.lanes.lanes import LANE_MOVED
+from apportion.work.places import Places
 from apportion.work.running_task import Desk, RunningTask
 from apportion.work.threads import Threads
 from apportion.work.time_limit import TimeLimit
@@ -32,8 +33,7 @@ _CANCELLED_SECONDS = 1.0  # for a run to end once it is cancelled
 _UNKNOWN_MS, _MOST_UNKNOWN_MS = 5_000, 300_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Waiting:
+class _Waiting(NamedTuple):
     """A claim that waits for a free place since a time of the loop."""
 
     claim: Claim
@@ -60,8 +60,7 @@ class Runs:
         self._children = Children(url, most=processes or concurrency, kept=processes)
         self._threads = Threads()
         self._waiting: deque[_Waiting] = deque()
-        self._running: dict[Receipt, asyncio.Task[None]] = {}
-        self._cancelled: set[Receipt] = set()
+        self._places = Places(desk.settle)
         self._is_open = self._is_alone = self._is_leaving = False
         self._overdue: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
@@ -101,21 +100,22 @@ class Runs:
 
     def cancel(self, receipts: list[Receipt]) -> None:
         """Cancel the runs of tasks that are to be cancelled; their fate is "cancelled"."""
-        self._cancelled.update(receipt for receipt in receipts if receipt in self._running)
-        for receipt in receipts:
-            if receipt in self._running:
-                self._running[receipt].cancel()
+        self._places.stop(receipts, is_on_request=True)
 
     def lose(self, session: int) -> None:
         """Cancel all runs of a session that is over."""
         self._waiting = deque(each for each in self._waiting if each.claim.session != session)
-        for receipt in [each for each in self._running if each.session == session]:
-            self._running[receipt].cancel()
+        self._places.stop(each for each in self._places if each.session == session)
         self._tell_idle()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a claim waits for a free place."""
+        return bool(self._waiting)
 
     def running(self) -> tuple[str, ...]:
         """Return the ids of the tasks that run now."""
-        return tuple(receipt.task for receipt in self._running)
+        return tuple(receipt.task for receipt in self._places)
 
     async def until_idle(self) -> None:
         """Return once no task runs or waits."""
@@ -125,33 +125,48 @@ class Runs:
         """Cancel the runs that go on, and end the children. A thread that runs goes on, and is told to nobody."""
         if self._overdue is not None:
             self._overdue.cancel()
-        for task in self._running.values():
-            task.cancel()
         self._threads.close()
-        if self._running:
-            await asyncio.wait(self._running.values(), timeout=_CANCELLED_SECONDS)
+        await self._places.emptied(_CANCELLED_SECONDS)
         await self._children.close()
 
     def _fill(self) -> None:
-        while self._waiting and self._has_place():
+        self._is_alone = self._is_alone and bool(self._places)
+        while self._waiting and self._is_open and not self._is_alone and len(self._places) < self._concurrency:
             must_be_alone = self._must_be_alone(self._waiting[0].claim)
-            if must_be_alone and self._running:
+            if must_be_alone and self._places:
                 break
-            waiting, self._is_alone = self._waiting.popleft(), must_be_alone
-            run = asyncio.ensure_future(self._run(waiting))
-            self._running[waiting.claim.receipt] = run
-            run.add_done_callback(partial(self._ended, waiting.claim.receipt))
+            self._begin(self._waiting.popleft())
+            self._is_alone = must_be_alone and bool(self._places)
         since = [each.since for each in self._patient()] if self._overdue is None else []
         if since:
             self._overdue = self._loop.call_at(min(since) + self._ttl_seconds, self._give_back_overdue)
         self._tell_idle()
 
-    def _has_place(self) -> bool:
-        return self._is_open and not self._is_alone and len(self._running) < self._concurrency
+    def _begin(self, waiting: _Waiting) -> None:
+        """Begin a run: here, or in a child if it could end this process or cannot be stopped here."""
+        claim, incarnation, _ = waiting
+        function = self._functions.get(claim.name)
+        if function is None or claim.codec != CODEC:
+            self._desk.settle(_unknown(claim, is_codec=function is not None))
+            return
+        self._desk.started(claim.receipt)
+        place = self._children.place(function) if self._children.serve(function, claim) else None
+        if place is None:
+            length = function.task_options.time_limit
+            task = RunningTask(claim, incarnation, self._desk, None if length is None else TimeLimit(length))
+            run: asyncio.Task[Any] = self._loop.create_task(called(function, task, self._threads.run))
+            run.add_done_callback(partial(self._ended, function, task))
+        else:
+            job = Job(function=function, place=place, claim=claim, incarnation=incarnation, desk=self._desk)
+            run = self._loop.create_task(self._children.run(job))
+            run.add_done_callback(partial(self._answered, waiting))
+        self._places.take(claim.receipt, run)
 
     def _must_be_alone(self, claim: Claim) -> bool:
+        if not claim.is_suspect:
+            return False
         function = self._functions.get(claim.name)
-        return claim.is_suspect and function is not None and self._children.place(function) is None
+        return function is not None and self._children.place(function) is None
 
     def _give_back_overdue(self) -> None:
         self._overdue = None
@@ -171,56 +186,36 @@ class Runs:
         self._tell_idle()
 
     def _tell_idle(self) -> None:
-        if self._running or self._waiting:
+        if self._places or self._waiting:
             self._idle.clear()
         else:
             self._idle.set()
 
-    def _ended(self, receipt: Receipt, run: "asyncio.Task[None]") -> None:
-        del self._running[receipt]
-        self._cancelled.discard(receipt)
-        self._is_alone = self._is_alone and bool(self._running)
-        if not run.cancelled() and run.exception() is not None:
-            attempts = self._desk.attempts
-            attempts.fail(receipt, run.exception() or RuntimeError())
-            failed = Settlement(receipt=receipt, fate="retry", reason="the worker failed", delay_ms=_UNKNOWN_MS)
-            self._desk.settle(failed)
+    def _ended(self, function: AnyTaskFunction, task: RunningTask, run: "asyncio.Task[bytes | None]") -> None:
+        """Settle a run that has ended here."""
+        if self._places.free(task.claim.receipt, run):
+            self._desk.settle(ended(run, function, task))
         self._fill()
 
-    async def _run(self, waiting: _Waiting) -> None:
-        claim = waiting.claim
-        function = self._functions.get(claim.name)
-        if function is None or claim.codec != CODEC:  # a worker of another release of the program may know it
-            delay_ms = min(_UNKNOWN_MS * 2 ** min(claim.attempt - 1, 6), _MOST_UNKNOWN_MS)
-            lacks = f"has no task function {claim.name!r}" if function is None else f"cannot read {claim.codec!r}"
-            reason = f"this worker {lacks}"
-            self._desk.settle(Settlement(receipt=claim.receipt, fate="released", reason=reason, delay_ms=delay_ms))
-            return
-        self._desk.started(claim.receipt)
-        try:
-            settlement = await self._attempt(function, waiting)
-        except asyncio.CancelledError:
-            if claim.receipt not in self._cancelled:
-                raise
-            settlement = Settlement(receipt=claim.receipt, fate="cancelled", reason="cancelled on request")
-        if settlement is not None:
+    def _answered(self, waiting: _Waiting, run: "asyncio.Task[Settlement | None]") -> None:
+        """Settle a run that has ended in a child. A task that no child can import waits again, to run here."""
+        receipt = waiting.claim.receipt
+        if not self._places.free(receipt, run):
+            pass
+        elif (error := error_of(run)) is not None:
+            attempts = self._desk.attempts
+            attempts.fail(receipt, error)
+            failed = Settlement(receipt=receipt, fate="retry", reason="the worker failed", delay_ms=_UNKNOWN_MS)
+            self._desk.settle(failed)
+        elif (settlement := run.result()) is not None:
             self._desk.settle(settlement)
+        else:
+            self._waiting.appendleft(waiting)
+        self._fill()
 
-    async def _attempt(self, function: AnyTaskFunction, waiting: _Waiting) -> Settlement | None:
-        """Run an attempt here, or in a child if it could end this process or cannot be stopped here.
 
-        None for a suspect that a child cannot import: it waits again, until it can be alone.
-        """
-        claim, place = waiting.claim, self._children.place(function)
-        if place is not None and self._children.serve(function, claim):
-            job = Job(function=function, place=place, claim=claim, incarnation=waiting.incarnation, desk=self._desk)
-            settlement = await self._children.run(job)
-            if settlement is not None:
-                return settlement
-            if claim.is_suspect:
-                self._waiting.appendleft(waiting)
-                return None
-        length = function.task_options.time_limit
-        limit = None if length is None else TimeLimit(length)
-        task = RunningTask(claim, waiting.incarnation, self._desk, limit)
-        return await attempt(function, task, self._threads.run)
+def _unknown(claim: Claim, *, is_codec: bool) -> Settlement:
+    """Return the settlement of a task that this worker cannot run: one of another release of the program may."""
+    delay_ms = min(_UNKNOWN_MS * 2 ** min(claim.attempt - 1, 6), _MOST_UNKNOWN_MS)
+    lacks = f"cannot read {claim.codec!r}" if is_codec else f"has no task function {claim.name!r}"
+    return Settlement(receipt=claim.receipt, fate="released", reason=f"this worker {lacks}", delay_ms=delay_ms)

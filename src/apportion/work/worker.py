@@ -30,7 +30,6 @@ from apportion.work.cron.scheduler import ScheduledHere
 from apportion.work.effects.once import stepped
 from apportion.work.function import AnyTaskFunction
 from apportion.work.lanes.lanes_of_worker import LanesOfWorker, no_lanes
-from apportion.work.observers.log import log
 from apportion.work.observers.statistics import TaskStatistics
 from apportion.work.runs import Runs
 
@@ -38,6 +37,8 @@ LEAVE_SECONDS = 20.0
 MOST_CONCURRENCY = 10_000
 MOST_PROCESSES = 1_000
 USUAL_CONCURRENCY = 10
+_MANY = 250  # ends that go to the I/O thread at once: half of the most claims
+_TOGETHER_SECONDS = 0.005  # the longest wait of an end for others, while claims wait to begin
 _WARM_SECONDS = 1.0  # a worker that lives for so long gets ready to make children
 
 
@@ -64,6 +65,8 @@ class QueueWorker(OnlyAsync):
         concurrency = _checked_places(concurrency, processes)
         self._ended: list[Settlement] = []
         self._begun: list[Receipt] = []
+        self._sending: asyncio.Handle | None = None
+        self._is_sending = False  # in this turn of the loop
         self._url = url
         self._functions, self._processes = functions, processes
         self.concurrency: int = concurrency
@@ -77,7 +80,7 @@ class QueueWorker(OnlyAsync):
             concurrency=concurrency,
         )
         names = {"queue": queue.rpartition("/")[2], "worker": self._row.name}
-        self.attempts: Attempts = Attempts(*observers, own=(log, statistics.observe), **names, clock=clock_here())
+        self.attempts: Attempts = Attempts(*observers, statistics=statistics, **names, clock=clock_here())
         self._resource = AsyncResource(
             self._call,
             lambda: Claimant.begin(
@@ -164,24 +167,32 @@ class QueueWorker(OnlyAsync):
             self._block.cancel()
 
     def settle(self, settlement: Settlement) -> None:
-        """See `Desk`. The ends of one turn of the loop go to the I/O thread together."""
+        """See `Desk`."""
         self.attempts.end(settlement.receipt)
-        self._send_soon()
         self._ended.append(settlement)
+        self._send_soon()
 
     def started(self, receipt: Receipt) -> None:
         """See `Desk`."""
-        self.attempts.begin(receipt)
-        self._send_soon()
-        self._begun.append(receipt)
+        if self.attempts.begin(receipt):
+            self._begun.append(receipt)
+            self._send_soon()
 
     def _send_soon(self) -> None:
-        if not (self._ended or self._begun):
-            self._loop.call_soon(self._send)
+        """Let the ends of one turn of the loop go to the I/O thread together; of some turns while more claims wait."""
+        can_wait = self._runs.has_more and len(self._ended) < _MANY
+        if self._sending is None or not (can_wait or self._is_sending):
+            if self._sending is not None:
+                self._sending.cancel()
+            loop, self._is_sending = self._loop, not can_wait
+            self._sending = loop.call_later(_TOGETHER_SECONDS, self._send) if can_wait else loop.call_soon(self._send)
 
     def _send(self) -> None:
         ended, self._ended = self._ended, []
         begun, self._begun = self._begun, []
+        if self._sending is not None:
+            self._sending.cancel()
+        self._sending = None
         if ended or begun:
             self._claimant.settle(ended, begun)
 

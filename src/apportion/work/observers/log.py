@@ -29,6 +29,11 @@ _WORDS: dict[type[AttemptEvent], tuple[int, str]] = {
 }
 
 
+def is_log_of_all() -> bool:
+    """Whether attempts that are done have a line too: the least of all."""
+    return logger.isEnabledFor(logging.INFO)
+
+
 def log(event: AttemptEvent) -> None:
     """Log the end of an attempt."""
     if not isinstance(event, AttemptEnded):

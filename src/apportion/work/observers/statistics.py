@@ -47,9 +47,10 @@ class TaskStatistics:
             case AttemptClaimed(is_retaken=True):
                 self.retaken += 1
             case AttemptStarted(waited_seconds=waited):
-                self.start_latency.add(waited)
-            case AttemptDone():
-                self.done += 1
+                self.count_start(waited)
+            case AttemptDone(run_seconds=took):
+                self.count_done(took)
+                return
             case AttemptFailed():
                 self.failed += 1
             case AttemptDead():
@@ -58,3 +59,13 @@ class TaskStatistics:
                 self.refused += 1
         if isinstance(event, AttemptEnded) and event.run_seconds is not None:
             self.runs.add(event.run_seconds)
+
+    def count_start(self, waited_seconds: float) -> None:
+        """Count a run that has begun."""
+        self.start_latency.add(waited_seconds)
+
+    def count_done(self, run_seconds: float | None) -> None:
+        """Count a run that is done."""
+        self.done += 1
+        if run_seconds is not None:
+            self.runs.add(run_seconds)

@@ -8,7 +8,7 @@ Source: https://www.w3.org/TR/trace-context/ and OpenTelemetry's conventions for
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from apportion.stores.task_values import Claim
 from apportion.work.budget import Snooze
@@ -27,12 +27,13 @@ def traceparent() -> str:
     return carrier.get("traceparent", "")
 
 
+def span(claim: Claim) -> AbstractContextManager[None]:
+    """Return a block in a span of the run of a task; an error of the block is the error of the span."""
+    return _span(claim) if _API in sys.modules else nullcontext()
+
+
 @contextmanager
-def span(claim: Claim) -> Iterator[None]:
-    """Run a block in a span of the run of a task; an error of the block is the error of the span."""
-    if _API not in sys.modules:
-        yield
-        return
+def _span(claim: Claim) -> Iterator[None]:
     from opentelemetry import context, trace  # noqa: PLC0415 - optional
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
 
