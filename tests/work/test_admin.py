@@ -372,7 +372,7 @@ task_admin.limit(URL, "q", running=0) | running is 0 | To stop a queue
 task_admin.limit(URL, "q", rate=1.5) | rate is 1.5 | To stop a queue
 task_admin.limit(URL, "q", rate=1, per=timedelta(0)) | per is | Write per=
 task_admin.stats("sqlite:///no-such-file.db") | store is | Check the URL
-task_admin.written_call("", "{}") | name of the task is '' | It is that of the function
+task_admin.written_call("", "{}") | name of the task is '' | Write the name of the function
 task_admin.written_call("f", "[]") | arguments of f is '[]' | Write the arguments by name
 """
 

@@ -1,4 +1,4 @@
-"""Work: tasks that are each done once, by a live worker, whatever dies."""
+"""Work: queues of tasks. A live worker completes each task once, even if other workers die."""
 
 from apportion.runtime.attempt_events import (
     AttemptCancelled,

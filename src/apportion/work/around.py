@@ -1,4 +1,6 @@
-"""Around: the program's wrappers of each run: generator functions that run up to `yield`, then the task, then the rest.
+"""Around: the wrappers of a program around each run.
+
+A wrapper is a generator function. Its code before `yield` runs before the task, and its other code afterwards.
 
 Promises: the first wrapper that was added is the outermost. A wrapper sees `current_task()`, and the run sees the
 context variables that it sets. An error of the run is raised at the `yield`; an error of a wrapper is the failure of

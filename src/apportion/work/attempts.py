@@ -2,8 +2,8 @@
 
 Promises: every claim has one claimed event and one end, whatever the order of the news. The end follows the answer of
 the store; it is `AttemptLost` when the session was over before.
-Refuses: to decide. It notes, and tells on the I/O thread. `begin`, `end`, `fail` and `complete` only note, so any
-thread may call them.
+Refuses: to decide. It notes events, and tells them on the I/O thread. `begin`, `end`, `fail` and `complete` only note,
+so any thread may call them.
 """
 
 from collections.abc import Collection, Iterable

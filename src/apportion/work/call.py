@@ -93,7 +93,7 @@ class Call:
             hint = "Write at=datetime(2026, 11, 24, 9, tzinfo=UTC)"
             raise InvalidInput("at", self.at, "a datetime with a time zone", hint)
         if self.at is not None and self.delay is not None:
-            raise InvalidInput("delay", self.delay, "none beside at", "Give one of the two.")
+            raise InvalidInput("delay", self.delay, "no delay beside at", "Give one of the two.")
         if self.unique is not None and not _is_name(self.unique):
             raise InvalidInput("unique", self.unique, "a str of 1 to 200 characters", "Write unique='report/7'")
         if self.on_duplicate not in ("keep", "replace"):

@@ -169,7 +169,9 @@ class ClaimLoop(Mapping[str, AnyTaskFunction]):
                         continue
                     yield taken
                     if self._worker.concurrency == 1 and not taken.handed.is_entered:
-                        raise InvalidInput("task", taken.id, "its block entered", "Write async with task: ...")
+                        raise InvalidInput(
+                            "task", taken.id, "an entered block before the next task", "Write async with task: ..."
+                        )
             finally:
                 self._give_back(taken)
 

@@ -1,4 +1,4 @@
-"""JSON values: values of a program as bytes, and back in an annotated type, by msgspec, and pydantic for its models.
+"""JSON values: turns values of a program into bytes, and back into an annotated type, by msgspec and pydantic.
 
 Promises: JSON types, datetime, UUID, Decimal, bytes, enums, dataclasses and pydantic models come back in their type. A
 value that does not fit the type is a `ValueError` or a `TypeError`.

@@ -213,7 +213,7 @@ def current(form: "type[Kind]") -> "Kind":
     """
     task = CURRENT.get()
     if task is None:
-        hint = "Call it in the function that a worker runs; asyncio and copied contexts keep it."
+        hint = "Call current_task() in a function that a worker runs. Tasks of asyncio and copied contexts keep it."
         raise InvalidInput("current task", None, "code that a worker runs as a task", hint)
     if IS_PLAIN.get():
         sync: Any = required_form(RunningTask.sync_form)

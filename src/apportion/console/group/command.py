@@ -71,12 +71,12 @@ def watch_group(url: Url, name: GroupName, /, *, json: bool = False) -> None:
 
 
 def drain_group(url: Url, name: GroupName, member: MemberId, /, *, wait: bool = True, json: Json = False) -> None:
-    """Take all partitions from a member, and wait until it has none. It stays, and gets none until `group undrain`.
+    """Take all partitions from a member, and wait until it has none. It gets none until `group undrain`.
 
     Parameters
     ----------
     wait
-        Wait until it owns nothing. The request also holds without the wait.
+        Wait until the member owns nothing. The request also holds without the wait.
     """
     left = _left(url, admin.drain(url, name, member), member, wait=wait, json=json)
     if json:

@@ -53,7 +53,7 @@ class Joining:
     static: Annotated[bool, Parameter(help="Keep the partitions over a restart.")] = False
     replace: Annotated[bool, Parameter(help="Ask a living member with this id to leave.")] = False
     lease_ttl: Annotated[timedelta, Parameter(help="Time for which a killed member keeps its partitions.")] = TTL
-    drain_timeout: Annotated[timedelta, Parameter(help="Time in which a command must end.")] = DRAIN
+    drain_timeout: Annotated[timedelta, Parameter(help="Time in which a command must end; then it is killed.")] = DRAIN
     rejoin_grace: Annotated[
         timedelta | None, Parameter(help="Time to wait for a static member that is away (default: 60s).")
     ] = None
@@ -64,7 +64,7 @@ class Joining:
     throttle: Annotated[int | None, Parameter(converter=whole, help="Largest number of planned moves at once.")] = None
     settle: Annotated[timedelta, Parameter(help="Time without a newcomer before partitions move.")] = SETTLE
     quarantine_after: Annotated[
-        int | None, Parameter(converter=whole, help="Deaths after which a partition waits for release.")
+        int | None, Parameter(converter=whole, help="Number of deaths after which a partition waits for group release.")
     ] = None
     weight: Annotated[float | None, Parameter(help="Weight: twice the weight, twice the partitions.")] = None
     zone: Annotated[str | None, Parameter(help="Zone of this member: eu/rack1.")] = None

@@ -31,9 +31,9 @@ _CHANGEABLE: dict[str, tuple[TaskState, ...]] = {
 
 
 def worker_tasks(
-    *queues: Annotated[str, Parameter(name="QUEUES", help="Where a program has the queue, such as app:queue.")],
+    *queues: Annotated[str, Parameter(name="QUEUES", help="Module and name of a queue, such as app:queue.")],
     concurrency: Annotated[
-        Whole | None, Parameter(help="Number of tasks of each queue that run at a time (default: 10).")
+        Whole | None, Parameter(help="Number of tasks of each queue that run at a time (default: 10, or --processes).")
     ] = None,
     processes: Annotated[
         Whole, Parameter(help="Number of child processes for plain functions; 0 runs them in threads.")
@@ -66,11 +66,11 @@ def enqueue_tasks(
     Parameters
     ----------
     delay
-        Time to wait before the task may start.
+        Time to wait before the task may start, such as 2h.
     priority
         0 to 3; 0 is claimed first (default: 2).
     expires
-        Time after which the task is cancelled in place of being started.
+        Time after which the task is cancelled if it has not started, such as 1d.
     unique
         Name of the task; while a task of this name is open, another one is not added.
     on_duplicate
@@ -239,12 +239,12 @@ def limit_tasks(
     queue: QueueName,
     /,
     *,
-    open_: Annotated[Whole | None, Parameter(name="open", help="The most tasks that run at a time.")] = None,
-    rate: Annotated[str | None, Parameter(help="The most starts in a time, such as 100/min.")] = None,
+    open_: Annotated[Whole | None, Parameter(name="open", help="Largest number of tasks that run at a time.")] = None,
+    rate: Annotated[str | None, Parameter(help="Largest number of starts per time, such as 100/min.")] = None,
     off: Annotated[bool, Parameter(help="Take away both limits.", negative="")] = False,
     json: Json = False,
 ) -> None:
-    """Limit a queue over all workers. A limit that is not named is taken away."""
+    """Limit a queue over all workers. A limit that the command does not name is taken away."""
     limits = parsed_limits(open_, rate, off=off)
     _answer(admin.limit(url, queue, running=limits.running, rate=limits.rate, per=limits.per), json=json)
     report.print_limits(queue, limits, json=json)

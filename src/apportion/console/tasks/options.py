@@ -27,8 +27,10 @@ class Chosen:
     """Tasks that are chosen by their queue in place of their ids."""
 
     queue: Annotated[str | None, Parameter(help="All tasks of this queue, in place of ids.")] = None
-    state: Annotated[str | None, Parameter(help="With --queue: only those in these states.")] = None
-    name: Annotated[str | None, Parameter(help="With --queue: only those of this task function.")] = None
+    state: Annotated[str | None, Parameter(help="With --queue: only tasks in these states, separated by commas.")] = (
+        None
+    )
+    name: Annotated[str | None, Parameter(help="With --queue: only tasks of this task function.")] = None
 
     def ids_or_queue(self, ids: tuple[str, ...]) -> str | None:
         """Return the queue, None where tasks are named by id; `InvalidInput` for both, or neither."""

@@ -64,7 +64,7 @@ def remarks(found: Found) -> Iterator[str]:
             " Their sessions end once a member or `apportion group watch` watches the store."
         )
     if view.leading is None:
-        yield "no controller: the members try to become it in the order of their ids, a tenth of a second each"
+        yield "no controller: the members try to become controller in the order of their ids, a tenth of a second apart"
     if not any(there.record.weight and each not in view.drains for each, there in view.members.items()):
         yield "no member with a weight above 0 that does not drain"
     target = view.target

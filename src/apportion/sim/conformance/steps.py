@@ -1,4 +1,4 @@
-"""Steps: the small deeds that cases repeat on a store, each a few lines of `commit`."""
+"""Steps: the small acts that cases repeat on a store, each a few lines of `commit`."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
-"""TaskStage: the corner of one case in the tasks of a store: handles, a queue, and workers with sessions of their own.
+"""TaskStage: one case's part of the tasks of a store: handles, a queue, and workers with sessions of their own.
 
-Promises: no case sees the tasks of another one, for its queues begin with the name of its namespace.
+Promises: no case sees the tasks of another one, because its queues begin with the name of its namespace.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

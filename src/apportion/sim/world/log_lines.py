@@ -1,4 +1,4 @@
-"""Log lines: the kept lines of a world's trace. This module writes the log of groups between them."""
+"""Log lines: puts the log lines of groups between the other lines of a world's trace."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Trace: the story of one run, and its hash. Two runs of one seed that differ anywhere have different hashes."""
+"""Trace: the lines of one run, in order, and their hash. Two runs of one seed that differ have different hashes."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,8 @@
-"""Acts of an operator on tasks and queues. Each is one commit; those on all tasks of a queue make a commit per page.
+"""Acts of an operator on tasks and queues.
 
+Each act is one commit. An act on all tasks of a queue makes a commit per page.
 Promises: an act returns how many tasks it changed; all others stay as they were. An act on all tasks of a queue takes
-each task once, and leaves out those that came, or ended, after the act had begun.
+each task once, and leaves out tasks that came or ended after the act had begun.
 """
 
 from dataclasses import replace

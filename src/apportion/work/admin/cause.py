@@ -1,8 +1,8 @@
 """Cause: the reason why a task is not done, and the next step of an operator; without I/O.
 
 Promises: the cause is the first obstacle that a worker would meet. `limited` is exact: a claim now would break the
-limit of the open claims, or the rate. `key_busy`: a task before it in its key is open. `suspect`: a process has ended
-under the task twice, so that a worker takes it beside no other such task.
+limit of the open claims, or the rate. `key_busy`: a task before it in its key is open. `suspect`: two or more
+workers have died under the task, so a worker runs it beside no other suspect.
 """
 
 from dataclasses import dataclass
@@ -33,13 +33,13 @@ Cause = Literal[
     "unknown_name",
 ]
 _NEXT_STEPS: dict[Cause, str] = {
-    "cancelled": "Redrive it, if it is to run after all.",
-    "claimed": "A worker runs it now. Cancel it, if it is not to go on.",
+    "cancelled": "To run it after all, redrive it.",
+    "claimed": "A worker runs it now. To stop it, cancel it.",
     "damaged": "A worker makes it a dead task once it meets the row. Look at it, then redrive it.",
     "dead": "Mend the cause, then redrive it.",
     "done": "It is done, and its result is kept.",
     "due": "Wait {seconds} s until it is due, or retry it now.",
-    "expired": "It is cancelled in place of being started. Enqueue it again, if it is still wanted.",
+    "expired": "It was not started in time, so it is cancelled. If you still need it, enqueue it again.",
     "key_blocked": "Task {head} of its key is dead. Redrive or cancel that one.",
     "key_busy": "Task {head} of its key is before it. Wait until that one ends, or ask why it has not.",
     "limited": "Wait for a free place, or raise the limit of the queue.",

@@ -19,7 +19,7 @@ def written_call(name: str, arguments: str) -> Call:
     b'{"to":"ann"}'
     """
     if not isinstance(name, str) or not name or not name.isprintable():
-        raise InvalidInput("name of the task", name, "the name of a task function", "It is that of the function.")
+        raise InvalidInput("name of the task", name, "the name of a task function", "Write the name of the function.")
     try:
         values = json.loads(arguments, parse_constant=_refuse)
     except ValueError as error:

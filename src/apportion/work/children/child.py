@@ -2,11 +2,12 @@
 
     serve(SOCKET)
 
-Suspects run here, plain functions with a time limit, and all plain functions of a worker with `processes`. The worker
-and the child send frames on one socket. A job has the claim; while it runs, the worker says until when the session
-lasts. The child says that the function begins, then notes and longer limits, and at last the end of the attempt.
-Promises: when the worker dies, the socket ends, and the child ends at once. A child with a thread that no longer
-counts takes no other job.
+A child runs suspects, plain functions with a time limit, and all plain functions of a worker with `processes`. The
+worker and the child send frames on one socket. A job has the claim; while it runs, the worker says until when the
+session lasts. The child says that the function begins, then notes and longer limits, and at last the end of the
+attempt.
+Promises: when the worker dies, the socket ends, and the child ends at once. A child takes no other job while a thread
+of an earlier job goes on.
 Refuses: functions that this process cannot import: it says so, and the worker runs them itself.
 """
 

@@ -1,4 +1,4 @@
-"""Fork server: the process of a worker that makes its children fast: it has loaded apportion, and has one thread.
+"""Fork server: the process that makes the children of a worker, fast: it has loaded apportion, and has one thread.
 
     main(SOCKET)
 

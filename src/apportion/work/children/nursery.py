@@ -1,4 +1,4 @@
-"""Nursery: where the children of a worker come from: its fork server, or a new interpreter where none can be had.
+"""Nursery: where the children of a worker come from: its fork server, or a new interpreter without one.
 
 The fork server makes a child in a few hundredths of a second, and the interpreter needs about a second.
 Promises: children and the server end with the worker. The server is started anew if it has ended.

@@ -2,7 +2,7 @@
 
 Promises: the effect of a name that is done is not begun again; its value is returned instead. While one run does the
 effect, another one waits. Both notes are on the disk before the run goes on.
-Refuses: to know whether an effect happened that was begun by a run without an end. `on_unknown` says so.
+Refuses: to decide whether an effect happened if its run ended in the middle. `on_unknown` decides.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ class Effect:
             hint = "Pass the function and its arguments apart: task.once(key, charge, 7)."
             raise InvalidInput("function", self.function, "a function", hint)
         if self.on_unknown not in ("run", "fail") and not callable(self.on_unknown):
-            hint = "A check is called with the arguments of the function."
-            raise InvalidInput("on_unknown", self.on_unknown, "'run', 'fail' or a check", hint)
+            hint = "A function of yours gets the arguments of the effect, and returns its value or None."
+            raise InvalidInput("on_unknown", self.on_unknown, "'run', 'fail' or a function", hint)
 
     def begin(self, instead_of: Receipt | None = None) -> OnceStep:
         """Return the step before the effect. `instead_of` is the receipt of an unknown begin that this one replaces."""
