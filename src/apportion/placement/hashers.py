@@ -124,7 +124,7 @@ def resolve(hasher: str | Hasher, *, least_bits: int = 1) -> Hasher:
     if not callable(getattr(found, "digest", None)) or type(getattr(found, "bits", None)) is not int:
         raise InvalidInput("hasher", hasher, "a name or a Hasher", "Call hashers.names() for the names.")
     if not least_bits <= found.bits <= 64:
-        expected = f"a hash of {least_bits} bits or more, up to 64; it has {found.bits}"
+        expected = f"a hash of {'' if least_bits == 64 else f'{least_bits} to '}64 bits; it has {found.bits}"
         hint = "With too few positions, nodes collide and shares are uneven. Use Slots, or another hasher."
         raise InvalidInput("hasher", found.label, expected, hint)
     return found

@@ -105,7 +105,7 @@ def ended(run: "asyncio.Future[bytes | None]", function: AnyTaskFunction, task: 
 
 def error_of(run: "asyncio.Future[Any]") -> BaseException | None:
     """Return the error of a run that has ended; its cancellation is one."""
-    return asyncio.CancelledError("it cancelled itself") if run.cancelled() else run.exception()
+    return asyncio.CancelledError("the task function cancelled itself") if run.cancelled() else run.exception()
 
 
 def failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Settlement:

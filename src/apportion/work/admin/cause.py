@@ -48,7 +48,7 @@ _NEXT_STEPS: dict[Cause, str] = {
     "no_worker": "Start a worker of this queue.",
     "paused": "Resume the queue.",
     "ready": "A worker takes it with one of its next turns.",
-    "suspect": "Wait, or find out why it ends its process; a worker runs it alone, in a process of its own.",
+    "suspect": "Wait, or find out why its processes die. A worker runs it in a process of its own.",
     "unknown_name": "Start a worker with a program that has this task function, or cancel the task.",
 }
 MANY_DEATHS = 2
