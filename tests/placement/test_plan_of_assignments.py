@@ -20,7 +20,7 @@ def test_its_moves_are_those_of_the_assignments_and_as_few_as_proven():
 
 def test_its_words_speak_of_replicas_and_partitions():
     words = (
-        f"plan: 25.00% of the 24 replicas moves (bound 25.00%), {len(CHANGE.changes)} of 12 partitions, 3 -> 4 nodes, "
+        f"plan: 25.00% of the 24 replicas move (bound 25.00%), {len(CHANGE.changes)} of 12 partitions, 3 -> 4 nodes, "
     )
     assert str(CHANGE).startswith(words)
 

@@ -202,12 +202,12 @@ class Plan:
         if self.counted == "partitions" and not self.exact:
             # A plan does not know which nodes are up, so it cannot tell which of these moves lack a cause.
             return (
-                f"plan: {self.moved_ratio:.2%} of the {sum(self.widths_after.values())} replicas moves "
+                f"plan: {self.moved_ratio:.2%} of the {sum(self.widths_after.values())} replicas move "
                 f"(bound {self.lower_bound_ratio:.2%}), {len(self.changes)} of {self.span} partitions, {self.from_to}"
             )
-        what, unit = ("key space", "ranges") if self.exact else (f"{self.span} keys", "keys")
+        what, unit = ("key space moves", "ranges") if self.exact else (f"{self.span} keys move", "keys")
         return (
-            f"plan: {self.moved_ratio:.2%} of the {what} moves (bound {self.lower_bound_ratio:.2%}, "
+            f"plan: {self.moved_ratio:.2%} of the {what} (bound {self.lower_bound_ratio:.2%}, "
             f"fair {self.fair_bound_ratio:.2%}), stray {self.stray_ratio:.2%}, {len(self.changes)} {unit}, "
             f"{self.from_to}"
         )

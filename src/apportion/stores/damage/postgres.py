@@ -1,4 +1,7 @@
-"""Damaged rows of tasks in PostgreSQL, put aside. The types of the columns hold, so only their values can be wrong."""
+"""Task damage in PostgreSQL: puts damaged rows aside.
+
+The types of the columns hold, so only their values can be wrong.
+"""
 
 # ruff: noqa: S608 - every statement is ours
 

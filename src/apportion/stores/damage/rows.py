@@ -1,9 +1,9 @@
 """Task damage: rows of tasks that no release writes, after an error of the disk or a change by hand.
 
-Promises: one damaged row costs itself alone. A damaged open task becomes a dead one, with its call, and an operator may
+Promises: a damaged row harms no other row. A damaged open task becomes a dead one, with its call, and an operator may
 redrive it. A damaged outcome keeps its state, if that can be read. A queue with damaged limits is paused. Sessions that
 a damaged row lists as deaths are forgotten.
-Refuses: to look for damage while all goes well. A call that cannot read a row looks, and is made again.
+Refuses: to look for damage while all goes well. A call that cannot read a row looks for it, and is then repeated.
 """
 
 import logging

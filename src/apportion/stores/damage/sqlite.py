@@ -1,4 +1,4 @@
-"""Damaged rows of tasks in an SQLite file, which keeps any value in any column, put aside.
+"""Task damage in an SQLite file, which keeps any value in any column: puts damaged rows aside.
 
 A text that is no UTF-8 cannot be read at all: its wrong bytes are replaced first.
 """
