@@ -63,15 +63,17 @@ class IoThread:
     async def finish(self, work: Coroutine[object, object, None]) -> None:
         """Run a coroutine on this thread to its end, and wait for it; a caller that is cancelled stops waiting."""
         call = self._call(to_its_end(work), None)
+        outcome = call.outcome()
         call.begin()
-        await asyncio.wrap_future(call.outcome)
+        await asyncio.wrap_future(outcome)
 
     def wait_finished(self, work: Coroutine[object, object, None]) -> None:
         """Run a coroutine on this thread to its end, from a thread without a loop; Ctrl-C ends only the wait."""
         call = self._call(to_its_end(work), None)
+        outcome = call.outcome()
         try:
             call.begin()
-            call.outcome.result()
+            outcome.result()
         finally:
             call.begin()  # Ctrl-C may have come before the first `begin`
 

@@ -6,9 +6,10 @@ threads. Neither `begin` nor `abandon` waits or takes a lock.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import Generic, TypeVar
 
 from apportion.runtime.endings import begun
@@ -18,23 +19,29 @@ Result = TypeVar("Result")
 
 
 class ThreadCall(Generic[Result]):
-    """One call; `outcome` is for the thread that waits."""
+    """One call."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, Result], undo: Undo[Result] | None
     ) -> None:
-        self.outcome: Future[Result] = Future()
-        self.outcome.set_running_or_notify_cancel()  # only the loop ends it
         self._loop, self._work, self._undo = loop, work, undo
         self._task: asyncio.Task[Result] | None = None
+        self._hear: Callable[[asyncio.Task[Result]], None] | None = None
         self._is_abandoned = self._is_told = False
 
     async def heard(self) -> Result:
         """Begin the call, and wait for the result on any event loop."""
-        has_result = False
+        here, has_result = asyncio.get_running_loop(), False
+        outcome: asyncio.Future[Result] = here.create_future()
+
+        def _hear(task: "asyncio.Task[Result]") -> None:
+            with suppress(RuntimeError):  # the caller has closed its loop
+                here.call_soon_threadsafe(_end, outcome, task)
+
+        self._hear = _hear
         try:
             self.begin()
-            result = await asyncio.wrap_future(self.outcome)
+            result = await outcome
             has_result = True
             return result
         finally:
@@ -43,15 +50,22 @@ class ThreadCall(Generic[Result]):
 
     def waited(self) -> Result:
         """Begin the call, and wait for the result in a thread without an event loop."""
-        has_result = False
+        outcome, has_result = self.outcome(), False
         try:
             self.begin()
-            result = self.outcome.result()
+            result = outcome.result()
             has_result = True
             return result
         finally:
             if not has_result:  # Ctrl-C while waiting
                 self.abandon()
+
+    def outcome(self) -> "Future[Result]":
+        """Return the outcome for a thread that waits. Ask for it before the call begins."""
+        outcome: Future[Result] = Future()
+        outcome.set_running_or_notify_cancel()  # only the loop ends it
+        self._hear = partial(_end, outcome)
+        return outcome
 
     def begin(self) -> None:
         """Start the call, once; a second request does nothing."""
@@ -69,14 +83,12 @@ class ThreadCall(Generic[Result]):
 
     def _tell(self, task: "asyncio.Task[Result]") -> None:
         self._is_told = True
+        if not task.cancelled():
+            task.exception()  # a caller may be gone before it looks: no error is reported as lost
         if self._is_abandoned:
             self._take_back(task)
-        elif task.cancelled():
-            self.outcome.set_exception(asyncio.CancelledError())
-        elif (error := task.exception()) is not None:
-            self.outcome.set_exception(error)
-        else:
-            self.outcome.set_result(task.result())
+        elif self._hear is not None:
+            self._hear(task)
 
     def _abandon(self) -> None:
         self._is_abandoned = True
@@ -91,6 +103,18 @@ class ThreadCall(Generic[Result]):
     def _take_back(self, task: "asyncio.Task[Result]") -> None:
         if not task.cancelled() and task.exception() is None and self._undo is not None:
             begun(self._undo(task.result()))
+
+
+def _end(outcome: "Future[Result] | asyncio.Future[Result]", task: "asyncio.Task[Result]") -> None:
+    """End the wait of a caller; one that has gone away meanwhile takes nothing."""
+    if outcome.done():
+        return
+    if task.cancelled():
+        outcome.set_exception(asyncio.CancelledError())
+    elif (error := task.exception()) is not None:
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(task.result())
 
 
 async def _ended(task: "asyncio.Task[Result]") -> None:

@@ -19,6 +19,7 @@ from apportion.stores.sqlite.leftover import side_file
 _LARGE_BYTES = 500_000
 _LARGE_PER_FILE = 2
 _PAUSE_SECONDS = 0.1
+_LOOK_SECONDS = 0.005
 _READERS_MILLISECONDS, _LONGEST_MILLISECONDS = 20, 250
 
 
@@ -31,8 +32,12 @@ class Checkpoints:
 
     def make(self, connection: Connection) -> None:
         """Empty the -wal if it is large, unless that was tried a moment ago. The larger it is, the longer the wait."""
-        now, excess_ratio = self._clock.elapsed(), self._excess_ratio()
-        if now < self._next_at or excess_ratio < 1:
+        now = self._clock.elapsed()
+        if now < self._next_at:
+            return
+        self._next_at = now + _LOOK_SECONDS
+        excess_ratio = self._excess_ratio()
+        if excess_ratio < 1:
             return
         self._next_at = now + _PAUSE_SECONDS
         milliseconds = min(_LONGEST_MILLISECONDS, int(excess_ratio * _READERS_MILLISECONDS))
