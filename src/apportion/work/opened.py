@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from apportion.errors import ClaimLost, InvalidInput, StoreWentBack, TimedOut
 from apportion.guards.transactions import Course
+from apportion.runtime.endings import or_undo
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
@@ -41,8 +42,15 @@ class OpenedQueue:
         """Return the open handle."""
         opening = self._opening
         if opening is None or (opening.done() and opening.exception() is not None):
-            self._opening = opening = asyncio.ensure_future(connect_tasks(self._url))
+            self._opening = opening = asyncio.ensure_future(self._connected())
         return opening.result() if opening.done() else await asyncio.shield(opening)
+
+    async def _connected(self) -> TaskStore:
+        store = await connect_tasks(self._url)
+        if self._keys is not None:
+            async with or_undo(store.close):
+                await self._keys.agree(store)
+        return store
 
     async def enqueued(self, queue: str, calls: list[Call], trace: str) -> tuple[tuple[str, bool], ...]:
         """Add tasks, perhaps together with those of other callers. `trace` is the traceparent of the caller."""
