@@ -3,25 +3,36 @@
 - `python`: executed in one namespace for the page; blocks that start with `>>>` are doctests.
 - `console`: lines that start with `$ ` are commands (one that ends in a backslash goes on in the next line), those
   after it must be what it prints on both outputs. A line `...` stands for any lines. `# exit 2` after the output is the
-  exit code, otherwise 0. `make` is only checked to have the target, `pip install` to name this project and its extras.
+  exit code, otherwise 0. Our own commands run in this process where nothing needs a shell. `make` is only checked to have the target, `pip install` to name this project and its extras.
 - Any other block is written to a file if `<!-- file: NAME -->` stands right above it, and else only read by people.
 
 Blocks of a page run in their order, in a directory of the page that is empty at first.
 """
 
+import contextlib
 import doctest
+import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
+
+from apportion.console.main import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND_SECONDS = 60
+SHOWN = {"COLUMNS": "80", "LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
+# Run by a shell: what a shell reads, what runs until a signal, and what imports a program of the page.
+OF_A_SHELL = re.compile(
+    r"[|&;<>()$`*?{}~]|^(?!apportion )|^apportion (?:demo|group run|group watch|tasks worker)| \w+:\w+( |$)"
+)
 
 _FENCE = re.compile(
     r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
@@ -113,11 +124,28 @@ def _faults_of_requirement(requirement: str) -> Iterator[str]:
 
 
 def _faults_of_run(command: Command, directory: Path) -> Iterator[str]:
+    code, said = _by_a_shell(command.line, directory) if OF_A_SHELL.search(command.line) else _within(command.line)
+    printed = "".join(line.rstrip() + "\n" for line in said.splitlines())
+    if code != command.exit_code:
+        yield f"$ {command.line}\nexits with {code}, not {command.exit_code}:\n{printed}"
+    elif not re.fullmatch(_pattern(command.output), printed):
+        yield f"$ {command.line}\nprints\n{printed}not\n" + "\n".join(command.output)
+
+
+def _within(line: str) -> tuple[int, str]:
+    """Run our own command in this process, in the current folder: it starts ten times as fast."""
+    said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    with mock.patch.dict(os.environ, SHOWN), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = main(shlex.split(line)[1:])
+    return code, said.buffer.getvalue().decode()
+
+
+def _by_a_shell(line: str, directory: Path) -> tuple[int, str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     done = subprocess.run(
-        ["bash", "-c", command.line],
+        ["bash", "-c", line],
         cwd=directory,
-        env={**os.environ, "PATH": path, "COLUMNS": "80", "LC_ALL": "C.UTF-8", "NO_COLOR": "1"},
+        env={**os.environ, "PATH": path, **SHOWN},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -125,11 +153,7 @@ def _faults_of_run(command: Command, directory: Path) -> Iterator[str]:
         timeout=COMMAND_SECONDS,
         check=False,
     )
-    printed = "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
-    if done.returncode != command.exit_code:
-        yield f"$ {command.line}\nexits with {done.returncode}, not {command.exit_code}:\n{printed}"
-    elif not re.fullmatch(_pattern(command.output), printed):
-        yield f"$ {command.line}\nprints\n{printed}not\n" + "\n".join(command.output)
+    return done.returncode, done.stdout
 
 
 def _pattern(output: tuple[str, ...]) -> str:

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import PAGES, ROOT, Block, Command, blocks_of, commands_of, run_blocks
+from tests.docs.blocks import OF_A_SHELL, PAGES, ROOT, Block, Command, blocks_of, commands_of, run_blocks
 
 MANY_COMMANDS = 4
 
 
 def told(page):
-    """Return the parameter of a test of a page; a page with many commands takes seconds."""
-    commands = sum(len(commands_of(block.text)) for block in blocks_of(page) if block.language == "console")
-    marks = [pytest.mark.slow] if commands >= MANY_COMMANDS else []
+    """Return the parameter of a test of a page; a page with many commands, or with a process, takes seconds."""
+    shown = [each.line for block in blocks_of(page) if block.language == "console" for each in commands_of(block.text)]
+    starts = any(OF_A_SHELL.search(line) and not line.startswith(("make ", "pip ")) for line in shown)
+    marks = [pytest.mark.slow] if starts or len(shown) >= MANY_COMMANDS else []
     return pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
 
 
@@ -30,6 +31,8 @@ def test_every_block_of_a_page_does_what_it_shows(page, tmp_path, monkeypatch):
         ("console", "$ echo a\n", "prints\na\nnot\n"),
         ("console", "$ exit 2\n", "exits with 2, not 0"),
         ("console", "$ exit 1\n# exit 2\n", "exits with 1, not 2"),
+        ("console", "$ apportion coffee\n", "exits with 1, not 0"),
+        ("console", "$ apportion --version\ncoffee\n", "prints\napportion"),
         ("console", "$ make coffee\n", "make has no target coffee"),
         ("console", "$ pip install 'apportion[tea]'\n", "apportion[tea]"),
     ],
