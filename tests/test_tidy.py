@@ -111,9 +111,10 @@ def _of_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
         yield f"{node.name} has {lines} lines"
     if _depth(node) > MOST_LEVELS_OF_NESTING:
         yield f"{node.name} nests {_depth(node)} levels deep"
-    is_typed = "Params.kwargs" in ast.unparse(node.args)  # those of another function, known to type checkers
-    if node.args.kwarg is not None and not is_typed and node.name[0] != "_" and node.name not in ALLOWED_KWARGS:
-        yield f"{node.name} takes **{node.args.kwarg.arg}"
+    given = node.args.kwarg
+    is_typed = given is None or "Params.kwargs" in ast.unparse(node.args)  # of another function, known to type checkers
+    if given is not None and not is_typed and node.name[0] != "_" and node.name not in ALLOWED_KWARGS:
+        yield f"{node.name} takes **{given.arg}"
 
 
 def _lacks_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

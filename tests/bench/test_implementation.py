@@ -65,7 +65,9 @@ def test_a_run_without_an_optimised_twin_is_refused_and_measures_nothing(before,
     assert "--reference" in run.stderr
 
 
-@pytest.mark.parametrize("before", ["", "sys.modules['apportion._native'] = None"])
+@pytest.mark.parametrize(
+    "before", [pytest.param("", marks=pytest.mark.slow), "sys.modules['apportion._native'] = None"]
+)
 def test_the_reference_is_measured_when_asked_for_and_meets_no_goal_of_the_twin(before):
     run = bench("--reference", before=before)
     assert (0, True) == (run.returncode, run.stdout.startswith("implementation: reference (APPORTION_NATIVE=0)\n"))

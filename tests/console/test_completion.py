@@ -14,6 +14,13 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 
 
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    """The script for bash, made once."""
+    folder = tmp_path_factory.mktemp("completion")
+    return written(folder, "apportion.bash", run("completion", "bash", folder=folder).stdout)
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -27,8 +34,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ("apportion tasks limit --ra", {"--rate"}),
     ],
 )
-def test_bash_completes_a_word_that_was_begun(words, expected, tmp_path):
-    script = written(tmp_path, "apportion.bash", run("completion", "bash", folder=tmp_path).stdout)
+def test_bash_completes_a_word_that_was_begun(words, expected, script):
     asked = ASK.format(script=script, words=words, place=len(words.split()) - 1)
     out = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
     assert expected == set(out.stdout.split())

@@ -6,6 +6,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,12 +14,19 @@ from apportion import Ring, encode
 from tests.console.running import COMMAND, refused, run, written
 
 
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """A folder with a table of three nodes and a plan to add a fourth, made once."""
+    folder = tmp_path_factory.mktemp("told")
+    assert 0 == run("table", "export", "--nodes", "a,b,c", folder=folder).returncode
+    add("d", folder)
+    return folder
+
+
 @pytest.fixture
-def story(tmp_path):
-    """A folder with a table of three nodes and a plan to add a fourth."""
-    assert 0 == run("table", "export", "--nodes", "a,b,c", folder=tmp_path).returncode
-    add("d", tmp_path)
-    return tmp_path
+def story(told, tmp_path):
+    """A copy of that folder for one test."""
+    return Path(shutil.copytree(told, tmp_path, dirs_exist_ok=True))
 
 
 def add(node_id, folder):

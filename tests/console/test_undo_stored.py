@@ -64,6 +64,7 @@ def test_the_log_names_each_kept_table_and_plan_leads_to_it(story):
     assert kept[-1]["epoch"] == first["epoch_after"]
 
 
+@pytest.mark.slow
 def test_the_last_ten_tables_stay(story):
     for number in range(13):
         added(f"n{number}", story)

@@ -39,7 +39,14 @@ EACH = each(ALL)
 EACH_ON_A_TOPOLOGY = each(those(lambda spec: spec.takes == "topology"))
 # Others are slow to build or to ask with 65 537 nodes (one deals slots in turns); the buffer is made in one place.
 QUICK = those(lambda spec: spec.takes == "topology" and spec.lookup in ("O(1)", "O(log nodes)"))
-EACH_QUICK_ONE = each({name: spec for name, spec in QUICK.items() if name != "envoy_maglev"})
+EACH_QUICK_ONE = pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(spec, id=name, marks=() if name == "jump" else pytest.mark.slow)
+        for name, spec in QUICK.items()
+        if name != "envoy_maglev"
+    ],
+)
 UUIDS = [UUID(int=number << 80 | number) for number in range(50)]
 INTS = [0, 1, -1, 2**63 - 1, -(2**63), *range(2, 50)]
 

@@ -3,7 +3,8 @@
 - `python`: executed in one namespace for the page; blocks that start with `>>>` are doctests.
 - `console`: lines that start with `$ ` are commands (one that ends in a backslash goes on in the next line), those
   after it must be what it prints on both outputs. A line `...` stands for any lines. `# exit 2` after the output is the
-  exit code, otherwise 0. Our own commands run in this process where nothing needs a shell. `make` is only checked to have the target, `pip install` to name this project and its extras.
+  exit code, otherwise 0. Our own commands run in this process where nothing needs a shell. `make` is only checked to
+  have the target, `pip install` to name this project and its extras.
 - Any other block is written to a file if `<!-- file: NAME -->` stands right above it, and else only read by people.
 
 Blocks of a page run in their order, in a directory of the page that is empty at first.

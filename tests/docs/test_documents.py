@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import apportion
 from tests.docs.blocks import OF_A_SHELL, PAGES, ROOT, Block, Command, blocks_of, commands_of, run_blocks
 
 MANY_COMMANDS = 4
@@ -32,7 +33,7 @@ def test_every_block_of_a_page_does_what_it_shows(page, tmp_path, monkeypatch):
         ("console", "$ exit 2\n", "exits with 2, not 0"),
         ("console", "$ exit 1\n# exit 2\n", "exits with 1, not 2"),
         ("console", "$ apportion coffee\n", "exits with 1, not 0"),
-        ("console", "$ apportion --version\ncoffee\n", "prints\napportion"),
+        ("console", "$ apportion --version\ncoffee\n", f"prints\n{apportion.__version__}"),
         ("console", "$ make coffee\n", "make has no target coffee"),
         ("console", "$ pip install 'apportion[tea]'\n", "apportion[tea]"),
     ],

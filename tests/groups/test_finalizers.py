@@ -136,7 +136,16 @@ FORK = """
 """
 
 
-@pytest.mark.parametrize("code", [SYNC, ASYNC, STORE, FORK], ids=["sync", "async", "store", "fork"])
+OTHERS = {"async": ASYNC, "store": STORE, "fork": FORK}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(SYNC, id="sync"),
+        *(pytest.param(code, id=name, marks=pytest.mark.slow) for name, code in OTHERS.items()),
+    ],
+)
 def test_what_is_collected_at_any_allocation_gives_back_what_it_held_and_stops_nobody(tmp_path, code):
     url = f"sqlite:///{tmp_path / 's.db'}"
     warned = "ignore::DeprecationWarning"  # of a fork beside threads, since Python 3.12

@@ -29,6 +29,8 @@ TOLD_WITHIN = {
     (Phase.GIVING, HandOverEvent.OVER): (Bounds(2, 1, 0), False),
     (Phase.SERVING, HandOverEvent.PROVEN): DEATHS,
 }
+# Told only among so many states that it takes seconds.
+TOLD_LATE = {(Phase.GIVING, HandOverEvent.OVER)}
 
 
 def explored(bounds: Bounds, *, deaths: bool = False, guarded: bool = True):
@@ -50,7 +52,13 @@ def test_terms_and_leases_are_nobody_elses():
     assert report.states > 2_000
 
 
-@pytest.mark.parametrize("row", handover.TRANSITIONS, ids=lambda row: f"{row[0].name}-{row[1].name}")
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, id=f"{row[0].name}-{row[1].name}", marks=pytest.mark.slow if row in TOLD_LATE else ())
+        for row in handover.TRANSITIONS
+    ],
+)
 def test_every_row_is_needed(row, monkeypatch):
     monkeypatch.delitem(handover.TRANSITIONS, row)
     bounds, deaths = TOLD_WITHIN.get(row, FAILURES)
@@ -64,6 +72,7 @@ def test_a_planted_bug_is_found(mutant, tmp_path):
     assert (1, mutant.by) == (code, output.splitlines()[-1].strip().partition(":")[0]), output
 
 
+@pytest.mark.slow
 def test_a_package_without_a_bug_has_nothing_to_find(tmp_path):
     harmless = Mutant("none", "groups/handover.py", '"""Hand-over: ', '"""The hand-over: ', by="")
     code, output = commanded(harmless, tmp_path)

@@ -2,6 +2,7 @@
 
 import sys
 from array import array
+from functools import cache
 from subprocess import run
 
 import numpy as np
@@ -36,10 +37,16 @@ NUMBERS = {
 SPECS = {name: placement.get(name) for name in placement.names()}
 
 
+@cache
+def built_of(name):
+    """Return the placement of a name that all tests ask and none changes."""
+    return start(SPECS[name], NODES)
+
+
 @pytest.mark.parametrize("container", TEXTS)
 @pytest.mark.parametrize("name", SPECS)
 def test_every_placement_reads_texts_in_every_container(name, container):
-    built, keys = start(SPECS[name], NODES), keys_of(SPECS[name])[:30]
+    built, keys = built_of(name), keys_of(SPECS[name])[:30]
     assert built.route_many(keys) == built.route_many(TEXTS[container](keys))
     assert built.route_indexes(keys) == built.route_indexes(TEXTS[container](keys))
 
@@ -47,7 +54,7 @@ def test_every_placement_reads_texts_in_every_container(name, container):
 @pytest.mark.parametrize("container", NUMBERS)
 @pytest.mark.parametrize("name", [name for name in SPECS if name not in TEXT_ONLY])
 def test_every_placement_reads_numbers_in_every_container(name, container):
-    built, keys = start(SPECS[name], NODES), list(range(-20, 20))
+    built, keys = built_of(name), list(range(-20, 20))
     assert built.route_many(keys) == built.route_many(NUMBERS[container](keys))
     assert built.route_indexes(keys) == built.route_indexes(NUMBERS[container](keys))
 

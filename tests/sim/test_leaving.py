@@ -6,13 +6,17 @@ import pytest
 
 from tests.sim.scene import Scene
 
+SEEDS = pytest.mark.parametrize(
+    "seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 20))]
+)
+
 
 def deaths(scene):
     """Return the sessions that count as deaths of partitions."""
     return {each: owned.ownership.ended for each, owned in scene.view.own.items() if owned.ownership.ended}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@SEEDS
 def test_what_a_member_was_given_when_it_asked_to_leave_goes_back_before_it_does(seed):
     with Scene(seed) as scene:
         scene.begin("a")
@@ -23,7 +27,7 @@ def test_what_a_member_was_given_when_it_asked_to_leave_goes_back_before_it_does
         assert {} == deaths(scene)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@SEEDS
 def test_a_gift_that_comes_late_to_a_member_that_leaves_is_refused(seed):
     draw = random.Random(seed)
     with Scene(seed, partitions=6) as scene:

@@ -41,9 +41,13 @@ def played(story, seed, number=None, way=None, times=1):
 
 
 STORIES = [(story, way) for story in (join, leave, take_over) for way in Way]
+QUICK_STORIES = [(join, Way.REQUEST), (leave, Way.REPLY), (take_over, Way.ERROR)]
 
 
-@pytest.mark.parametrize(("story", "way"), STORIES)
+@pytest.mark.parametrize(
+    ("story", "way"),
+    [pytest.param(*each, marks=() if each in QUICK_STORIES else pytest.mark.slow) for each in STORIES],
+)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 8))])
 def test_whichever_commit_is_lost_all_is_served_within_a_lease_and_a_second(story, way, seed):
     undisturbed, commits, _ = played(story, seed)

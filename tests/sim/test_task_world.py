@@ -229,7 +229,7 @@ def test_a_worker_leaves_though_its_store_went_back():
 
 
 @pytest.mark.parametrize("way", list(Way))
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 def test_whichever_turn_is_lost_everything_is_served_within_a_lease_and_a_second(way, seed):
     took = {}
     for number in range(1, 9):

@@ -66,6 +66,7 @@ def test_a_bug_whose_text_is_gone_is_told(tmp_path):
         planted(Bug("a bug of yesterday", "stores/ledger.py", "no such line", ""), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_package_without_a_bug_has_nothing_to_find(tmp_path):
     harmless = Bug("none", "stores/ledger.py", '"""Ledger: ', '"""The ledger: ', seeds=5)
     assert ({}, 5) == hunt(harmless, tmp_path)
