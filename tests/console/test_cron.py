@@ -1,5 +1,6 @@
 """`apportion cron`: an operator looks ahead, deploys, reads and acts; it prints text or one JSON object."""
 
+import asyncio
 import json
 import sqlite3
 import sys
@@ -8,6 +9,8 @@ from contextlib import closing
 import pytest
 
 from apportion.console.options.store_url import VARIABLE
+from apportion.stores import connect
+from apportion.work.cron.zone_data import zone_data_version
 from tests.console.running import refused, run, written
 
 URL = "sqlite:///work.db"
@@ -163,3 +166,33 @@ MISTAKES = [
 def test_a_mistake_is_refused_by_name(folder, words, part):
     said("apply", "app:queue", folder=folder)
     assert part in refused(run("cron", *words, folder=folder))
+
+
+def test_the_doctor_names_each_schedule_with_a_trouble(folder):
+    said("apply", "app:queue", folder=folder)
+    done = run("doctor", "--store", URL, "--json", folder=folder)
+    assert [f"2, this host can evaluate all; zone data {zone_data_version()}"] == [
+        each["found"] for each in json.loads(done.stdout)["findings"] if each["subject"] == "schedules"
+    ]
+    with closing(sqlite3.connect(folder / "work.db", isolation_level=None)) as file:
+        file.execute("UPDATE schedule SET zone = 'Mars/Olympus' WHERE name = 'report'")
+        file.execute("UPDATE schedule SET jitter_ms = 'soon' WHERE name = 'tidy'")
+    done = run("doctor", "--store", URL, "--json", folder=folder)
+    found = {each["subject"]: each for each in json.loads(done.stdout)["findings"]}
+    report, tidy = found["schedule reports report"], found["schedule reports tidy"]
+    assert (1, "warning", "error") == (done.returncode, report["verdict"], tidy["verdict"])
+    assert report["found"].startswith("unable: ")
+    assert "apportion cron rm" in tidy["advice"]
+
+
+def test_the_doctor_makes_no_tables_of_tasks(folder):
+    with closing(sqlite3.connect(folder / "groups.db")) as file:
+        asyncio.run(_closed("sqlite:///" + str(folder / "groups.db")))
+        before = file.execute("SELECT name FROM sqlite_master ORDER BY name").fetchall()
+        run("doctor", "--store", "sqlite:///groups.db", folder=folder)
+        assert [] != before == file.execute("SELECT name FROM sqlite_master ORDER BY name").fetchall()
+
+
+async def _closed(url):
+    """Make a store without tasks."""
+    await (await connect(url)).close()

@@ -1,6 +1,6 @@
 """`apportion doctor --store`: checks that a store is reachable and well set up; shows its promises and its speed.
 
-`doctor_records` reads the content of the store.
+`records` and `schedules` read the content of the store.
 
 Promises: the check leaves nothing behind. A missing file or schema is not created.
 """
@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import get_args
 
 from apportion.console.doctor.records import read_records
+from apportion.console.doctor.schedules import read_schedules
 from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.console.print.progress import Progress
 from apportion.errors import ApportionError
@@ -39,7 +40,10 @@ def _found(parsed: StoreUrl, url: str) -> tuple[tuple[Finding, ...], Measured | 
     if not _ill(findings, "error") and not _ill(findings, "absent"):
         try:
             speed = asyncio.run(measured(parsed))
+            has_tasks = any(each.subject == "tasks" for each in findings)
             findings = (*findings, *asyncio.run(read_records(url)))
+            if has_tasks:
+                findings = (*findings, *asyncio.run(read_schedules(url)))
         except ApportionError as error:
             found = Finding(subject="requests", found=error.problem, verdict="error", advice=error.hint)
             findings = (*findings, found)
