@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from apportion.errors import LeaseLost
+from apportion.stores.schedules.ledger import ScheduleLedger
 from apportion.stores.task_ledger import TaskLedger
 from apportion.stores.task_records import orphaned, receipt_of, settled
 from tests.stores.rigs.memory import MemoryRig
@@ -179,8 +180,77 @@ class Rewriting(TaskLedger):
         return super().beat(session, known)
 
 
+class Replaying(ScheduleLedger):
+    """Triggers a slot up to the last one again."""
+
+    def trigger(self, firing, *, by, now):
+        row = self.rows.get((firing.queue, firing.name))
+        if row is not None and firing.slot <= row.last_slot == firing.last_slot:
+            self.tasks.enqueue(firing.tasks, now=now)
+            return True
+        return super().trigger(firing, by=by, now=now)
+
+
+class Outdated(ScheduleLedger):
+    """Triggers at any version."""
+
+    def trigger(self, firing, *, by, now):
+        row = self.rows.get((firing.queue, firing.name))
+        return super().trigger(firing if row is None else replace(firing, version=row.version), by=by, now=now)
+
+
+class Uncompared(ScheduleLedger):
+    """Triggers whatever the last slot was."""
+
+    def trigger(self, firing, *, by, now):
+        row = self.rows.get((firing.queue, firing.name))
+        slot = firing.slot if row is None or firing.slot > row.last_slot else row.last_slot + 1
+        known = firing if row is None else replace(firing, last_slot=row.last_slot, slot=slot)
+        return super().trigger(known, by=by, now=now)
+
+
+class TornSlot(ScheduleLedger):
+    """Enqueues the tasks before it looks at the row."""
+
+    def trigger(self, firing, *, by, now):
+        self.tasks.enqueue(firing.tasks, now=now)
+        return super().trigger(firing, by=by, now=now)
+
+
+class Insistent(ScheduleLedger):
+    """Shows a node the schedules again that it cannot evaluate."""
+
+    def fire(self, queues, decide, *, by, without=(), now):
+        return super().fire(queues, decide, by=by, now=now)
+
+
+class Sleepless(ScheduleLedger):
+    """Fires paused schedules."""
+
+    def _served(self, queues, without):
+        return sorted(
+            [row for place, row in self.rows.items() if row.queue in queues and place not in without],
+            key=lambda row: row.next_slot,
+        )
+
+
+class ByItsClock(ScheduleLedger):
+    """Keeps the last slot of a firing behind the clock of the store."""
+
+    def trigger(self, firing, *, by, now):
+        is_made = super().trigger(firing, by=by, now=now)
+        place = firing.queue, firing.name
+        if is_made:
+            self.rows[place] = replace(self.rows[place], last_slot=firing.last_slot, next_slot=firing.slot)
+        return is_made
+
+
 def rig_of(name):
-    """Return a rig of the memory store with this ledger of tasks."""
-    rig = MemoryRig()
-    rig.memory.tasks = globals()[name]()
+    """Return a rig of the memory store with this ledger of tasks, or of schedules."""
+    rig, broken = MemoryRig(), globals()[name]
+    if issubclass(broken, ScheduleLedger):
+        rig.memory.schedules = broken(tasks=rig.memory.tasks)
+    else:
+        rig.memory.tasks = broken()
+        rig.memory.schedules = ScheduleLedger(tasks=rig.memory.tasks)
     return rig

@@ -37,6 +37,19 @@ FOUND_BY = {
     "Vengeful": ("a lapse is no death", "a lapse is told without a claim too"),
     "Silent": ("a running task that is cancelled is named to its worker",),
     "Rewriting": ("a note is read until the next attempt and refused after it",),
+    "Replaying": ("no slot up to the last one is triggered",),
+    "Outdated": ("a trigger counts at its version and last slot alone",),
+    "Uncompared": (
+        "a slot that many handles trigger at once gets one task",
+        "a trigger counts at its version and last slot alone",
+    ),
+    "TornSlot": ("a slot that many handles trigger at once gets one task",),
+    "Insistent": ("a schedule that a node cannot evaluate fires on another one",),
+    "Sleepless": ("a paused schedule fires nothing until a firing resumes it",),
+    "ByItsClock": (
+        "a step of the clock fires a slot late and never twice",
+        "due slots fire once among handles",
+    ),
 }
 
 

@@ -25,13 +25,23 @@ from apportion.sim.conformance.promises import (
     task_handles,
     task_lives,
     task_settlements,
+    task_triggers,
     watches,
 )
 from apportion.sim.conformance.rig import Impossible, Rig
 
 CASE_SECONDS = 90.0
 _FILES = (commits, limits, scans, watches, leases, faults, denials, restores, processes, handles)
-_OF_TASKS = (task_enqueues, task_claims, task_settlements, task_lives, task_controls, task_faults, task_handles)
+_OF_TASKS = (
+    task_enqueues,
+    task_claims,
+    task_settlements,
+    task_lives,
+    task_controls,
+    task_triggers,
+    task_faults,
+    task_handles,
+)
 
 
 def cases() -> tuple[Case, ...]:
