@@ -45,11 +45,11 @@ class MemoryRig(Rig):
         self.memory.ledger.compact(self.memory.ledger.revision)
 
     async def save(self):
-        self._kept = copy.deepcopy((self.memory.ledger, self.memory.tasks))
+        self._kept = copy.deepcopy((self.memory.ledger, self.memory.tasks, self.memory.schedules))
 
     async def restore(self):
         next_lease = self.memory.ledger.next_lease  # as on every engine, a copy does not take it back
-        self.memory.ledger, self.memory.tasks = copy.deepcopy(self._kept)
+        self.memory.ledger, self.memory.tasks, self.memory.schedules = copy.deepcopy(self._kept)
         self.memory.ledger.next_lease = next_lease
         self.memory.changed()
 
