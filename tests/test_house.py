@@ -30,7 +30,7 @@ MOST_LONG_SENTENCES = 1  # the table of the promises of stores
 WORDS_OF_A_LONG_SENTENCE = 40
 MOST_WHAT_IN_MESSAGES = 2
 WORDS_OF_A_LONG_MESSAGE = 25
-SQL = ("CREATE ", "INSERT ", "SELECT ")
+SQL = ("ALTER ", "CREATE ", "INSERT ", "SELECT ")
 MOST_LINES_OF_RUST = 350
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

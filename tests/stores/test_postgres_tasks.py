@@ -115,6 +115,10 @@ class PostgresTwin:
     def rows(self, listing):
         return self.runner.run(self.tasks.query(listing))
 
+    def answer(self, question, now):
+        self.at(now)
+        return self.runner.run(self.tasks.query(question))
+
     def overview(self, now):
         self.at(now)
         return self.runner.run(self.tasks.query(Survey()))

@@ -8,6 +8,9 @@ import pytest
 from apportion.stores.sqlite import schema
 from apportion.stores.sqlite import statements as leases
 from apportion.stores.sqlite import task_statements as sql
+from apportion.stores.sqlite.claims import lanes
+from apportion.stores.sqlite.keys import questions
+from apportion.stores.sqlite.task_statements import KEY_TABLES
 
 READY, CLAIMED, ENDED = 20_000, 200, 2_000
 INDEXES = {
@@ -36,7 +39,15 @@ INDEXES = {
     "FORGET_OLD": ("outcome_kept", [5]),
     "FORGET_WORKERS": ("task_open", []),
     "LEASE": ("INTEGER PRIMARY KEY", [7]),
+    "HEADS": ("task_first", ["q", "[16, 17]", 2, 50]),
+    "FIRST": ("task_first", ["q", "[16, 17]", 2, 50]),
+    "OF_SESSION_KEYED": ("task_open", [7, "q", "[16, 17]", 10]),
+    "SHOWN": ("PRIMARY KEY", ["q"]),
+    "HEAD": ("task_keyed", ["q", "k7"]),
+    "KEEP_PLACE": ("sqlite_autoindex_task_1", ["x", "q", 16, "f", "json", b"", *[None] * (sql.SHARED.count(",") - 5)]),
+    "BLOCK": ("sqlite_autoindex_task_1", ["x"]),
 }
+MODULES = {"LEASE": leases, "HEAD": questions} | dict.fromkeys(["HEADS", "FIRST", "OF_SESSION_KEYED", "SHOWN"], lanes)
 SORTED_BY_INDEX = {"READY", "READY_OF_NO_DEATHS", "DUE", "OF_SESSION"}
 
 
@@ -44,12 +55,14 @@ SORTED_BY_INDEX = {"READY", "READY_OF_NO_DEATHS", "DUE", "OF_SESSION"}
 def connection(request):
     """A file with many ready tasks, some claims and outcomes."""
     with closing(sqlite3.connect(":memory:", isolation_level=None, cached_statements=0)) as opened:
-        for statement in (*schema.statements(since=0), *sql.TABLES):
+        for statement in (*schema.statements(since=0), *sql.TABLES, *KEY_TABLES):
             opened.execute(statement)
         row = "hex(randomblob(16)), 'q', 2, 'f', 'json', x'', '', 1, 1"
         columns = "id, queue, lane, name, codec, arguments, trace, enqueued, ready_at"
         numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
         opened.execute(f"INSERT INTO task ({columns}) {numbers.format(READY)} SELECT {row} FROM n")
+        keyed = "hex(randomblob(16)), 'q', 16 + i % 2, 'f', 'json', x'', '', 1, 1, 'k' || i / 5, i % 5 > 0"
+        opened.execute(f"INSERT INTO task ({columns}, key, behind) {numbers.format(ENDED)} SELECT {keyed} FROM n")
         opened.execute(f"UPDATE task SET session = 7 WHERE pos <= {CLAIMED}")
         opened.execute(f"UPDATE task SET due = pos WHERE pos > {READY} - {CLAIMED}")
         opened.execute("UPDATE task SET deaths = 1 WHERE pos % 1000 = 0")
@@ -72,7 +85,7 @@ def plan(connection, statement, values):
 @pytest.mark.parametrize("name", INDEXES)
 def test_a_statement_of_a_turn_finds_its_rows_by_an_index(connection, name):
     index, values = INDEXES[name]
-    steps = plan(connection, getattr(leases if name == "LEASE" else sql, name), values)
+    steps = plan(connection, getattr(MODULES.get(name, sql), name), values)
     assert any(index in step for step in steps), steps
     assert "SCAN task" not in steps
     assert not (name in SORTED_BY_INDEX and any("TEMP B-TREE" in step for step in steps)), steps

@@ -52,7 +52,7 @@ async def answers(tasks, ids, capsys):
         report.print_stats("url", overview.queues, json=json)
         report.print_workers("url", overview.workers, json=json)
         report.print_page("q", TaskPage(tasks=listed, after=None), json=json)
-        report.print_tasks(shown, json=json)
+        report.print_tasks(shown, {}, json=json)
         report.print_whys([why_of(each, queue, now=0) for each in shown], json=json)
     assert "" == capsys.readouterr().err
     return {row.id: row for row in listed}, overview

@@ -1,19 +1,24 @@
 """The tasks of a store follow the task ledger, call by call, over random histories: here those of an SQLite file."""
 
 import random
+import re
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from apportion.errors import LeaseLost
+from apportion.errors import InvalidInput, KeyedTasksOpen, LeaseLost
+from apportion.model.epoch import FencingToken
 from apportion.stores import task_admin
+from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, OwnerOfLane
+from apportion.stores.lanes.values import AgreePartitions, OwnedLane, ResizePartitions
 from apportion.stores.sqlite import schema, task_statements
 from apportion.stores.sqlite import statements as lease_sql
 from apportion.stores.sqlite import task_admin as sqlite_admin
 from apportion.stores.sqlite import task_ledger as sqlite_rules
 from apportion.stores.sqlite import task_once as sqlite_once
+from apportion.stores.sqlite.task_statements import KEY_TABLES
 from apportion.stores.sqlite.task_transactions import SqliteTransactions
 from apportion.stores.sqlite.tasks import make_tables
 from apportion.stores.task_control import Cancel, Hasten, Listing, Pause, Purge, Redrive, SetLimit
@@ -21,7 +26,8 @@ from apportion.stores.task_ledger import TaskLedger
 from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import KEPT_MS, NewTask, Note, Receipt, Settlement, Worker
 
-QUEUES = ("a", "b")
+QUEUES, KEYS = ("a", "b"), "xyz"
+TOKEN = FencingToken(resource="", holder="h", incarnation=1, epoch=1)
 STATES = ("ready", "delayed", "claimed", "done", "dead", "cancelled")
 FATES = ("done", "done", "retry", "dead", "released", "crashed", "cancelled")
 
@@ -31,7 +37,7 @@ class SqliteTwin:
 
     def __init__(self):
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        for statement in (*schema.statements(since=0), *task_statements.TABLES):
+        for statement in (*schema.statements(since=0), *task_statements.TABLES, *KEY_TABLES):
             self.connection.execute(statement)
 
     def enqueue(self, new, now):
@@ -68,6 +74,9 @@ class SqliteTwin:
     def overview(self, now):
         return sqlite_admin.overview(self.connection, now)
 
+    def answer(self, question, now):
+        return sqlite_admin.answer(self.connection, question, now)
+
     def begin(self, session):
         self.connection.execute(lease_sql.ADD_LEASE, (session, 2.0))
 
@@ -85,7 +94,7 @@ class Twins:
         self.other = other
         for session in self.alive:
             self.other.begin(session)
-        self.ids, self.receipts, self.calls = [], [], 0
+        self.ids, self.receipts, self.epoch = [], [], 1
 
     def step(self):
         """Make one random call on both."""
@@ -96,6 +105,20 @@ class Twins:
         page = self.page()
         assert self.state(task_admin.rows(self.ledger, page)) == self.state(self.other.rows(page))
         assert task_admin.overview(self.ledger, alive=self.alive, now=self.now) == self.other.overview(self.now)
+        question = self.question()
+        expected = task_admin.answer(self.ledger, question, alive=self.alive, now=self.now)
+        assert expected == self.other.answer(question, self.now)
+
+    def question(self):
+        """Return a question about keys."""
+        draw = self.draw
+        return draw.choice(
+            [
+                BusiestKeys(queue=draw.choice(QUEUES), most=2),
+                HeadOfKey(queue=draw.choice(QUEUES), key=draw.choice(KEYS)),
+                OwnerOfLane(queue=draw.choice(QUEUES), partition=draw.choice([0, 1])),
+            ]
+        )
 
     def page(self):
         """Return the listing of a page after some ended task, or of the first page."""
@@ -111,8 +134,8 @@ class Twins:
         """Return the answer of both, or raise the error that both raise."""
         try:
             answer = one()
-        except LeaseLost:
-            with pytest.raises(LeaseLost):
+        except (LeaseLost, InvalidInput, KeyedTasksOpen) as error:
+            with pytest.raises(type(error), match=re.escape(str(error))):
                 other()
             return None
         assert answer == other()
@@ -132,13 +155,35 @@ class Twins:
             queue=draw.choice(QUEUES),
             name=draw.choice("fg"),
             arguments=draw.randbytes(3),
-            lane=draw.choice([0, 2, 2, 3]),
-            delay_ms=draw.choice([0, 0, 0, 400, 9_000]),
-            due_at=draw.choice([None, None, None, self.now + 2_000, 5]),
+            **draw.choice([self.in_lane, self.of_key])(),
             expires_at=draw.choice([None, None, self.now + 500]),
             unique=draw.choice([None, None, "u", "v"]),
             on_duplicate=draw.choice(["keep", "replace"]),
             most_deaths=draw.choice([None, 2, 5]),
+        )
+
+    def in_lane(self):
+        draw = self.draw
+        delays = {"delay_ms": draw.choice([0, 0, 0, 400, 9_000])}
+        return {
+            "lane": draw.choice([0, 2, 2, 3]),
+            "due_at": draw.choice([None, None, None, self.now + 2_000, 5]),
+        } | delays
+
+    def of_key(self):
+        key = self.draw.choice(KEYS)
+        return {"lane": 16 + KEYS.index(key) % 2, "key": key, "on_dead": self.draw.choice(["skip", "block"])}
+
+    def lanes(self):
+        """Return owned lanes: mostly under the newest token, and now and then under an older one."""
+        draw = self.draw
+        self.epoch += draw.random() < 0.1
+        epochs = [max(1, self.epoch - draw.choice([0, 0, 0, 0, 1])) for _ in range(4)]
+        lanes = [(queue, partition) for queue in QUEUES for partition in (0, 1)]
+        return tuple(
+            OwnedLane(queue=queue, partition=partition, token=replace(TOKEN, epoch=epoch, holder=draw.choice("hhhk")))
+            for (queue, partition), epoch in zip(lanes, epochs, strict=True)
+            if draw.random() < 0.8
         )
 
     def worker(self):
@@ -148,6 +193,7 @@ class Twins:
             queues=self.draw.choice([QUEUES, ("a",)]),
             name="w",
             former=former if self.draw.random() < 0.3 else (),
+            lanes=self.lanes(),
         )
 
     def turn(self):
@@ -208,6 +254,8 @@ class Twins:
                 Purge(queue="b", states=tuple(draw.choices(STATES, k=2))),
                 Pause(queue="b", is_paused=draw.random() < 0.4),
                 SetLimit(queue="a", open_claims=draw.choice([None, 1, 3]), rate=draw.choice([None, 2]), per_ms=4_000),
+                AgreePartitions(queue="b", partitions=draw.choice([4, 5])),
+                ResizePartitions(queue="b", partitions=draw.choice([4, 5])),
             ]
         )
         self.both(

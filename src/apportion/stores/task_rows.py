@@ -1,5 +1,6 @@
 """Rows of the tables of tasks in SQLite and PostgreSQL, as the records of `task_records`, and back."""
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from apportion.stores.task_once import OnceEntry, OnceStep
@@ -8,10 +9,18 @@ from apportion.stores.task_values import MOST_NUMBER, NewTask, Receipt, Worker
 
 Value: TypeAlias = bytes | str | int | float | None
 
+# The columns that a task and its outcome share, in the order of `shared_values`.
+COLUMNS = (
+    *("id", "queue", "lane", "name", "codec", "arguments", "uniq", "due", "expires", "attempt", "failures", "crashes"),
+    *("deaths_of", "most_deaths", "cancelling", "replaced", "progress", "note", "reason", "trace", "schedule", "slot"),
+    *("key", "on_dead", "enqueued", "ready_at", "deaths"),
+)
+
 
 def open_task(row: tuple[Any, ...]) -> OpenTask:
     """Return the task of a row of `task_statements.OPEN`."""
-    return _task(row[0], row[1], row[2:])
+    position, session, is_blocking, *shared = row
+    return _task(position, session, shared, is_blocking=bool(is_blocking))
 
 
 def ended_task(row: tuple[Any, ...]) -> EndedTask:
@@ -45,6 +54,8 @@ def shared_values(task: OpenTask) -> tuple[Value, ...]:
         new.trace,
         new.schedule,
         new.slot,
+        new.key,
+        new.on_dead,
         task.enqueued,
         task.ready_at,
         len(task.deaths_of),
@@ -58,7 +69,7 @@ def clean(text: str) -> str:
 
 def queue_control(row: tuple[Any, ...]) -> QueueControl:
     """Return the limits of a row of `task_statements.CONTROL`."""
-    is_paused, open_claims, rate, per_ms, tokens, tokens_at = row
+    is_paused, open_claims, rate, per_ms, tokens, tokens_at, partitions = row
     return QueueControl(
         is_paused=bool(is_paused),
         open_claims=open_claims,
@@ -66,6 +77,7 @@ def queue_control(row: tuple[Any, ...]) -> QueueControl:
         per_ms=per_ms,
         tokens=tokens,
         tokens_at=tokens_at,
+        partitions=partitions,
     )
 
 
@@ -103,10 +115,10 @@ def once_values(step: OnceStep, entry: OnceEntry) -> tuple[Value, ...]:
     return step.scope, step.key, *receipt_values(entry.receipt), entry.at, entry.value
 
 
-def _task(position: int, session: int | None, row: tuple[Any, ...]) -> OpenTask:
+def _task(position: int, session: int | None, row: Sequence[Any], *, is_blocking: bool = False) -> OpenTask:
     (id_, queue, lane, name, codec, arguments, unique, due, expires, attempt, failures, crashes, deaths_of) = row[:13]
     (most_deaths, cancelling, replaced, progress, note, reason, trace) = row[13:20]
-    (schedule, slot, enqueued, ready_at, _) = row[20:]
+    (schedule, slot, key, on_dead, enqueued, ready_at, _) = row[20:]
     if not 0 <= attempt <= MOST_NUMBER:  # it could not grow
         raise ValueError(f"attempt {attempt} of task {id_}")
     new = NewTask(
@@ -122,13 +134,15 @@ def _task(position: int, session: int | None, row: tuple[Any, ...]) -> OpenTask:
         trace=trace,
         schedule=schedule,
         slot=slot,
+        key=key,
+        on_dead=on_dead,
     )
     return OpenTask(
         new=new,
         position=position,
         enqueued=enqueued,
         ready_at=ready_at,
-        due=due,
+        due=None if is_blocking else due,
         attempt=attempt,
         session=session,
         failures=failures,
@@ -136,6 +150,7 @@ def _task(position: int, session: int | None, row: tuple[Any, ...]) -> OpenTask:
         deaths_of=tuple(map(int, deaths_of.split(","))) if deaths_of else (),
         is_cancelling=bool(cancelling),
         is_replaced=bool(replaced),
+        is_blocking=is_blocking,
         reason=reason,
         progress=progress,
         note=note,

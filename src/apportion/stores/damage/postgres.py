@@ -10,7 +10,9 @@ from typing import Any
 
 from apportion.stores.damage.rows import (
     COUNTS,
+    DEAD_MODES,
     ENDS,
+    IS_KEYED,
     MOST_TIME,
     OPTIONAL_TIMES,
     TIMES,
@@ -18,11 +20,14 @@ from apportion.stores.damage.rows import (
     salvaged,
     tell,
 )
+from apportion.stores.lanes.values import KEYED_LANES, MOST_KEY_BYTES
 from apportion.stores.task_values import MOST_NUMBER
 
 _IS_LIST = "deaths_of ~ '^([0-9]{{1,19}}(,[0-9]{{1,19}})*)?$' AND length(deaths_of) < 4000"
+_KEY = f"(key IS NOT NULL AND octet_length(key) BETWEEN 1 AND {MOST_KEY_BYTES} AND {IS_KEYED})"
 _SOUND = " AND ".join(
-    [_IS_LIST, "progress BETWEEN 0 AND 1"]
+    [_IS_LIST, "progress BETWEEN 0 AND 1", DEAD_MODES]
+    + [f"CASE WHEN key IS NULL THEN lane < {KEYED_LANES} ELSE {_KEY} END"]
     + [f"{each} BETWEEN 0 AND {MOST_NUMBER}" for each in COUNTS]
     + [f"{each} BETWEEN 0 AND {MOST_TIME}" for each in TIMES]
     + [f"coalesce({each}, 0) BETWEEN 0 AND {MOST_TIME}" for each in OPTIONAL_TIMES]
@@ -34,7 +39,7 @@ _SOUND_LIMITS = " AND ".join(
     + [f"per_ms BETWEEN 1 AND {MOST_TIME} AND abs(tokens) <= {MOST_NUMBER}"]
 )
 _ATTEMPT = f"attempt BETWEEN 0 AND {MOST_NUMBER}"
-_SALVAGED = salvaged("time.now", _ATTEMPT)
+_SALVAGED = salvaged("time.now", _ATTEMPT, _KEY)
 _COLUMNS, _VALUES = ", ".join(_SALVAGED), ", ".join(_SALVAGED.values())
 _KEEP = (
     f"WITH damaged AS (DELETE FROM {{schema}}.task WHERE NOT ({_SOUND_TASK}) RETURNING *),"
@@ -42,7 +47,7 @@ _KEEP = (
     f" INSERT INTO {{schema}}.outcome ({_COLUMNS}) SELECT {_VALUES} FROM damaged, time"
     " ON CONFLICT (id) DO NOTHING RETURNING id"
 )
-_MEND = f"UPDATE {{schema}}.outcome SET {mended('%s::bigint', _ATTEMPT)} WHERE NOT ({_SOUND_END}) RETURNING id"
+_MEND = f"UPDATE {{schema}}.outcome SET {mended('%s::bigint', _ATTEMPT, _KEY)} WHERE NOT ({_SOUND_END}) RETURNING id"
 _PAUSE = (
     "UPDATE {schema}.control SET paused = 1, open_claims = NULL, rate = NULL, per_ms = 60000, tokens = 0, tokens_at = 0"
     f" WHERE NOT ({_SOUND_LIMITS}) RETURNING queue"

@@ -12,12 +12,16 @@ from typing import TypeVar
 
 from apportion.runtime.report import report
 from apportion.stores.administration import Finding, judged
+from apportion.stores.lanes.values import KEYED_LANES
+from apportion.stores.task_values import MOST_NUMBER
 
 Result = TypeVar("Result")
 logger: logging.Logger = logging.getLogger("apportion.work")
 UNREADABLE = (ArithmeticError, AttributeError, TypeError, ValueError)  # errors of a call that met a damaged row
 MOST_TIME = 253_402_300_799_999  # the end of the year 9999, in milliseconds
 REASON = "its row in the store was damaged"
+DEAD_MODES = "on_dead IN ('skip', 'block')"
+IS_KEYED = f"lane BETWEEN {KEYED_LANES} AND {MOST_NUMBER}"
 ENDS = ("done", "dead", "cancelled")
 COUNTS = ("attempt", "failures", "deaths", "crashes", "lane", "cancelling", "replaced")
 TIMES = ("enqueued", "ready_at")
@@ -26,7 +30,9 @@ _MOST_NAMED = 4
 _AFTER_DAMAGE = 1 << 40  # an attempt that no claim of the task has had, and that has room to grow
 
 
-def salvaged(now: str, is_attempt_sound: str, *, text: str = "{}", data: str = "{}") -> dict[str, str]:
+def salvaged(
+    now: str, is_attempt_sound: str, is_key_sound: str, *, text: str = "{}", data: str = "{}"
+) -> dict[str, str]:
     """Return the columns of an outcome, and their values in SQL from a damaged task.
 
     `text` and `data` make a text and bytes of a column, by its name.
@@ -36,15 +42,17 @@ def salvaged(now: str, is_attempt_sound: str, *, text: str = "{}", data: str = "
     zeros = dict.fromkeys(("failures", "deaths", "crashes", "cancelling", "replaced", "progress"), "0")
     empty = dict.fromkeys(("deaths_of", "note", "trace"), "''")
     times = dict.fromkeys(("at", *TIMES), now)
-    rest = {"lane": "2", "arguments": data.format("arguments"), "attempt": attempt, "most_deaths": "5"}
+    key = {"key": f"CASE WHEN {is_key_sound} THEN key END", "on_dead": "'skip'"}
+    key["lane"] = f"CASE WHEN {is_key_sound} THEN lane ELSE 2 END"
+    rest = key | {"arguments": data.format("arguments"), "attempt": attempt, "most_deaths": "5"}
     return {"state": "'dead'", "reason": f"'{REASON}'", **texts, **zeros, **empty, **times, **rest}
 
 
-def mended(now: str, is_attempt_sound: str, *, text: str = "{}", data: str = "{}") -> str:
+def mended(now: str, is_attempt_sound: str, is_key_sound: str, *, text: str = "{}", data: str = "{}") -> str:
     """Return the assignments in SQL that make a damaged outcome readable; `text` and `data` as for `salvaged`."""
     state = f"CASE WHEN state IN ({', '.join(map(repr, ENDS))}) THEN state ELSE 'dead' END"
     nothing = dict.fromkeys(("uniq", "due", "expires", "schedule", "slot"), "NULL")
-    values = salvaged(now, is_attempt_sound, text=text, data=data) | nothing | {"state": state}
+    values = salvaged(now, is_attempt_sound, is_key_sound, text=text, data=data) | nothing | {"state": state}
     return ", ".join(f"{column} = {value}" for column, value in values.items())
 
 

@@ -11,7 +11,9 @@ from typing import Any, Protocol
 
 from apportion.stores.damage.rows import (
     COUNTS,
+    DEAD_MODES,
     ENDS,
+    IS_KEYED,
     MOST_TIME,
     OPTIONAL_TIMES,
     TIMES,
@@ -19,11 +21,13 @@ from apportion.stores.damage.rows import (
     salvaged,
     tell,
 )
+from apportion.stores.lanes.values import KEYED_LANES, MOST_KEY_BYTES
 from apportion.stores.task_values import MOST_NUMBER
 
 _IS_LIST = "typeof(deaths_of) = 'text' AND ',' || deaths_of NOT GLOB '*[^0-9,]*' AND deaths_of NOT GLOB '*,,*'"
 _IS_LIST += " AND deaths_of NOT GLOB ',*' AND deaths_of NOT GLOB '*,' AND length(deaths_of) < 4000"
 _TEXTS = ("id", "queue", "name", "codec", "note", "reason", "trace")
+_KEY = f"(typeof(key) = 'text' AND length(CAST(key AS BLOB)) BETWEEN 1 AND {MOST_KEY_BYTES} AND {IS_KEYED})"
 _SOUND = " AND ".join(
     [f"({_IS_LIST})", "typeof(progress) IN ('integer', 'real') AND progress BETWEEN 0 AND 1"]
     + [f"typeof({each}) = 'integer' AND {each} BETWEEN 0 AND {MOST_NUMBER}" for each in COUNTS]
@@ -32,7 +36,7 @@ _SOUND = " AND ".join(
     + [f"ifnull({each}, 0) BETWEEN 0 AND {MOST_TIME}" for each in OPTIONAL_TIMES]
     + [f"typeof({each}) = 'text'" for each in _TEXTS]
     + [f"typeof({each}) IN ('text', 'null')" for each in ("uniq", "schedule")]
-    + ["typeof(arguments) = 'blob'"]
+    + ["typeof(arguments) = 'blob'", DEAD_MODES, f"CASE WHEN key IS NULL THEN lane < {KEYED_LANES} ELSE {_KEY} END"]
 )
 _SOUND_TASK = f"{_SOUND} AND typeof(session) IN ('integer', 'null') AND ifnull(session, 0) >= 0"
 _SOUND_END = (
@@ -54,13 +58,13 @@ _UNSOUND_WORKER = (
 _ATTEMPT = f"typeof(attempt) = 'integer' AND attempt BETWEEN 0 AND {MOST_NUMBER}"
 _TEXT = "CASE WHEN typeof({0}) = 'text' THEN {0} ELSE hex({0}) END"
 _DATA = "CAST({0} AS BLOB)"
-_SALVAGED = salvaged("?1", _ATTEMPT, text=_TEXT, data=_DATA)
+_SALVAGED = salvaged("?1", _ATTEMPT, _KEY, text=_TEXT, data=_DATA)
 _COLUMNS, _VALUES = ", ".join(_SALVAGED), ", ".join(_SALVAGED.values())
 _KEEP = f"REPLACE INTO outcome ({_COLUMNS}) SELECT {_VALUES} FROM task WHERE NOT ({_SOUND_TASK}) RETURNING id"
 _REMOVE = f"DELETE FROM task WHERE NOT ({_SOUND_TASK})"
 _RESULT = "CASE WHEN typeof(result) IN ('blob', 'null') THEN result END"
 _MEND = (
-    f"UPDATE outcome SET {mended('?1', _ATTEMPT, text=_TEXT, data=_DATA)}, result = {_RESULT}"
+    f"UPDATE outcome SET {mended('?1', _ATTEMPT, _KEY, text=_TEXT, data=_DATA)}, result = {_RESULT}"
     f" WHERE NOT ({_SOUND_END}) RETURNING id"
 )
 _PAUSE = (
@@ -74,8 +78,8 @@ _NAME = (
     f" UNION ALL SELECT 'worker ' || session FROM worker WHERE {_UNSOUND_WORKER}"
 )
 _WITH_TEXTS = {
-    "task": (*_TEXTS, "deaths_of", "uniq", "schedule"),
-    "outcome": (*_TEXTS, "deaths_of", "uniq", "schedule", "state"),
+    "task": (*_TEXTS, "deaths_of", "uniq", "schedule", "key", "on_dead"),
+    "outcome": (*_TEXTS, "deaths_of", "uniq", "schedule", "key", "on_dead", "state"),
     "control": ("queue",),
     "worker": ("name", "host", "queues"),
 }

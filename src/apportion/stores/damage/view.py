@@ -17,8 +17,8 @@ from apportion.stores.task_rows import ended_task, open_task, queue_control, wor
 from apportion.stores.task_values import MOST_NUMBER, TaskState, Worker
 
 Row = Sequence[Any]
-_TEXTS = ("id", "queue", "name", "codec", "deaths_of", "note", "reason", "trace", "uniq", "schedule")
-_OPTIONAL = {*OPTIONAL_TIMES, "uniq", "schedule", "session", "result"}
+_TEXTS = ("id", "queue", "name", "codec", "deaths_of", "note", "reason", "trace", "uniq", "schedule", "key", "on_dead")
+_OPTIONAL = {*OPTIONAL_TIMES, "uniq", "schedule", "key", "session", "result"}
 
 
 def rows(found: Iterable[Row], columns: Sequence[str]) -> tuple[TaskRow, ...]:
@@ -101,8 +101,8 @@ def _is_number(value: object) -> bool:
 
 def _control(row: Row) -> QueueControl:
     """Return the limits of a row without its queue."""
-    paused, open_claims, rate, per_ms, left, counted_at = row
-    counts = (paused, per_ms, *(each for each in (open_claims, rate) if each is not None))
+    paused, open_claims, rate, per_ms, left, counted_at, partitions = row
+    counts = (paused, per_ms, *(each for each in (open_claims, rate, partitions) if each is not None))
     if all(map(_is_number, counts)) and 0 < per_ms <= MOST_TIME and is_time(counted_at) and _is_finite(left):
         return queue_control(tuple(row))
     return QueueControl(is_paused=True)

@@ -11,7 +11,7 @@ from apportion.stores.lanes.values import KEYED_LANES, OwnedLane
 from apportion.stores.task_records import OpenTask
 from apportion.stores.task_values import Worker
 
-_RANK = 2  # keyed tasks rank with the tasks of the default priority
+KEYED_RANK = 2  # keyed tasks rank with the tasks of the default priority
 
 
 def rank(lane: int) -> int:
@@ -20,7 +20,7 @@ def rank(lane: int) -> int:
     >>> [rank(lane) for lane in (0, 2, 16, 79)]
     [0, 2, 2, 2]
     """
-    return lane if lane < KEYED_LANES else _RANK
+    return lane if lane < KEYED_LANES else KEYED_RANK
 
 
 def shown(lanes: MutableMapping[tuple[str, int], LaneRecord], worker: Worker) -> tuple[Worker, tuple[OwnedLane, ...]]:

@@ -46,116 +46,6 @@ BEGIN
 END $$
 """.replace("{clock}", CLOCK)
 
-# Adds the tasks that meet none with their id or their unique name, at these positions; returns how many. A column of
-# one value has that value for all tasks, and an empty one has NULL; ids, positions and calls are always complete.
-ADD = """
-CREATE FUNCTION {schema}.add_tasks(
-    at_ms bigint, positions bigint[], ids text[], queues text[], lanes bigint[], names text[], codecs text[],
-    calls bytea[], delays bigint[], dues bigint[], expiries bigint[], uniques text[], mosts bigint[], traces text[],
-    OUT added bigint
-) LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO {schema}.task (pos, id, queue, lane, name, codec, arguments, due, expires, uniq, most_deaths,
-        trace, enqueued, ready_at)
-    SELECT new.pos, new.id, coalesce(new.queue, queues[1]), coalesce(new.lane, lanes[1]),
-        coalesce(new.name, names[1]), coalesce(new.codec, codecs[1]), new.call,
-        CASE WHEN coalesce(new.due, at_ms + new.delay, at_ms + delays[1]) > at_ms
-            THEN coalesce(new.due, at_ms + new.delay, at_ms + delays[1]) END,
-        new.expiry, new.uniq, nullif(coalesce(new.most, mosts[1]), 0), coalesce(new.trace, traces[1]), at_ms,
-        greatest(coalesce(new.due, at_ms + new.delay, at_ms + delays[1]), at_ms)
-    FROM unnest(positions, ids, queues, lanes, names, codecs, calls, delays, dues, expiries, uniques, mosts,
-        traces) AS new (pos, id, queue, lane, name, codec, call, delay, due, expiry, uniq, most, trace)
-    WHERE NOT EXISTS (SELECT FROM {schema}.outcome WHERE outcome.id = new.id)
-    ON CONFLICT DO NOTHING;
-    GET DIAGNOSTICS added = ROW_COUNT;
-END $$
-"""
-
-# Enqueues one task after its id or its unique name was taken. A look may be out of date, so it looks until one holds.
-MEET = """
-CREATE FUNCTION {schema}.meet_task(
-    at_ms bigint, new_pos bigint, new_id text, new_queue text, new_lane bigint, new_name text, new_codec text,
-    call bytea, delay bigint, new_due bigint, expiry bigint, new_uniq text, most bigint, new_trace text,
-    is_replacing boolean, OUT met text, OUT made boolean
-) LANGUAGE plpgsql AS $$
-DECLARE
-    due_at bigint := coalesce(new_due, at_ms + delay);
-    named record;
-BEGIN
-    made := false;
-    LOOP
-        met := new_id;
-        IF EXISTS (SELECT FROM {schema}.task WHERE id = new_id UNION ALL
-                SELECT FROM {schema}.outcome WHERE id = new_id) THEN
-            RETURN;
-        END IF;
-        SELECT id, session INTO named FROM {schema}.task
-            WHERE queue = new_queue AND uniq = new_uniq AND replaced = 0 FOR UPDATE;
-        IF FOUND AND (NOT is_replacing OR named.session IS NULL) THEN
-            met := named.id;
-            UPDATE {schema}.task SET pos = new_pos, lane = new_lane, name = new_name, codec = new_codec,
-                arguments = call, due = CASE WHEN due_at > at_ms THEN due_at END, expires = expiry, failures = 0,
-                deaths = 0, crashes = 0, deaths_of = '', most_deaths = nullif(most, 0), cancelling = 0,
-                progress = 0, note = '', reason = '', trace = new_trace, enqueued = at_ms,
-                ready_at = greatest(due_at, at_ms)
-                WHERE id = named.id AND is_replacing;
-            RETURN;
-        END IF;
-        UPDATE {schema}.task SET replaced = 1 WHERE id = named.id;
-        made := {schema}.add_tasks(at_ms, ARRAY[new_pos], ARRAY[new_id], ARRAY[new_queue], ARRAY[new_lane],
-            ARRAY[new_name], ARRAY[new_codec], ARRAY[call], ARRAY[delay], ARRAY[new_due], ARRAY[expiry],
-            ARRAY[new_uniq], ARRAY[most], ARRAY[new_trace]) = 1;
-        IF made THEN
-            RETURN;
-        END IF;
-    END LOOP;
-END $$
-"""
-
-# The answers are NULL if all tasks were added.
-ENQUEUE = """
-CREATE FUNCTION {schema}.enqueue_tasks(
-    known_incarnation bigint, lock_milliseconds integer, ids text[], queues text[], lanes bigint[], names text[],
-    codecs text[], calls bytea[], delays bigint[], dues bigint[], expiries bigint[], uniques text[], mosts bigint[],
-    traces text[], replacing boolean[],
-    OUT verdict text, OUT at_incarnation bigint, OUT is_awaited boolean, OUT answers text[], OUT made boolean[]
-) LANGUAGE plpgsql {by_index} AS $$
-DECLARE
-    at_ms bigint;
-    positions bigint[];
-    added text[];
-    met record;
-BEGIN
-    SELECT begun.* INTO verdict, at_incarnation, at_ms, is_awaited
-        FROM {schema}.begin_tasks(known_incarnation, lock_milliseconds, true) AS begun;
-    IF verdict <> 'begun' THEN
-        RETURN;
-    END IF;
-    PERFORM txid_current();
-    positions := ARRAY(SELECT nextval('{schema}.task_pos') FROM generate_series(1, cardinality(ids)));
-    IF cardinality(ids) = {schema}.add_tasks(at_ms, positions, ids, queues, lanes, names, codecs, calls, delays, dues,
-            expiries, uniques, mosts, traces) THEN
-        RETURN;
-    END IF;
-    answers := ids;
-    made := array_fill(true, ARRAY[cardinality(ids)]);
-    added := ARRAY(SELECT task.id FROM unnest(ids, positions) AS new (id, pos)
-        JOIN {schema}.task ON task.id = new.id AND task.pos = new.pos);
-    FOR i IN 1 .. cardinality(ids) LOOP
-        IF ids[i] = ANY (added) THEN
-            added := array_remove(added, ids[i]);
-        ELSE
-            SELECT * INTO met FROM {schema}.meet_task(at_ms, positions[i], ids[i], coalesce(queues[i], queues[1]),
-                coalesce(lanes[i], lanes[1]), coalesce(names[i], names[1]), coalesce(codecs[i], codecs[1]), calls[i],
-                coalesce(delays[i], delays[1]), dues[i], expiries[i], uniques[i], coalesce(mosts[i], mosts[1]),
-                coalesce(traces[i], traces[1]), coalesce(replacing[i], replacing[1]));
-            answers[i] := met.met;
-            made[i] := met.made;
-        END IF;
-    END LOOP;
-END $$
-"""
-
 # The first ready task after a floor, by place: a queue and a lane.
 HEADS = """
 CREATE FUNCTION {schema}.task_heads(
@@ -173,11 +63,12 @@ BEGIN
 END $$
 """
 
-# Delayed tasks that are due go to the end of their lanes, in the order of their times.
+# Delayed tasks that are due go to the end of their lanes, in the order of their times; keyed ones keep their places.
 DUE = """
 CREATE FUNCTION {schema}.become_due(at_ms bigint, queues text[], most bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE {schema}.task AS t SET due = NULL, ready_at = t.due, pos = placed.pos FROM (
+    UPDATE {schema}.task AS t SET due = NULL, ready_at = t.due,
+        pos = CASE WHEN t.key IS NULL THEN placed.pos ELSE t.pos END FROM (
         SELECT ordered.place, {schema}.next_position() AS pos FROM (
             SELECT first.place FROM unnest(queues) AS of (queue), LATERAL (
                 SELECT ctid AS place, due, pos FROM {schema}.task
@@ -189,7 +80,8 @@ BEGIN
 END $$
 """
 
-# Whether a turn needs the rules of `tasks.rules`: a limit, an ended session, a suspect, or an expired task.
+# Whether a turn needs the rules of `tasks.rules`: a limit, an ended session, a suspect, or an expired task. Keyed tasks
+# are left out: a worker with lanes of its own makes its turns under all rules.
 IS_RARE = """
 CREATE FUNCTION {schema}.is_rare(at_ms bigint, served text[]) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -202,15 +94,15 @@ BEGIN
         WHERE queue = ANY (served) AND (open_claims IS NOT NULL OR rate IS NOT NULL)
     ) OR (ended IS NOT NULL AND EXISTS (
         SELECT FROM unnest(ended) AS gone (session), LATERAL (
-            SELECT count(*) AS held, count(*) FILTER (WHERE queue = ANY (served)) AS ours
+            SELECT count(*) AS held, count(*) FILTER (WHERE queue = ANY (served) AND lane < 16) AS ours
             FROM {schema}.task WHERE task.session = gone.session
         ) AS claims WHERE held = 0 OR ours > 0
     )) OR EXISTS (
         SELECT FROM {schema}.task
-        WHERE deaths >= 2 AND session IS NULL AND queue = ANY (served) AND coalesce(due, 0) <= at_ms
+        WHERE deaths >= 2 AND session IS NULL AND queue = ANY (served) AND coalesce(due, 0) <= at_ms AND lane < 16
     ) OR EXISTS (
         SELECT FROM {schema}.task
-        WHERE session IS NULL AND queue = ANY (served) AND expires <= at_ms AND coalesce(due, 0) <= at_ms
+        WHERE session IS NULL AND queue = ANY (served) AND expires <= at_ms AND coalesce(due, 0) <= at_ms AND lane < 16
     );
 END $$
 """

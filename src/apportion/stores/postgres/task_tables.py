@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from apportion.errors import InvalidInput
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres import task_functions as functions
+from apportion.stores.postgres import task_within as enqueues
 from apportion.stores.postgres.driver import Row
-from apportion.stores.postgres.task_within import ENQUEUE_WITHIN
+from apportion.stores.postgres.key_tables import GRANT_LANES, HAS_KEYS, KEY_STEPS
 
 TASKS_VERSION = 1
 _SHARED_COLUMNS = """
@@ -47,16 +48,17 @@ _FUNCTIONS = (
     functions.NOW,
     functions.NEXT_POSITION,
     functions.BEGIN,
-    functions.ADD,
-    functions.MEET,
-    functions.ENQUEUE,
-    ENQUEUE_WITHIN,
+    enqueues.ADD,
+    enqueues.MEET,
+    enqueues.ENQUEUE,
+    enqueues.ENQUEUE_WITHIN,
     functions.HEADS,
     functions.DUE,
     functions.IS_RARE,
     functions.CLAIM,
     functions.TURN,
 )
+_BODIES = tuple(each.replace("{by_index}", _BY_INDEX) for each in _FUNCTIONS)
 # `waiting_until`: until then, some worker listens for a hint of new work.
 TASK_TABLES = (
     "CREATE TABLE {schema}.work_meta (id integer PRIMARY KEY CHECK (id = 1), version integer NOT NULL,"
@@ -96,14 +98,15 @@ TASK_TABLES = (
     'CREATE TABLE {schema}.slot_mark (queue text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL,'
     " slot bigint NOT NULL, at bigint NOT NULL, by text NOT NULL, mark text NOT NULL, task text NOT NULL,"
     " PRIMARY KEY (queue, name, slot))",
-    *(each.replace("{by_index}", _BY_INDEX) for each in _FUNCTIONS),
+    *KEY_STEPS,
+    *_BODIES,
     f"INSERT INTO {{schema}}.work_meta VALUES (1, {TASKS_VERSION}, 0, 0)",  # noqa: S608 - ours
 )
 HAS_TASKS = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = {channel} AND tablename = 'work_meta')"
 VERSION = "SELECT version FROM {schema}.work_meta"
 TASK_GRANTS = (
     "GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.task, {schema}.outcome, {schema}.worker, {schema}.control,"
-    " {schema}.once, {schema}.schedule, {schema}.slot_mark TO {user}",
+    " {schema}.once, {schema}.schedule, {schema}.slot_mark, {schema}.lane TO {user}",
     "GRANT SELECT, UPDATE ON {schema}.work_meta TO {user}",
     "GRANT USAGE ON SEQUENCE {schema}.task_pos TO {user}",
 )
@@ -117,6 +120,7 @@ SELECT array_to_string(array(
         ('once', 'SELECT'), ('once', 'INSERT'), ('once', 'UPDATE'), ('once', 'DELETE'),
         ('schedule', 'SELECT'), ('schedule', 'INSERT'), ('schedule', 'UPDATE'), ('schedule', 'DELETE'),
         ('slot_mark', 'SELECT'), ('slot_mark', 'INSERT'), ('slot_mark', 'DELETE'),
+        ('lane', 'SELECT'), ('lane', 'INSERT'), ('lane', 'UPDATE'),
         ('control', 'SELECT'), ('control', 'INSERT'), ('control', 'UPDATE'),
         ('work_meta', 'SELECT'), ('work_meta', 'UPDATE')
     ) AS tables (name, needed)
@@ -129,14 +133,26 @@ SELECT array_to_string(array(
 async def make_tables(ask: Callable[[str], Awaitable[list[Row]]]) -> None:
     """Make the tables where they are absent, in the transaction of `ask`; `InvalidInput` for those of a later release.
 
-    Of many processes that begin at the same time, one makes them.
+    Of many processes that begin at the same time, one makes them. Tables of a release before get the part of keyed
+    tasks; the functions that such a release calls stay.
     """
-    if not (await ask(HAS_TASKS))[0][0]:
+    if not (await ask(HAS_KEYS))[0][0]:
         await ask(sql.LOCK_UPGRADE)
-        if not (await ask(HAS_TASKS))[0][0]:
-            for statement in TASK_TABLES:
-                await ask(statement)
+        for statement in await _missing(ask):
+            await ask(statement)
     [(version,)] = await ask(VERSION)
     if version != TASKS_VERSION:
         expected = f"{TASKS_VERSION}, which this release writes"
         raise InvalidInput("version of the tasks", version, expected, "Upgrade apportion on this host.")
+
+
+async def _missing(ask: Callable[[str], Awaitable[list[Row]]]) -> tuple[str, ...]:
+    if not (await ask(HAS_TASKS))[0][0]:
+        return TASK_TABLES
+    if not (await ask(HAS_KEYS))[0][0]:
+        return (
+            *KEY_STEPS,
+            GRANT_LANES,
+            *(each.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION") for each in _BODIES),
+        )
+    return ()

@@ -1,8 +1,121 @@
-"""The enqueue of tasks in a transaction of the caller, as a function of the schema.
+"""The enqueue of tasks as functions of the schema: one round trip, in a transaction of its own or of the caller.
 
-It enqueues as `enqueue_tasks` does, and leaves the settings of the transaction as they were. Tasks come and answers go
-as JSON: each library of a caller can send and read text.
+`enqueue_within` is for the caller's transaction, and leaves its settings as they were. Tasks come and answers go as
+JSON: each library of a caller can send and read text.
 A hint goes to the workers at the commit, if one waits for it: each hint takes a lock of the whole server.
+"""
+
+# Adds the tasks that meet none with their id or their unique name, at these positions; returns how many. A column of
+# one value has that value for all tasks, and an empty one has NULL; ids, positions and calls are always complete.
+ADD = """
+CREATE FUNCTION {schema}.add_tasks(
+    at_ms bigint, positions bigint[], ids text[], queues text[], lanes bigint[], names text[], codecs text[],
+    calls bytea[], delays bigint[], dues bigint[], expiries bigint[], uniques text[], mosts bigint[], traces text[],
+    keys text[], dead_modes text[], OUT added bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO {schema}.task (pos, id, queue, lane, name, codec, arguments, due, expires, uniq, most_deaths,
+        trace, enqueued, ready_at, key, on_dead)
+    SELECT new.pos, new.id, coalesce(new.queue, queues[1]), coalesce(new.lane, lanes[1]),
+        coalesce(new.name, names[1]), coalesce(new.codec, codecs[1]), new.call,
+        CASE WHEN coalesce(new.due, at_ms + new.delay, at_ms + delays[1]) > at_ms
+            THEN coalesce(new.due, at_ms + new.delay, at_ms + delays[1]) END,
+        new.expiry, new.uniq, nullif(coalesce(new.most, mosts[1]), 0), coalesce(new.trace, traces[1]), at_ms,
+        greatest(coalesce(new.due, at_ms + new.delay, at_ms + delays[1]), at_ms), new.key,
+        coalesce(new.dead_mode, dead_modes[1])
+    FROM unnest(positions, ids, queues, lanes, names, codecs, calls, delays, dues, expiries, uniques, mosts, traces,
+        keys, dead_modes)
+        AS new (pos, id, queue, lane, name, codec, call, delay, due, expiry, uniq, most, trace, key, dead_mode)
+    WHERE NOT EXISTS (SELECT FROM {schema}.outcome WHERE outcome.id = new.id)
+    ON CONFLICT DO NOTHING;
+    GET DIAGNOSTICS added = ROW_COUNT;
+END $$
+"""
+
+# Enqueues one task after its id or its unique name was taken. A look may be out of date, so it looks until one holds.
+MEET = """
+CREATE FUNCTION {schema}.meet_task(
+    at_ms bigint, new_pos bigint, new_id text, new_queue text, new_lane bigint, new_name text, new_codec text,
+    call bytea, delay bigint, new_due bigint, expiry bigint, new_uniq text, most bigint, new_trace text,
+    new_key text, dead_mode text, is_replacing boolean, OUT met text, OUT made boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+    due_at bigint := coalesce(new_due, at_ms + delay);
+    named record;
+BEGIN
+    made := false;
+    LOOP
+        met := new_id;
+        IF EXISTS (SELECT FROM {schema}.task WHERE id = new_id UNION ALL
+                SELECT FROM {schema}.outcome WHERE id = new_id) THEN
+            RETURN;
+        END IF;
+        SELECT id, session INTO named FROM {schema}.task
+            WHERE queue = new_queue AND uniq = new_uniq AND replaced = 0 FOR UPDATE;
+        IF FOUND AND (NOT is_replacing OR named.session IS NULL) THEN
+            met := named.id;
+            UPDATE {schema}.task SET pos = new_pos, lane = new_lane, name = new_name, codec = new_codec,
+                arguments = call, due = CASE WHEN due_at > at_ms THEN due_at END, expires = expiry, failures = 0,
+                deaths = 0, crashes = 0, deaths_of = '', most_deaths = nullif(most, 0), cancelling = 0,
+                progress = 0, note = '', reason = '', trace = new_trace, enqueued = at_ms,
+                ready_at = greatest(due_at, at_ms), key = new_key, on_dead = dead_mode
+                WHERE id = named.id AND is_replacing;
+            RETURN;
+        END IF;
+        UPDATE {schema}.task SET replaced = 1 WHERE id = named.id;
+        made := {schema}.add_tasks(at_ms, ARRAY[new_pos], ARRAY[new_id], ARRAY[new_queue], ARRAY[new_lane],
+            ARRAY[new_name], ARRAY[new_codec], ARRAY[call], ARRAY[delay], ARRAY[new_due], ARRAY[expiry],
+            ARRAY[new_uniq], ARRAY[most], ARRAY[new_trace], ARRAY[new_key], ARRAY[dead_mode]) = 1;
+        IF made THEN
+            RETURN;
+        END IF;
+    END LOOP;
+END $$
+"""
+
+# The answers are NULL if all tasks were added.
+ENQUEUE = """
+CREATE FUNCTION {schema}.enqueue_tasks(
+    known_incarnation bigint, lock_milliseconds integer, ids text[], queues text[], lanes bigint[], names text[],
+    codecs text[], calls bytea[], delays bigint[], dues bigint[], expiries bigint[], uniques text[], mosts bigint[],
+    traces text[], keys text[], dead_modes text[], replacing boolean[],
+    OUT verdict text, OUT at_incarnation bigint, OUT is_awaited boolean, OUT answers text[], OUT made boolean[]
+) LANGUAGE plpgsql {by_index} AS $$
+DECLARE
+    at_ms bigint;
+    positions bigint[];
+    added text[];
+    met record;
+BEGIN
+    SELECT begun.* INTO verdict, at_incarnation, at_ms, is_awaited
+        FROM {schema}.begin_tasks(known_incarnation, lock_milliseconds, true) AS begun;
+    IF verdict <> 'begun' THEN
+        RETURN;
+    END IF;
+    PERFORM txid_current();
+    positions := ARRAY(SELECT nextval('{schema}.task_pos') FROM generate_series(1, cardinality(ids)));
+    IF cardinality(ids) = {schema}.add_tasks(at_ms, positions, ids, queues, lanes, names, codecs, calls, delays, dues,
+            expiries, uniques, mosts, traces, keys, dead_modes) THEN
+        RETURN;
+    END IF;
+    answers := ids;
+    made := array_fill(true, ARRAY[cardinality(ids)]);
+    added := ARRAY(SELECT task.id FROM unnest(ids, positions) AS new (id, pos)
+        JOIN {schema}.task ON task.id = new.id AND task.pos = new.pos);
+    FOR i IN 1 .. cardinality(ids) LOOP
+        IF ids[i] = ANY (added) THEN
+            added := array_remove(added, ids[i]);
+        ELSE
+            SELECT * INTO met FROM {schema}.meet_task(at_ms, positions[i], ids[i], coalesce(queues[i], queues[1]),
+                coalesce(lanes[i], lanes[1]), coalesce(names[i], names[1]), coalesce(codecs[i], codecs[1]), calls[i],
+                coalesce(delays[i], delays[1]), dues[i], expiries[i], uniques[i], coalesce(mosts[i], mosts[1]),
+                coalesce(traces[i], traces[1]), keys[i], coalesce(dead_modes[i], dead_modes[1]),
+                coalesce(replacing[i], replacing[1]));
+            answers[i] := met.met;
+            made[i] := met.made;
+        END IF;
+    END LOOP;
+END $$
 """
 
 ENQUEUE_WITHIN = """
@@ -20,11 +133,13 @@ BEGIN
             array_agg((t->>'delay')::bigint ORDER BY n) AS delays, array_agg((t->>'due')::bigint ORDER BY n) AS dues,
             array_agg((t->>'expiry')::bigint ORDER BY n) AS expiries, array_agg(t->>'uniq' ORDER BY n) AS uniques,
             array_agg((t->>'most')::bigint ORDER BY n) AS mosts, array_agg(t->>'trace' ORDER BY n) AS traces,
+            array_agg(t->>'key' ORDER BY n) AS keys,
+            array_agg(coalesce(t->>'on_dead', 'skip') ORDER BY n) AS dead_modes,
             array_agg((t->>'replaces')::boolean ORDER BY n) AS replacing
         FROM json_array_elements(new_tasks::json) WITH ORDINALITY AS of (t, n)
     ) AS new, LATERAL {schema}.enqueue_tasks(known_incarnation, lock_milliseconds, new.ids, new.queues, new.lanes,
         new.names, new.codecs, new.calls, new.delays, new.dues, new.expiries, new.uniques, new.mosts, new.traces,
-        new.replacing) AS enqueued;
+        new.keys, new.dead_modes, new.replacing) AS enqueued;
     PERFORM set_config('lock_timeout', lock_before, true), set_config('synchronous_commit', commit_before, true);
     IF answer.is_awaited THEN
         PERFORM pg_notify({channel}, 'tasks');

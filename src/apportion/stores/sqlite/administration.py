@@ -21,13 +21,15 @@ from apportion.stores.sqlite.connection import Connection, number_of, open_to_re
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.leftover import RESTORING
 from apportion.stores.sqlite.place import check, file_system, is_in_memory, path_of, refuse_empty, side_files
+from apportion.stores.sqlite.schedules import SCHEDULE_TABLES
 from apportion.stores.sqlite.schema import NEWEST, damage_of, statements, version_of
-from apportion.stores.sqlite.task_statements import TABLES, TASKS_VERSION
+from apportion.stores.sqlite.task_statements import KEY_TABLES, TABLES, TASKS_VERSION
 from apportion.stores.sqlite.tasks import make_tables, tasks_version
 from apportion.stores.url import StoreUrl
 
 _LARGE_BYTES = 10**9
 _MADE = "The first connect makes it; or: apportion store upgrade URL"
+_OF_TASKS = (*TABLES, *SCHEDULE_TABLES, *KEY_TABLES)
 _CHECKED_BYTES = 256 * 2**20
 
 
@@ -52,7 +54,7 @@ class SqliteAdministration(Administration):
 
     def upgrade_statements(self) -> tuple[str, ...]:
         """See `Administration`. The statements are for sqlite3(1), starting without a file."""
-        script = ("PRAGMA journal_mode=WAL", "BEGIN IMMEDIATE", *statements(since=0), *TABLES, "COMMIT")
+        script = ("PRAGMA journal_mode=WAL", "BEGIN IMMEDIATE", *statements(since=0), *_OF_TASKS, "COMMIT")
         return tuple(f"{statement};" for statement in script)
 
     async def upgrade(self) -> tuple[int, int]:

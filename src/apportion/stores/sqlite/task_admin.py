@@ -6,8 +6,11 @@ from typing import cast
 
 from apportion.stores.damage import view
 from apportion.stores.damage.sqlite import any_text
+from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, OwnerOfLane
+from apportion.stores.lanes.values import AgreePartitions, ResizePartitions
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.connection import Connection
+from apportion.stores.sqlite.keys import questions as keys
 from apportion.stores.sqlite.task_ledger import end, is_name_free, wait
 from apportion.stores.task_admin import unknown
 from apportion.stores.task_control import (
@@ -43,6 +46,12 @@ def answer(connection: Connection, question: Question[Answer], now: int) -> Answ
                 found = overview(connection, now)
         case StoreTime():
             found = now
+        case BusiestKeys():
+            found = keys.busiest(connection, question)
+        case HeadOfKey():
+            found = keys.head(connection, question)
+        case OwnerOfLane():
+            found = keys.owner_of(connection, question)
         case _:
             raise unknown(question)
     return cast("Answer", found)
@@ -53,6 +62,7 @@ def rows(connection: Connection, listing: Listing) -> tuple[TaskRow, ...]:
     if listing.tasks is not None:
         ids = dict.fromkeys(listing.tasks)
         opened = [row for each in ids for row in connection.execute(sql.BY_ID, (each,)).fetchall()]
+        opened = [row for row in opened if not row[sql.OPEN_COLUMNS.index("blocking")]]
         ended = [row for each in ids for row in connection.execute(sql.ENDED_BY_ID, (each,)).fetchall()]
         return (*view.rows(opened, sql.OPEN_COLUMNS), *view.rows(ended, sql.ENDED_COLUMNS))
     states = " ".join(listing.states)
@@ -93,6 +103,8 @@ def control(connection: Connection, command: Command, now: int) -> int:
             connection.execute(sql.PAUSE, (queue, int(is_paused)))
         case SetLimit(queue=queue, open_claims=open_claims, rate=rate, per_ms=per_ms):
             connection.execute(sql.LIMIT, (queue, open_claims, rate, per_ms, float(rate or 0), now))
+        case AgreePartitions() | ResizePartitions():
+            keys.set_partitions(connection, command)
     return 1
 
 
@@ -100,7 +112,8 @@ def _cancel(connection: Connection, tasks: Iterable[str], now: int) -> int:
     found = _opened(connection, tasks)
     for task in found:
         if task.session is None:
-            end(connection, replace(task, reason="cancelled"), "cancelled", now)
+            whole = _ended(connection, (task.id,))[0].task if task.is_blocking else task  # its row gave up its name
+            end(connection, replace(whole, reason="cancelled"), "cancelled", now)
         else:
             connection.execute(sql.CANCEL_CLAIMED, (task.id,))
     return len(found)
@@ -120,6 +133,8 @@ def _purge(connection: Connection, queue: str, states: Sequence[TaskState]) -> i
     waiting = {"ready": sql.PURGE_READY, "delayed": sql.PURGE_DELAYED}
     purged = [connection.execute(waiting[state], (queue,)).fetchall() for state in states if state in waiting]
     purged += [connection.execute(sql.PURGE_ENDED, (queue, state)).fetchall() for state in states]
+    if "dead" in states:
+        connection.execute(sql.FORGET_BLOCKING, (queue,))
     return sum(map(len, purged))
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from apportion.errors import InvariantBroken, LeaseLost
 from apportion.stores.sqlite import statements as lease_sql
 from apportion.stores.sqlite import task_statements as sql
+from apportion.stores.sqlite.claims import lanes as keyed
 from apportion.stores.sqlite.claims.new_claims import NewClaims, take
 from apportion.stores.sqlite.connection import Connection, Value, value_of
 from apportion.stores.task_records import (
@@ -45,8 +46,8 @@ def now_ms(connection: Connection) -> int:
 
 
 def enqueue(connection: Connection, tasks: Sequence[NewTask], now: int) -> tuple[tuple[str, bool], ...]:
-    """See `TaskStore.enqueue`. Without a unique name, a task is looked at only where some task is there already."""
-    if all(each.unique is None for each in tasks):
+    """See `TaskStore.enqueue`. Without a unique name or a key, a task is looked at only if it is there."""
+    if all(each.unique is None and each.key is None for each in tasks):
         connection.execute("SAVEPOINT plain")
         before = int(value_of(connection, sql.TOTAL_CHANGES))
         for each in tasks:
@@ -75,6 +76,7 @@ def turn(
     if not want:
         return TurnAnswer(refused=refused)
     connection.execute(sql.ADD_WORKER, worker_values(worker))
+    worker, fenced = keyed.shown(connection, worker) if worker.lanes else (worker, ())
     _become_due(connection, worker.queues, now)
     controls = {queue: control_of(connection, queue) for queue in worker.queues}
     served = [queue for queue in worker.queues if not controls[queue].is_paused]
@@ -84,7 +86,8 @@ def turn(
     served_controls = {queue: controls[queue] for queue in served}
     claims = NewClaims(connection, worker, served_controls, now, partial(_expire, connection, now=now))
     taken = claims.claimed(want - len(retaken), len(retaken))
-    return TurnAnswer(refused=refused, claims=(*(claim_of(task, now, is_retaken=True) for task in retaken), *taken))
+    old = [claim_of(task, now, is_retaken=True) for task in retaken]
+    return TurnAnswer(refused=refused, claims=(*old, *taken), fenced=fenced)
 
 
 def has_all(connection: Connection, ids: Iterable[str]) -> bool:
@@ -99,6 +102,7 @@ def has_work(connection: Connection, worker: Worker, now: int) -> bool:
     return (
         any(value_of(connection, sql.IS_READY, (queue,)) is not None for queue in worker.queues)
         or any(value_of(connection, sql.IS_DUE, (queue, now)) is not None for queue in worker.queues)
+        or keyed.has_news(connection, worker)
         or value_of(connection, sql.ENDED_SESSIONS) is not None
         or value_of(connection, lease_sql.LEASE, (worker.session,)) is None
         or value_of(connection, sql.IS_WORKER, (worker.session,)) is None
@@ -124,16 +128,23 @@ def control_of(connection: Connection, queue: str) -> QueueControl:
 
 
 def wait(connection: Connection, task: OpenTask, delay_ms: int, now: int) -> None:
-    """Put a task that nobody holds at the end of its lane, or among the delayed ones."""
-    connection.execute(sql.REMOVE, (task.id,))
+    """Put a task that nobody holds at the end of its lane, or among the delayed ones.
+
+    A keyed task that is open, or blocks its key, keeps its place in the order of its key.
+    """
     due = now + delay_ms
-    if not _add(connection, replace(task, due=due if delay_ms > 0 else None, ready_at=due)):
+    task = replace(task, due=due if delay_ms > 0 else None, ready_at=due)
+    if task.new.key is not None and value_of(connection, sql.KEEP_PLACE, shared_values(task)) is not None:
+        return
+    connection.execute(sql.REMOVE, (task.id,))
+    if not _add(connection, task):
         raise InvariantBroken(f"task {task.id} cannot be opened again: its id or its unique name is taken")
 
 
 def end(connection: Connection, task: OpenTask, state: EndState, now: int, result: bytes | None = None) -> None:
-    """Close an open task; keep its outcome, unless it is done without a result."""
-    connection.execute(sql.REMOVE, (task.id,))
+    """Close an open task; keep its outcome, unless it is done without a result. A dead one may block its key."""
+    is_blocking = state == "dead" and task.new.on_dead == "block" and task.new.key is not None
+    connection.execute(sql.BLOCK if is_blocking else sql.REMOVE, (task.id,))
     if state != "done" or result is not None:
         keep_until = None if state == "dead" else now + KEPT_MS
         connection.execute(sql.END, (state, now, keep_until, result, *shared_values(task)))
@@ -242,8 +253,7 @@ def _become_due(connection: Connection, queues: Collection[str], now: int) -> No
     rows = [row for queue in queues for row in connection.execute(sql.DUE, (queue, now, MOST_DUE)).fetchall()]
     due = sorted(map(open_task, rows), key=lambda task: (task.due or 0, task.position))
     for task in due[:MOST_DUE]:
-        connection.execute(sql.REMOVE, (task.id,))
-        _add(connection, replace(task, due=None, ready_at=task.due or now))
+        wait(connection, task, 0, task.due or now)
 
 
 def _retake(connection: Connection, worker: Worker, queues: Collection[str], most: int, now: int) -> list[OpenTask]:
@@ -253,7 +263,10 @@ def _retake(connection: Connection, worker: Worker, queues: Collection[str], mos
         row
         for session in sessions
         for queue in queues
-        for row in connection.execute(sql.OF_SESSION, (session, queue, most)).fetchall()
+        for row in (
+            *connection.execute(sql.OF_SESSION, (session, queue, most)).fetchall(),
+            *keyed.of_session(connection, worker, session, queue, most),
+        )
     ]
     taken = []
     for task in map(open_task, sorted(rows)[:most]):

@@ -4,7 +4,12 @@ The first handle of tasks makes the tables. Live groups on the same file go on: 
 Times are milliseconds since 1970 on the clock of SQLite, moved by `work_meta.offset_ms`.
 """
 
+# ruff: noqa: S608 - every statement is ours
+
+from apportion.stores.damage.rows import MOST_TIME
+from apportion.stores.lanes.values import KEYED_LANES
 from apportion.stores.sqlite.statements import NOW_MILLISECONDS
+from apportion.stores.task_rows import COLUMNS
 
 TASKS_VERSION = 1
 TABLES: tuple[str, ...] = (
@@ -43,25 +48,54 @@ TABLES: tuple[str, ...] = (
     " attempt INTEGER NOT NULL, session INTEGER NOT NULL, at INTEGER NOT NULL, value BLOB,"
     " PRIMARY KEY (scope, key)) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS once_at ON once (at)",
-    f"INSERT OR IGNORE INTO work_meta VALUES (1, {TASKS_VERSION}, 0)",  # noqa: S608 - ours
+    f"INSERT OR IGNORE INTO work_meta VALUES (1, {TASKS_VERSION}, 0)",
 )
+NEVER = MOST_TIME
+
+# The part of keyed tasks, added to files that were made before.
+# A task is *behind* while an older task of its key is open; the first of each key is not. Triggers keep that mark, so
+# that it holds for completions in a transaction of the caller's too. Blocked tasks are in no index that a claim reads.
+# A dead task that blocks its key has a row here, `blocking`, beside its outcome; it is due at no time that comes.
+_OF_KEY = "SELECT {found} FROM task AS t WHERE t.queue = {row}.queue AND t.key = {row}.key"
+_NEXT_OF_OLD = f"UPDATE task SET behind = 0 WHERE pos = ({_OF_KEY.format(found='min(t.pos)', row='OLD')}) AND behind"
+KEY_TABLES: tuple[str, ...] = (
+    "ALTER TABLE task ADD COLUMN key TEXT",
+    "ALTER TABLE task ADD COLUMN on_dead TEXT NOT NULL DEFAULT 'skip'",
+    "ALTER TABLE task ADD COLUMN behind INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE task ADD COLUMN blocking INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE outcome ADD COLUMN key TEXT",
+    "ALTER TABLE outcome ADD COLUMN on_dead TEXT NOT NULL DEFAULT 'skip'",
+    "ALTER TABLE control ADD COLUMN partitions INTEGER",
+    "CREATE TABLE lane (queue TEXT NOT NULL, lane INTEGER NOT NULL, incarnation INTEGER NOT NULL,"
+    " epoch INTEGER NOT NULL, holder TEXT NOT NULL, session INTEGER NOT NULL, PRIMARY KEY (queue, lane)) WITHOUT ROWID",
+    "CREATE INDEX task_keyed ON task (queue, key, pos) WHERE key IS NOT NULL",
+    "CREATE UNIQUE INDEX task_key_claimed ON task (queue, key) WHERE session IS NOT NULL AND key IS NOT NULL",
+    "CREATE INDEX task_first ON task (queue, lane, pos)"
+    " WHERE key IS NOT NULL AND behind = 0 AND session IS NULL AND due IS NULL",
+    "CREATE TRIGGER task_ends AFTER DELETE ON task WHEN OLD.key IS NOT NULL AND NOT OLD.behind"
+    f" BEGIN {_NEXT_OF_OLD}; END",
+    "CREATE TRIGGER task_moves AFTER UPDATE OF pos, key ON task WHEN OLD.key IS NOT NULL OR NEW.key IS NOT NULL"
+    f" BEGIN {_NEXT_OF_OLD};"
+    f" UPDATE task SET behind = EXISTS ({_OF_KEY.format(found='1', row='NEW')} AND t.pos < NEW.pos)"
+    " WHERE pos = NEW.pos; END",
+)
+HAS_KEYS = "SELECT count(*) FROM sqlite_master WHERE name = 'lane'"
 HAS_TASKS = "SELECT count(*) FROM sqlite_master WHERE name = 'work_meta'"
 VERSION = "SELECT version FROM work_meta"
 TOUCH = "UPDATE work_meta SET offset_ms = offset_ms"
-NOW = f"SELECT {NOW_MILLISECONDS} + offset_ms FROM work_meta"  # noqa: S608 - ours
+NOW = f"SELECT {NOW_MILLISECONDS} + offset_ms FROM work_meta"
 
-# The columns that a task and its outcome share, in the order of `task_rows`.
-SHARED = (
-    "id, queue, lane, name, codec, arguments, uniq, due, expires, attempt, failures, crashes, deaths_of, most_deaths,"
-    " cancelling, replaced, progress, note, reason, trace, schedule, slot, enqueued, ready_at, deaths"
-)
-_MARKS = ", ".join("?" * (SHARED.count(",") + 1))
-OPEN = f"SELECT pos, session, {SHARED} FROM task"  # noqa: S608 - ours
-ENDED = f"SELECT state, at, result, {SHARED} FROM outcome"  # noqa: S608 - ours
-OPEN_COLUMNS = ("pos", "session", *SHARED.split(", "))
-ENDED_COLUMNS = ("state", "at", "result", *SHARED.split(", "))
+SHARED = ", ".join(COLUMNS)
+_KEY = f"?{COLUMNS.index('key') + 1}"
+_MARKS = ", ".join("?" * len(COLUMNS))
+OPEN_COLUMNS = ("pos", "session", "blocking", *COLUMNS)
+ENDED_COLUMNS = ("state", "at", "result", *COLUMNS)
+OPEN = f"SELECT pos, session, blocking, {SHARED} FROM task"
+ENDED = f"SELECT state, at, result, {SHARED} FROM outcome"
+# `behind`: an older task of the key is open.
+_IS_BEHIND = "EXISTS (SELECT 1 FROM task WHERE queue = {queue} AND key = {key})"
 ADD = (
-    f"INSERT INTO task ({SHARED}) SELECT {_MARKS}"  # noqa: S608 - ours
+    f"INSERT INTO task ({SHARED}, behind) SELECT {_MARKS}, {_IS_BEHIND.format(queue='?2', key=_KEY)}"
     " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = ?1) ON CONFLICT DO NOTHING RETURNING pos"
 )
 ADD_NEW = (
@@ -71,23 +105,32 @@ ADD_NEW = (
 )
 TOTAL_CHANGES = "SELECT total_changes()"
 # The same for a connection of the caller's: its statements have named values.
-COLUMNS = tuple(SHARED.split(", "))
 _NAMED = ", ".join(f":{each}" for each in COLUMNS)
 INSERT = (
-    f"INSERT INTO task ({SHARED}) SELECT {_NAMED}"  # noqa: S608 - ours
+    f"INSERT INTO task ({SHARED}, behind) SELECT {_NAMED}, {_IS_BEHIND.format(queue=':queue', key=':key')}"
     " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = :id) ON CONFLICT DO NOTHING RETURNING pos"
 )
-TIME_AND_LIFE = f"SELECT ({NOW}), incarnation FROM meta"  # noqa: S608 - ours
+TIME_AND_LIFE = f"SELECT ({NOW}), incarnation FROM meta"
 IS_KNOWN = "SELECT 1 FROM task WHERE id = :id UNION ALL SELECT 1 FROM outcome WHERE id = :id"
 NAMED = "SELECT id, session FROM task WHERE queue = :queue AND uniq = :uniq AND replaced = 0"
 RENAME = "UPDATE task SET replaced = 1 WHERE id = :named RETURNING pos"
 _NEW = ", ".join(f"{each} = :{each}" for each in COLUMNS if each not in ("id", "attempt"))
-RENEW = f"UPDATE task SET pos = (SELECT max(pos) + 1 FROM task), {_NEW} WHERE id = :named RETURNING pos"  # noqa: S608
+RENEW = f"UPDATE task SET pos = (SELECT max(pos) + 1 FROM task), {_NEW} WHERE id = :named RETURNING pos"
 PLACE = "PRAGMA database_list"
 BY_ID = f"{OPEN} WHERE id = ?"
 BY_UNIQUE = f"{OPEN} WHERE queue = ? AND uniq = ? AND replaced = 0"
 GIVE_UP_NAME = "UPDATE task SET replaced = 1 WHERE pos = ?"
 REMOVE = "DELETE FROM task WHERE id = ?"
+_KEPT_IN_PLACE = [each for each in COLUMNS if each not in ("id", "queue", "lane", "key", "on_dead")]
+KEEP_PLACE = (
+    "UPDATE task SET session = NULL, blocking = 0"
+    + "".join(f", {each} = ?{COLUMNS.index(each) + 1}" for each in _KEPT_IN_PLACE)
+    + f" WHERE id = ?1 AND {_KEY} IS NOT NULL RETURNING pos"
+)
+BLOCK = (
+    f"UPDATE task SET session = NULL, blocking = 1, due = {NEVER}, uniq = NULL, deaths_of = '', deaths = 0 WHERE id = ?"
+)
+FORGET_BLOCKING = "DELETE FROM task WHERE queue = ? AND blocking"
 DONE = "DELETE FROM task WHERE id = ? AND attempt = ? AND session = ? RETURNING pos"
 # The same for a JSON list of receipts. One statement for many tasks: each step of one hands the interpreter's lock on.
 ALL_DONE = (
@@ -101,15 +144,12 @@ COMPLETE = (
 )
 _BY_TEXTS = "id = :id AND attempt = CAST(:attempt AS BIGINT) AND session = CAST(:session AS BIGINT)"
 KEEP_RESULT = (
-    f"INSERT INTO outcome (state, at, keep_until, result, {SHARED})"  # noqa: S608 - ours
+    f"INSERT INTO outcome (state, at, keep_until, result, {SHARED})"
     f" SELECT 'done', ({NOW}), ({NOW}) + CAST(:kept_ms AS BIGINT), :result, {SHARED} FROM task WHERE {_BY_TEXTS}"
     " RETURNING id"
 )
 HELD = f"{OPEN} WHERE id = ? AND attempt = ? AND session = ?"
-END = (
-    f"REPLACE INTO outcome (state, at, keep_until, result, {SHARED})"  # noqa: S608 - ours
-    f" VALUES (?, ?, ?, ?, {_MARKS})"
-)
+END = f"REPLACE INTO outcome (state, at, keep_until, result, {SHARED}) VALUES (?, ?, ?, ?, {_MARKS})"
 FORGET_OUTCOME = "DELETE FROM outcome WHERE id = ?"
 FORGET_OLD = "DELETE FROM outcome WHERE keep_until <= ?"
 
@@ -118,13 +158,17 @@ CONDEMNED = f"{ENDED} WHERE state = 'dead' AND deaths > 0 ORDER BY at, id"
 DUE = f"{OPEN} WHERE queue = ? AND session IS NULL AND due <= ? ORDER BY due, pos LIMIT ?"
 IS_DUE = "SELECT 1 FROM task WHERE queue = ? AND session IS NULL AND due <= ? LIMIT 1"
 # With statistics, SQLite would look for the first task of a queue without an index, though the queue may be empty.
-IS_READY = "SELECT 1 FROM task INDEXED BY task_ready WHERE session IS NULL AND due IS NULL AND queue = ? LIMIT 1"
-ENDED_SESSIONS = "SELECT session FROM worker WHERE session NOT IN (SELECT id FROM lease)"
-OF_SESSION = f"{OPEN} WHERE session = ? AND queue = ? ORDER BY pos LIMIT ?"
-_HEAD = (
-    "SELECT pos, ready_at, expires, deaths_of, id, attempt, queue, lane, name, codec, arguments, failures, crashes,"
-    " enqueued, trace, slot FROM task WHERE queue = ? AND lane = ? AND session IS NULL AND due IS NULL"
+IS_READY = (
+    "SELECT 1 FROM task INDEXED BY task_ready WHERE session IS NULL AND due IS NULL AND queue = ?"
+    f" AND lane < {KEYED_LANES} LIMIT 1"
 )
+ENDED_SESSIONS = "SELECT session FROM worker WHERE session NOT IN (SELECT id FROM lease)"
+OF_SESSION = f"{OPEN} WHERE session = ? AND queue = ? AND lane < {KEYED_LANES} ORDER BY pos LIMIT ?"
+HEAD_COLUMNS = (
+    "pos, ready_at, expires, deaths_of, id, attempt, queue, lane, name, codec, arguments, failures, crashes,"
+    " enqueued, trace, slot, key"
+)
+_HEAD = f"SELECT {HEAD_COLUMNS} FROM task WHERE queue = ? AND lane = ? AND session IS NULL AND due IS NULL"
 READY = f"{_HEAD} ORDER BY pos LIMIT ?"
 READY_OF_NO_DEATHS = f"{_HEAD} AND deaths < 2 ORDER BY pos LIMIT ?"
 HAS_SUSPECT = "SELECT 1 FROM task WHERE session = ? AND (deaths > 0 OR crashes > 0) LIMIT 1"
@@ -161,8 +205,9 @@ ONCE = "SELECT task, attempt, session, at, value FROM once WHERE scope = ? AND k
 PUT_ONCE = "REPLACE INTO once (scope, key, task, attempt, session, at, value) VALUES (?, ?, ?, ?, ?, ?, ?)"
 FORGET_ONCE = "DELETE FROM once WHERE at <= ? AND NOT EXISTS (SELECT 1 FROM task WHERE task.id = once.task)"
 
-CONTROL = "SELECT paused, open_claims, rate, per_ms, tokens, tokens_at FROM control WHERE queue = ?"
-CONTROLS = "SELECT queue, paused, open_claims, rate, per_ms, tokens, tokens_at FROM control"
+_CONTROL = "paused, open_claims, rate, per_ms, tokens, tokens_at, partitions"
+CONTROL = f"SELECT {_CONTROL} FROM control WHERE queue = ?"
+CONTROLS = f"SELECT queue, {_CONTROL} FROM control"
 SPEND = "UPDATE control SET tokens = ?, tokens_at = ? WHERE queue = ?"
 PAUSE = "INSERT INTO control (queue, paused) VALUES (?1, ?2) ON CONFLICT (queue) DO UPDATE SET paused = excluded.paused"
 LIMIT = (
@@ -172,7 +217,7 @@ LIMIT = (
 )
 _STATE = "CASE WHEN session IS NOT NULL THEN 'claimed' WHEN due IS NULL THEN 'ready' ELSE 'delayed' END"
 LIST_OPEN = (
-    f"{OPEN} WHERE pos > ?1 AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR name = ?3)"
+    f"{OPEN} WHERE pos > ?1 AND NOT blocking AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR name = ?3)"
     f" AND (?4 IS NULL OR session = ?4) AND instr(?5, {_STATE}) ORDER BY pos LIMIT ?6"
 )
 LIST_ENDED = (
@@ -181,7 +226,9 @@ LIST_ENDED = (
 )
 ENDED_BY_ID = f"{ENDED} WHERE id = ?"
 PURGE_READY = "DELETE FROM task WHERE queue = ? AND session IS NULL AND due IS NULL RETURNING pos"
-PURGE_DELAYED = "DELETE FROM task WHERE queue = ? AND session IS NULL AND due IS NOT NULL RETURNING pos"
+PURGE_DELAYED = (
+    "DELETE FROM task WHERE queue = ? AND session IS NULL AND due IS NOT NULL AND NOT blocking RETURNING pos"
+)
 PURGE_ENDED = "DELETE FROM outcome WHERE queue = ? AND state = ? RETURNING id"
-COUNT_TASKS = f"SELECT queue, {_STATE}, count(*), min(ready_at) FROM task GROUP BY 1, 2"  # noqa: S608 - ours
+COUNT_TASKS = f"SELECT queue, {_STATE}, count(*), min(ready_at) FROM task WHERE NOT blocking GROUP BY 1, 2"
 COUNT_ENDED = "SELECT queue, state, count(*) FROM outcome GROUP BY 1, 2"

@@ -15,7 +15,7 @@ from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.file import LOCK_WAIT_SECONDS
 from apportion.stores.task_api import Insertion, SqlValue, TaskStatement, TaskTransactions
 from apportion.stores.task_records import OpenTask
-from apportion.stores.task_rows import receipt_texts, shared_values
+from apportion.stores.task_rows import COLUMNS, receipt_texts, shared_values
 from apportion.stores.task_values import KEPT_MS, NewTask, Receipt
 
 
@@ -83,4 +83,4 @@ def _inserted(new: NewTask, now: int) -> Any:  # noqa: ANN401 - a generator
 def _values(new: NewTask, now: int) -> dict[str, bytes | str | int | float | None]:
     due = now + new.delay_ms if new.due_at is None else new.due_at
     task = OpenTask(new=new, position=0, enqueued=now, ready_at=max(due, now), due=due if due > now else None)
-    return dict(zip(sql.COLUMNS, shared_values(task), strict=True))
+    return dict(zip(COLUMNS, shared_values(task), strict=True))

@@ -24,6 +24,7 @@ from apportion.stores.sqlite.file import InDoubt
 from apportion.stores.sqlite.schedules import SCHEDULE_TABLES, SqliteSchedules
 from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.task_once import once
+from apportion.stores.sqlite.task_statements import HAS_KEYS, KEY_TABLES
 from apportion.stores.sqlite.task_transactions import SqliteTransactions
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Answer, Command, Listing, Question
@@ -91,7 +92,7 @@ class SqliteTasks(TaskStore):
         self._require_open()
         if self._file.moved:
             await self._file.reopen()
-        if not await self._file.read(lambda at: value_of(at, sql.HAS_TASKS)):
+        if not await self._file.read(lambda at: value_of(at, HAS_KEYS)):
             await self._file.write(make_tables)  # a copy from before the first task was restored
         incarnation, found = await self._file.read(
             lambda at: (ledger.state(at).incarnation, task_admin.answer(at, question, tasks_in.now_ms(at)))
@@ -169,6 +170,9 @@ def make_tables(connection: Connection) -> int:
     if not tasks_version(connection):
         for statement in (*sql.TABLES, *SCHEDULE_TABLES):
             connection.execute(statement)
+    if not value_of(connection, HAS_KEYS):
+        for statement in KEY_TABLES:
+            connection.execute(statement)
     version = tasks_version(connection)
     if version != sql.TASKS_VERSION:
         expected = f"{sql.TASKS_VERSION}, which this release writes"
@@ -190,7 +194,7 @@ async def connected(url: StoreUrl, clock: Clock) -> SqliteTasks:
     with ExitStack() as undo:
         undo.callback(shared.give_back)
         await shared.file.open()
-        has_tables = await shared.file.read(lambda connection: bool(value_of(connection, sql.HAS_TASKS)))
+        has_tables = await shared.file.read(lambda connection: bool(value_of(connection, HAS_KEYS)))
         make = shared.file.read if has_tables else shared.file.write
         tasks = SqliteTasks(shared, await make(make_tables))
         undo.pop_all()

@@ -5,8 +5,11 @@ from dataclasses import replace
 from typing import cast
 
 from apportion.stores.damage import view
+from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, OwnerOfLane
+from apportion.stores.lanes.values import AgreePartitions, ResizePartitions
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter
+from apportion.stores.postgres.tasks import keys
 from apportion.stores.postgres.tasks import statements as sql
 from apportion.stores.postgres.tasks.rules import end, is_name_free, reopen, wait
 from apportion.stores.task_admin import unknown
@@ -40,6 +43,12 @@ async def answer(transaction: Transaction, question: Question[Answer], now: int)
             found = await overview(transaction, now)
         case StoreTime():
             found = now
+        case BusiestKeys():
+            found = await keys.busiest(transaction, question)
+        case HeadOfKey():
+            found = await keys.head(transaction, question)
+        case OwnerOfLane():
+            found = await keys.owner_of(transaction, question)
         case _:
             raise unknown(question)
     return cast("Answer", found)
@@ -91,17 +100,25 @@ async def control(transaction: Transaction, command: Command, now: int) -> int:
             return len(delayed)
         case Purge(queue=queue, states=states):
             purged = await transaction.ask(sql.PURGE_WAITING, [queue, list(states)])
+            if "dead" in states:
+                await transaction.ask(sql.FORGET_BLOCKING, [queue])
             return len(purged) + len(await transaction.ask(sql.PURGE_ENDED, [queue, list(states)]))
         case Pause(queue=queue, is_paused=is_paused):
             await transaction.ask(sql.PAUSE, [queue, int(is_paused)])
         case SetLimit(queue=queue, open_claims=open_claims, rate=rate, per_ms=per_ms):
             await transaction.ask(sql.LIMIT, [queue, open_claims, rate, per_ms, float(rate or 0), now])
+        case AgreePartitions() | ResizePartitions():
+            await keys.set_partitions(transaction, command)
     return 1
 
 
 async def _cancel(transaction: Transaction, tasks: Sequence[str], now: int) -> int:
     found = await _opened(transaction, tasks)
-    waiting = [replace(task, reason="cancelled") for task in found if task.session is None]
+    blocking = {task.id for task in found if task.is_blocking}
+    whole = {each.task.id: each.task for each in await _ended(transaction, sorted(blocking))} if blocking else {}
+    for task_id in sorted(blocking):  # its row has given up its unique name, and its outcome is written anew
+        await transaction.ask(sql.FORGET_OUTCOME, [task_id])
+    waiting = [replace(whole.get(task.id, task), reason="cancelled") for task in found if task.session is None]
     await end(transaction, [(task, "cancelled", None) for task in waiting], now)
     await transaction.each(sql.CANCEL_CLAIMED, [[task.id] for task in found if task.session is not None])
     return len(found)

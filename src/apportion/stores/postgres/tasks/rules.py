@@ -8,8 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from apportion.stores.keys.ledger import rank
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter
+from apportion.stores.postgres.tasks import lanes as keyed
 from apportion.stores.postgres.tasks import statements as sql
 from apportion.stores.postgres.tasks.floors import Places
 from apportion.stores.task_records import (
@@ -106,7 +108,10 @@ async def outlive(transaction: Transaction, session: int, now: int) -> None:
 
 
 async def claim(transaction: Transaction, worker: Worker, places: Places, want: int, now: int) -> tuple[Claim, ...]:
-    """Take over work of ended sessions, then claim new work. `places` are queues, lanes, and floors of positions."""
+    """Take over work of ended sessions, then claim new work. `places` are queues, lanes, and floors of positions.
+
+    The lanes of the worker are those that it may claim from.
+    """
     await transaction.ask(sql.ADD_WORKER, worker_values(worker))
     await transaction.ask(sql.BECOME_DUE, [now, list(worker.queues), MOST_DUE])
     paused = {str(queue) for (queue,) in await transaction.ask(sql.PAUSED, [list(worker.queues)])}
@@ -146,14 +151,23 @@ def _wait_values(task: OpenTask, delay_ms: int, now: int) -> list[Parameter]:
 
 
 async def reopen(transaction: Transaction, task: OpenTask, now: int) -> None:
-    """Make an ended task ready again."""
+    """Make an ended task ready again; one that blocks its key runs there first."""
     await transaction.ask(sql.FORGET_OUTCOME, [task.id])
+    if await transaction.ask(sql.UNBLOCK, [task.new.unique, task.id]):
+        await wait(transaction, [(task, 0)], now)
+        return
     await transaction.ask(sql.REOPEN, shared_values(replace(task, due=None, ready_at=now)))
 
 
 async def end(transaction: Transaction, ends: Iterable[tuple[OpenTask, EndState, bytes | None]], now: int) -> None:
-    """Close open tasks, with a state and a result each; keep their outcomes."""
-    await transaction.each(sql.END, [_end_values(*each, now) for each in ends])
+    """Close open tasks, with a state and a result each; keep their outcomes. Dead ones may block their keys."""
+    ends = list(ends)
+    await transaction.each(sql.END, [_end_values(*each, now) for each in ends if not _is_blocking(*each[:2])])
+    await transaction.each(sql.END_AND_BLOCK, [_end_values(*each, now) for each in ends if _is_blocking(*each[:2])])
+
+
+def _is_blocking(task: OpenTask, state: EndState) -> bool:
+    return state == "dead" and task.new.on_dead == "block" and task.new.key is not None
 
 
 def _end_values(task: OpenTask, state: EndState, result: bytes | None, now: int) -> list[Parameter]:
@@ -189,7 +203,9 @@ async def _retake(
     transaction: Transaction, worker: Worker, queues: Collection[str], most: int, now: int
 ) -> list[OpenTask]:
     """Take over work of ended sessions, oldest first; a task with a second death waits first."""
-    orphans = list(map(open_task, await transaction.ask(sql.ORPHANS, [list(queues), most])))
+    lanes: list[Parameter] = [[each.queue for each in worker.lanes], [each.lane for each in worker.lanes]]
+    found = list(map(open_task, await transaction.ask(sql.ORPHANS, [list(queues), *lanes, most])))
+    orphans = await keyed.held(transaction, worker, found)
     freed = list(map(orphaned, orphans))
     is_next = [each.state is None and each.delay_ms is None for each in freed]
     retaken = [
@@ -219,24 +235,34 @@ class _Claiming:
         self._controls: dict[str, QueueControl] = {}
         self._left: dict[str, float] = {}
         self._is_clear = True
+        self._expired = 0
 
     async def claim(self, want: int, places: Places, taken: list[OpenTask]) -> None:
         """Add ready tasks to `taken`, those of the first lane first; of eight places one goes to the oldest head."""
         await self._prepare()
-        before, expired = len(taken), list[OpenTask]()
+        before, is_more = len(taken), True
+        while is_more and len(taken) < want:
+            is_more = await self._claim(want, places, taken)
+        await self._spend(taken[before:])
+
+    async def _claim(self, want: int, places: Places, taken: list[OpenTask]) -> bool:
+        """Claim the tasks found ready; return True after an expired task of a key, for the next of it may be ready."""
+        before, expired, is_more = len(taken), list[OpenTask](), False
         lanes = await self._heads(want + MOST_EXPIRED, places)
-        while len(taken) < want and (task := self._next(lanes, len(taken))) is not None:
+        while not is_more and len(taken) < want and (task := self._next(lanes, len(taken))) is not None:
             if task.new.expires_at is not None and task.new.expires_at <= self._now:
-                if len(expired) == MOST_EXPIRED:
+                if self._expired == MOST_EXPIRED:
                     break
+                self._expired += 1
                 expired.append(replace(task, reason="expired"))
+                is_more = task.new.key is not None
                 continue
             self._left[task.queue] -= 1
             self._is_clear = self._is_clear and not task.is_suspect
             taken.append(_taken(task, self._worker))
         await self._transaction.ask(sql.TAKE, [self._worker.session, [task.id for task in taken[before:]]])
         await end(self._transaction, [(task, "cancelled", None) for task in expired], self._now)
-        await self._spend(taken[before:])
+        return is_more
 
     async def _prepare(self) -> None:
         """Lock the limits of the queues, so that no other turn counts before this one has claimed."""
@@ -248,12 +274,17 @@ class _Claiming:
     async def _heads(self, most: int, places: Places) -> list[list[OpenTask]]:
         """Return the next ready tasks of each lane, the next one last; more than enough of them."""
         rows: list[Any] = await self._transaction.ask(sql.READY, [*places, _ANY_DEATHS, most])
-        found = {task.id: task for task in map(open_task, rows)}
+        found = {task.id: task for task in [*map(open_task, rows), *await self._first(_ANY_DEATHS, most)]}
         if any(len(task.deaths_of) >= _MANY_DEATHS for task in found.values()):
             more: list[Any] = await self._transaction.ask(sql.READY, [*places, _MANY_DEATHS, most])
-            found |= {task.id: task for task in map(open_task, more)}
+            found |= {task.id: task for task in [*map(open_task, more), *await self._first(_MANY_DEATHS, most)]}
         ready = sorted(found.values(), key=lambda task: task.position, reverse=True)
-        return [[task for task in ready if task.new.lane == lane] for lane in LANES]
+        return [[task for task in ready if rank(task.new.lane) == lane] for lane in LANES]
+
+    async def _first(self, deaths: int, most: int) -> list[OpenTask]:
+        """Return the next tasks of keys in the lanes of the worker."""
+        worker, queues = self._worker, [queue for queue in self._served if self._left[queue] >= 1]
+        return await keyed.first_tasks(self._transaction, sql.FIRST, worker, queues, deaths=deaths, most=most)
 
     def _next(self, lanes: list[list[OpenTask]], place: int) -> OpenTask | None:
         heads = []

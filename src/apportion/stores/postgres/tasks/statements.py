@@ -8,24 +8,27 @@ The driver fills in `{schema}` and the like, quoted.
 from collections.abc import Sequence
 from typing import Any
 
+from apportion.stores.lanes.values import KEYED_LANES
 from apportion.stores.postgres.driver import Parameter
+from apportion.stores.postgres.key_tables import NEVER
 from apportion.stores.postgres.tasks.floors import Places
-from apportion.stores.task_rows import worker_values
+from apportion.stores.postgres.tasks.lanes import first_statement
+from apportion.stores.task_rows import COLUMNS, worker_values
 from apportion.stores.task_values import MOST_DUE, Claim, NewTask, Receipt, Worker
 
-_WHOLE, _OPTIONAL = (0, 5), (7, 8, 9)  # columns of `ENQUEUE`: ids and calls; times and unique names, perhaps NULL
+_WHOLE, _OPTIONAL = (0, 5), (7, 8, 9, 12)  # columns of `ENQUEUE`: ids and calls; times, unique names, keys
 
 # The hot paths.
 _TEXTS, _NUMBERS = "%s::text[]", "%s::bigint[]"
 ENQUEUE = (
     f"SELECT * FROM {{schema}}.enqueue_tasks(%s, %s, %b::text[], {_TEXTS}, {_NUMBERS}, {_TEXTS}, {_TEXTS}, %b::bytea[],"
-    f" {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_TEXTS}, {_NUMBERS}, {_TEXTS}, %s::boolean[])"
+    f" {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_TEXTS}, {_NUMBERS}, {_TEXTS}, {_TEXTS}, {_TEXTS}, %s::boolean[])"
 )
 # A list of one value takes ten times as long to send as the value.
 ENQUEUE_ONE = (
     "SELECT * FROM {schema}.enqueue_tasks(%s, %s, ARRAY[%b::text], ARRAY[%b::text], ARRAY[%b::bigint], ARRAY[%b::text],"
     " ARRAY[%b::text], ARRAY[%b::bytea], ARRAY[%b::bigint], ARRAY[%b::bigint], ARRAY[%b::bigint], ARRAY[%b::text],"
-    " ARRAY[%b::bigint], ARRAY[%b::text], ARRAY[%b::boolean])"
+    " ARRAY[%b::bigint], ARRAY[%b::text], ARRAY[%b::text], ARRAY[%b::text], ARRAY[%b::boolean])"
 )
 TURN = (
     "SELECT * FROM {schema}.turn(%s, %s, %s, %s, %s, %s, %s, %s, %s,"
@@ -64,27 +67,30 @@ AWAIT = (
 )
 HINT = "SELECT pg_notify({channel}, 'tasks')"
 
-# The columns that a task and its outcome share, in the order of `task_rows`.
-SHARED = (
-    "id, queue, lane, name, codec, arguments, uniq, due, expires, attempt, failures, crashes, deaths_of, most_deaths,"
-    " cancelling, replaced, progress, note, reason, trace, schedule, slot, enqueued, ready_at, deaths"
-)
-_MARKS = ", ".join(["%s"] * (SHARED.count(",") + 1))
-_OF_TASK = ", ".join(f"t.{each}" for each in SHARED.split(", "))
-OPEN = f"SELECT pos, session, {SHARED} FROM {{schema}}.task"
+SHARED = ", ".join(COLUMNS)
+_MARKS = ", ".join(["%s"] * len(COLUMNS))
+_OF_TASK = ", ".join(f"t.{each}" for each in ("pos", "session", "blocking", *COLUMNS))
+OPEN = f"SELECT pos, session, blocking, {SHARED} FROM {{schema}}.task"
 ENDED = f"SELECT state, at, result, {SHARED} FROM {{schema}}.outcome"
-OPEN_COLUMNS = ("pos", "session", *SHARED.split(", "))
-ENDED_COLUMNS = ("state", "at", "result", *SHARED.split(", "))
+OPEN_COLUMNS = ("pos", "session", "blocking", *COLUMNS)
+ENDED_COLUMNS = ("state", "at", "result", *COLUMNS)
 # `+ 0`: a plan must not go through the open claims of the session.
 _BY_RECEIPT = "id = %s AND attempt = %s AND session + 0 = %s"
 WAIT = (
-    "UPDATE {schema}.task SET pos = {schema}.next_position(), session = NULL, due = %s, failures = %s, deaths = %s,"
-    " crashes = %s, deaths_of = %s, cancelling = %s, replaced = %s, reason = %s, ready_at = %s WHERE id = %s"
+    "UPDATE {schema}.task SET pos = CASE WHEN key IS NULL THEN {schema}.next_position() ELSE pos END,"
+    " session = NULL, due = %s, failures = %s, deaths = %s, crashes = %s, deaths_of = %s, cancelling = %s,"
+    " replaced = %s, reason = %s, ready_at = %s WHERE id = %s"
 )
+UNBLOCK = "UPDATE {schema}.task SET blocking = 0, uniq = %s WHERE id = %s AND blocking = 1 RETURNING id"
+FORGET_BLOCKING = "DELETE FROM {schema}.task WHERE queue = %s AND blocking = 1"
 REOPEN = f"INSERT INTO {{schema}}.task (pos, {SHARED}) VALUES ({{schema}}.next_position(), {_MARKS})"
 END = (
     f"WITH gone AS (DELETE FROM {{schema}}.task WHERE id = %s) INSERT INTO {{schema}}.outcome"
     f" (state, at, keep_until, result, {SHARED}) VALUES (%s, %s, %s, %s, {_MARKS})"
+)
+END_AND_BLOCK = END.replace(
+    "DELETE FROM {schema}.task",
+    f"UPDATE {{schema}}.task SET session = NULL, blocking = 1, uniq = NULL, deaths = 0, deaths_of = '', due = {NEVER}",
 )
 KEEP_RESULT = (
     f"INSERT INTO {{schema}}.outcome (state, at, keep_until, result, {SHARED})"
@@ -107,8 +113,10 @@ BECOME_DUE = "SELECT {schema}.become_due(%s, %s::text[], %s)"
 ORPHANS = (
     "WITH ended AS MATERIALIZED (SELECT session FROM {schema}.worker AS w"
     " WHERE NOT EXISTS (SELECT FROM {schema}.lease WHERE id = w.session))"
-    f" SELECT t.pos, t.session, {_OF_TASK} FROM ended JOIN {{schema}}.task AS t ON t.session = ended.session"
-    " WHERE t.queue = ANY (%s::text[]) ORDER BY t.pos LIMIT %s FOR UPDATE OF t SKIP LOCKED"
+    f" SELECT {_OF_TASK} FROM ended JOIN {{schema}}.task AS t ON t.session = ended.session"
+    f" WHERE t.queue = ANY (%s::text[]) AND (t.lane < {KEYED_LANES}"
+    " OR (t.queue, t.lane) IN (SELECT * FROM unnest(%s::text[], %s::bigint[])))"
+    " ORDER BY t.pos LIMIT %s FOR UPDATE OF t SKIP LOCKED"
 )
 RETAKE = (
     "UPDATE {schema}.task SET session = %s, attempt = attempt + 1, deaths_of = %s, deaths = %s, progress = 0, note = ''"
@@ -123,6 +131,7 @@ READY = (
     " WHERE task.queue = of.queue AND task.lane = of.lane AND session IS NULL AND due IS NULL AND pos > of.floor"
     " AND deaths < %s ORDER BY pos LIMIT %s FOR UPDATE SKIP LOCKED) AS t ORDER BY t.lane, t.pos"
 )
+FIRST = first_statement(_OF_TASK)
 HAS_SUSPECT = "SELECT FROM {schema}.task WHERE session = %s AND (deaths > 0 OR crashes > 0) LIMIT 1"
 COUNT_OPEN = "SELECT count(*) FROM {schema}.task WHERE session IS NOT NULL AND queue = %s"
 ADD_WORKER = (
@@ -159,7 +168,7 @@ FORGET_ONCE = (
     "DELETE FROM {schema}.once WHERE at <= %s AND NOT EXISTS (SELECT FROM {schema}.task WHERE task.id = once.task)"
 )
 
-_CONTROL = "paused, open_claims, rate, per_ms, tokens, tokens_at"
+_CONTROL = "paused, open_claims, rate, per_ms, tokens, tokens_at, partitions"
 CONTROLS = f"SELECT queue, {_CONTROL} FROM {{schema}}.control"
 LOCKED_CONTROLS = (
     f"{CONTROLS} WHERE queue = ANY (%s::text[]) AND (open_claims IS NOT NULL OR rate IS NOT NULL)"
@@ -178,7 +187,7 @@ LIMIT = (
 )
 _STATE = "CASE WHEN session IS NOT NULL THEN 'claimed' WHEN due IS NULL THEN 'ready' ELSE 'delayed' END"
 LIST_OPEN = (
-    f"{OPEN} WHERE pos > %(after)s AND (%(queue)s::text IS NULL OR queue = %(queue)s)"
+    f"{OPEN} WHERE pos > %(after)s AND blocking = 0 AND (%(queue)s::text IS NULL OR queue = %(queue)s)"
     " AND (%(name)s::text IS NULL OR name = %(name)s) AND (%(session)s::bigint IS NULL OR session = %(session)s)"
     f" AND {_STATE} = ANY (%(states)s::text[]) ORDER BY pos LIMIT %(most)s"
 )
@@ -186,13 +195,13 @@ LIST_ENDED = (
     f"{ENDED} WHERE (%(queue)s::text IS NULL OR queue = %(queue)s) AND (%(name)s::text IS NULL OR name = %(name)s)"
     " AND state = ANY (%(states)s::text[]) AND (at, id) > (%(at)s::bigint, %(id)s::text) ORDER BY at, id LIMIT %(most)s"
 )
-FIND_OPEN = f"{OPEN} WHERE id = ANY (%s::text[]) ORDER BY pos"
+FIND_OPEN = f"{OPEN} WHERE blocking = 0 AND id = ANY (%s::text[]) ORDER BY pos"
 PURGE_WAITING = (
-    "DELETE FROM {schema}.task WHERE queue = %s AND session IS NULL"
+    "DELETE FROM {schema}.task WHERE queue = %s AND session IS NULL AND blocking = 0"
     " AND CASE WHEN due IS NULL THEN 'ready' ELSE 'delayed' END = ANY (%s::text[]) RETURNING id"
 )
 PURGE_ENDED = "DELETE FROM {schema}.outcome WHERE queue = %s AND state = ANY (%s::text[]) RETURNING id"
-COUNT_TASKS = f"SELECT queue, {_STATE}, count(*), min(ready_at) FROM {{schema}}.task GROUP BY 1, 2"
+COUNT_TASKS = f"SELECT queue, {_STATE}, count(*), min(ready_at) FROM {{schema}}.task WHERE blocking = 0 GROUP BY 1, 2"
 COUNT_ENDED = "SELECT queue, state, count(*) FROM {schema}.outcome GROUP BY 1, 2"
 
 
@@ -260,5 +269,7 @@ def _columns(tasks: Sequence[NewTask]) -> list[list[Any]]:
         [each.unique for each in tasks],
         [each.most_deaths or 0 for each in tasks],
         [each.trace for each in tasks],
+        [each.key for each in tasks],
+        [each.on_dead for each in tasks],
         [each.on_duplicate == "replace" for each in tasks],
     ]

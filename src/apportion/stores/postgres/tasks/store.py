@@ -24,6 +24,7 @@ from apportion.runtime.clock import Clock
 from apportion.runtime.endings import or_undo
 from apportion.stores.damage.postgres import put_aside
 from apportion.stores.damage.rows import or_put_aside
+from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter, Row
 from apportion.stores.postgres.errors import MAKE_SCHEMA, ValueRefused
@@ -31,9 +32,11 @@ from apportion.stores.postgres.link import PostgresLink
 from apportion.stores.postgres.links import Links
 from apportion.stores.postgres.task_tables import make_tables
 from apportion.stores.postgres.tasks import admin as task_admin
+from apportion.stores.postgres.tasks import lanes as keyed
 from apportion.stores.postgres.tasks import rules
 from apportion.stores.postgres.tasks import statements as sql
 from apportion.stores.postgres.tasks.floors import Floors
+from apportion.stores.postgres.tasks.hints import Hints
 from apportion.stores.postgres.tasks.once import once
 from apportion.stores.postgres.tasks.rules import Settling
 from apportion.stores.postgres.tasks.schedules import PostgresSchedules
@@ -49,9 +52,6 @@ from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
 
 Result = TypeVar("Result")
-_AWAIT_SECONDS = 5.0
-_HINT_SECONDS = 0.01  # between two hints of a process: each takes a lock of the whole server
-_AWAIT_MS = int(_AWAIT_SECONDS * 1_000)
 _DOUBT = "It may have happened: read the open claims of the session, and settle again."
 
 
@@ -65,7 +65,7 @@ class PostgresTasks(TaskStore):
         self._clock = clock
         self._floors = Floors()
         self._watcher: Watcher | None = None
-        self._hints = _Hints(links, clock)
+        self._hints = Hints(links, clock)
         self._closed = False
         self.transactions: PostgresTransactions = PostgresTransactions(
             links.door, allowed=self._require_open, known=lambda: self._known, met=self._met
@@ -104,15 +104,15 @@ class PostgresTasks(TaskStore):
         if not (settlements or want or worker.former):
             return TurnAnswer()
         try:
-            claims = None
-            if not settling.rare and not worker.former:
+            claims, fenced = None, tuple[OwnedLane, ...]()
+            if not (settling.rare or worker.former or (want and worker.lanes)):
                 claims = await self._common(worker, settling, want)
             if claims is None:
-                claims = await self._transact(lambda transaction: self._rare(transaction, worker, settling, want))
+                claims, fenced = await self._transact(lambda at: self._rare(at, worker, settling, want))
         except StoreUnavailable:
             self._floors = Floors()  # a server that was away may give positions anew that it had not flushed
             raise
-        return TurnAnswer(refused=settling.refused(), claims=claims)
+        return TurnAnswer(refused=settling.refused(), claims=claims or (), fenced=fenced)
 
     async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
         async def _beat(transaction: Transaction) -> BeatAnswer:
@@ -211,8 +211,10 @@ class PostgresTasks(TaskStore):
             self._floors.claimed(worker.queues, heads, {(row[10], row[11]): row[12] for row in map(_values, rows)})
         return tuple(claimed_task(_values(row), worker.session) for row in rows)
 
-    async def _rare(self, transaction: Transaction, worker: Worker, settling: Settling, want: int) -> tuple[Claim, ...]:
-        """Make a turn under all rules."""
+    async def _rare(
+        self, transaction: Transaction, worker: Worker, settling: Settling, want: int
+    ) -> tuple[tuple[Claim, ...], tuple[OwnedLane, ...]]:
+        """Make a turn under all rules; return its claims, and the lanes of the worker that are fenced."""
         now, is_awaited = await self._begun(transaction, is_durable=bool(settling.first))
         if want and not await transaction.ask(sql.LEASE, [worker.session]):
             raise LeaseLost(worker.session)
@@ -225,13 +227,16 @@ class PostgresTasks(TaskStore):
         if settling.rare:
             self._hints.changed(is_awaited=is_awaited)
         if not want:
-            return ()
+            return (), ()
         lows = self._floors.places(worker.queues, is_rescan=True)
+        if worker.lanes:
+            worker, fenced = await keyed.shown(transaction, worker)
+            return await rules.claim(transaction, worker, lows, want, now), fenced
         asked = turn_values(worker, Settling(()).done_values(), want, lows, is_rescan=False)
         *rows, last = await transaction.ask(sql.TURN, [*self._known, bool(settling.first), *asked])
         if last[0] == "begun":
-            return tuple(claimed_task(_values(row), worker.session) for row in rows)
-        return await rules.claim(transaction, worker, lows, want, now)
+            return tuple(claimed_task(_values(row), worker.session) for row in rows), ()
+        return await rules.claim(transaction, worker, lows, want, now), ()
 
     async def _begun(self, transaction: Transaction, *, is_durable: bool) -> tuple[int, bool]:
         """Begin a transaction that writes; return the time of the store, and whether a worker waits for a hint."""
@@ -280,42 +285,6 @@ async def _has_all(link: PostgresLink, ids: list[str]) -> bool:
         return {task for (task,) in await link.ask(sql.KNOWN, [ids, ids])} >= set(ids)
     except ApportionError:
         return False
-
-
-class _Hints:
-    """The hints of new tasks: to the waits of this process at once, to other processes if a worker waits there."""
-
-    def __init__(self, links: Links, clock: Clock) -> None:
-        self._lookout, self._committing, self._clock = links.lookout, links.committing, clock
-        self._asked_until = float("inf" if links.door.is_polled else "-inf")
-        self._telling: asyncio.Task[None] | None = None
-        self._is_untold = False
-
-    def changed(self, *, is_awaited: bool) -> None:
-        """Wake the waits for tasks, after a commit of ours."""
-        self._lookout.tasks_changed()
-        self._is_untold |= is_awaited
-        if self._is_untold and (self._telling is None or self._telling.done()):
-            self._telling = asyncio.get_running_loop().create_task(self._tell())
-
-    async def ask(self) -> None:
-        """Let other processes send hints for some seconds. Without hints, the waits poll."""
-        if self._clock.elapsed() >= self._asked_until:
-            self._asked_until = self._clock.elapsed() + _AWAIT_SECONDS
-            with suppress(StoreUnavailable, StoreDenied):
-                await self._committing.ask(sql.AWAIT, [4 * _AWAIT_MS, 2 * _AWAIT_MS])
-
-    def close(self) -> None:
-        """Send no more hints."""
-        if self._telling is not None:
-            self._telling.cancel()
-
-    async def _tell(self) -> None:
-        while self._is_untold:
-            self._is_untold = False
-            with suppress(ApportionError):
-                await self._committing.ask(sql.HINT)
-            await asyncio.sleep(_HINT_SECONDS)
 
 
 def _values(row: Row) -> Any:  # noqa: ANN401 - foreign

@@ -94,5 +94,7 @@ def _fields(new: NewTask) -> dict[str, str | int | bool | None]:
         "uniq": new.unique,
         "most": new.most_deaths or 0,
         "trace": new.trace,
+        "key": new.key,
+        "on_dead": new.on_dead,
         "replaces": new.on_duplicate == "replace",
     }

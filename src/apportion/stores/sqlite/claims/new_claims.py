@@ -6,7 +6,9 @@ Promises: a constant number of statements for any number of claims. Python gives
 import json
 from collections.abc import Callable, Sequence
 
+from apportion.stores.keys.ledger import KEYED_RANK
 from apportion.stores.sqlite import task_statements as sql
+from apportion.stores.sqlite.claims import lanes
 from apportion.stores.sqlite.claims.ready_task import ReadyTask
 from apportion.stores.sqlite.connection import Connection, value_of
 from apportion.stores.task_records import QueueControl, tokens
@@ -50,8 +52,8 @@ class NewClaims:
 
     def _chosen(self, most: int, place: int) -> tuple[list[ReadyTask], bool]:
         """Return tasks found ready, and True after an expired task: its place may hide another one."""
-        lanes, chosen = [heads for lane in LANES if (heads := self._heads(lane, most))], list[ReadyTask]()
-        while len(chosen) < most and (head := self._next(lanes, place + len(chosen))) is not None:
+        heads, chosen = [found for lane in LANES if (found := self._heads(lane, most))], list[ReadyTask]()
+        while len(chosen) < most and (head := self._next(heads, place + len(chosen))) is not None:
             if head.expires is not None and head.expires <= self._now:
                 return chosen, self._expire(head)
             self._left[head.queue] -= 1
@@ -72,6 +74,9 @@ class NewClaims:
         found = self._ready(sql.READY, lane, most)
         if any(head.deaths >= _MANY_DEATHS for head in found.values()):
             found |= self._ready(sql.READY_OF_NO_DEATHS, lane, most)
+        if lane == KEYED_RANK and self._worker.lanes:
+            for queue in self._controls:
+                found |= lanes.first_tasks(self._connection, self._worker, queue, most)
         return [found[position] for position in sorted(found, reverse=True)]
 
     def _ready(self, statement: str, lane: int, most: int) -> dict[int, ReadyTask]:

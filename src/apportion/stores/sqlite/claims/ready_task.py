@@ -27,6 +27,7 @@ class ReadyTask(NamedTuple):
     enqueued: int
     trace: str
     slot: int | None
+    key: str | None
 
     @property
     def deaths(self) -> int:
@@ -50,5 +51,6 @@ class ReadyTask(NamedTuple):
             enqueued=self.enqueued,
             trace=self.trace,
             slot=self.slot,
+            key=self.key,
             waited_ms=max(0, now - self.ready_at),
         )

@@ -1,0 +1,92 @@
+"""The part of the tables of tasks in PostgreSQL that keyed tasks need, added to schemas that were made before.
+
+A task is *behind* while an older task of its key is open; the first of each key is not. Triggers keep that mark, so
+that it holds in a transaction of the caller's too. Blocked tasks are in no index that a claim reads.
+A dead task that blocks its key has a row here, `blocking`, beside its outcome; it is due at no time that comes.
+
+Two transactions may not see each other: one adds a task behind another, and the other ends that one. So at its commit
+the first locks a task before its own against deletion, or takes the mark off; the second then sees the task, and makes
+it the first of its key. Nobody waits for a transaction of a caller, but for its commit. A mark that is off too much
+costs a look: a claim compares the order itself.
+"""
+
+from apportion.stores.damage.rows import MOST_TIME
+
+NEVER = MOST_TIME
+
+KEY_ENTERS = """
+CREATE FUNCTION {schema}.key_enters() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.behind := EXISTS (SELECT FROM {schema}.task AS t
+        WHERE t.queue = NEW.queue AND t.key = NEW.key AND t.pos < NEW.pos);
+    RETURN NEW;
+END $$
+"""
+KEY_COMMITS = """
+CREATE FUNCTION {schema}.key_commits() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM {schema}.task AS t WHERE t.queue = NEW.queue AND t.key = NEW.key AND t.pos < NEW.pos
+        ORDER BY t.pos DESC LIMIT 1 FOR KEY SHARE SKIP LOCKED;
+    IF NOT FOUND THEN
+        UPDATE {schema}.task SET behind = false WHERE id = NEW.id AND behind;
+    END IF;
+    RETURN NULL;
+END $$
+"""
+# A task that was found may be gone once its lock is there, and another one may have come: then it looks again.
+KEY_LEAVES = """
+CREATE FUNCTION {schema}.key_leaves() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    first text;
+BEGIN
+    LOOP
+        SELECT id INTO first FROM {schema}.task AS t WHERE t.queue = OLD.queue AND t.key = OLD.key
+            ORDER BY t.pos LIMIT 1 FOR NO KEY UPDATE;
+        IF FOUND THEN
+            UPDATE {schema}.task SET behind = false WHERE id = first AND behind;
+            RETURN NULL;
+        END IF;
+        EXIT WHEN NOT EXISTS (SELECT FROM {schema}.task AS t WHERE t.queue = OLD.queue AND t.key = OLD.key);
+    END LOOP;
+    RETURN NULL;
+END $$
+"""
+KEY_STEPS: tuple[str, ...] = (
+    'ALTER TABLE {schema}.task ADD COLUMN key text COLLATE "C",'
+    " ADD COLUMN on_dead text NOT NULL DEFAULT 'skip', ADD COLUMN behind boolean NOT NULL DEFAULT false,"
+    " ADD COLUMN blocking bigint NOT NULL DEFAULT 0",
+    "ALTER TABLE {schema}.outcome ADD COLUMN key text COLLATE \"C\", ADD COLUMN on_dead text NOT NULL DEFAULT 'skip'",
+    "ALTER TABLE {schema}.control ADD COLUMN partitions bigint",
+    'CREATE TABLE {schema}.lane (queue text COLLATE "C" NOT NULL, lane bigint NOT NULL, incarnation bigint NOT NULL,'
+    " epoch bigint NOT NULL, holder text NOT NULL, session bigint NOT NULL, PRIMARY KEY (queue, lane))",
+    "CREATE INDEX task_keyed ON {schema}.task (queue, key, pos) WHERE key IS NOT NULL",
+    "CREATE UNIQUE INDEX task_key_claimed ON {schema}.task (queue, key) WHERE session IS NOT NULL AND key IS NOT NULL",
+    "CREATE INDEX task_first ON {schema}.task (queue, lane, pos)"
+    " WHERE key IS NOT NULL AND NOT behind AND session IS NULL AND due IS NULL",
+    KEY_ENTERS,
+    KEY_COMMITS,
+    KEY_LEAVES,
+    "CREATE TRIGGER task_enters BEFORE INSERT OR UPDATE OF pos, key ON {schema}.task"
+    " FOR EACH ROW WHEN (NEW.key IS NOT NULL) EXECUTE FUNCTION {schema}.key_enters()",
+    "CREATE CONSTRAINT TRIGGER task_commits AFTER INSERT OR UPDATE OF pos, key ON {schema}.task"
+    " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.behind) EXECUTE FUNCTION {schema}.key_commits()",
+    "CREATE TRIGGER task_leaves AFTER DELETE ON {schema}.task"
+    " FOR EACH ROW WHEN (OLD.key IS NOT NULL AND NOT OLD.behind) EXECUTE FUNCTION {schema}.key_leaves()",
+    "CREATE TRIGGER task_moves AFTER UPDATE OF pos, key ON {schema}.task FOR EACH ROW"
+    " WHEN (OLD.key IS NOT NULL AND NOT OLD.behind AND (OLD.pos, OLD.key) IS DISTINCT FROM (NEW.pos, NEW.key))"
+    " EXECUTE FUNCTION {schema}.key_leaves()",
+)
+# Members that may write tasks may show the tokens of lanes, in a schema that was made before.
+GRANT_LANES = """
+DO $$
+DECLARE
+    member text;
+BEGIN
+    FOR member IN SELECT DISTINCT grantee::regrole::text FROM pg_class, aclexplode(relacl)
+        WHERE oid = '{schema}.task'::regclass AND privilege_type = 'INSERT' AND grantee <> 0
+    LOOP
+        EXECUTE 'GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.lane TO ' || member;
+    END LOOP;
+END $$
+"""
+HAS_KEYS = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = {channel} AND tablename = 'lane')"

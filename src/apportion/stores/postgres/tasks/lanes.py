@@ -1,0 +1,128 @@
+"""The lanes of a worker in PostgreSQL: the tokens that it shows, and the keyed tasks that it may claim there.
+
+Promises: a claim holds the row of its lane, so that a newer owner shows its token before or after it. The order within
+a key, and that none of it is claimed, are compared by the claim itself.
+"""
+
+# ruff: noqa: S608 - every statement is ours
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+from apportion.model.epoch import FencingToken
+from apportion.stores.lanes.tokens import LaneRecord, parted
+from apportion.stores.lanes.values import OwnedLane
+from apportion.stores.postgres.door import Transaction
+from apportion.stores.postgres.driver import Parameter
+from apportion.stores.task_records import OpenTask
+from apportion.stores.task_rows import open_task
+from apportion.stores.task_values import Worker
+
+_COLUMNS = "queue, lane, incarnation, epoch, holder, session"
+SHOWN = f"SELECT {_COLUMNS} FROM {{schema}}.lane WHERE queue = ANY (%s::text[])"
+SHOW = (
+    f"INSERT INTO {{schema}}.lane AS l ({_COLUMNS}) SELECT * FROM unnest(%s::text[], %s::bigint[], %s::bigint[],"
+    " %s::bigint[], %s::text[], %s::bigint[]) AS new (queue, lane, incarnation, epoch, holder, session)"
+    " ORDER BY new.queue, new.lane"
+    " ON CONFLICT (queue, lane) DO UPDATE SET incarnation = excluded.incarnation, epoch = excluded.epoch,"
+    " holder = excluded.holder, session = excluded.session"
+    " WHERE (l.incarnation, l.epoch) < (excluded.incarnation, excluded.epoch)"
+    " OR ((l.incarnation, l.epoch, l.holder) = (excluded.incarnation, excluded.epoch, excluded.holder))"
+)
+HOLD = (
+    f"SELECT {_COLUMNS} FROM {{schema}}.lane WHERE (queue, lane) IN (SELECT * FROM unnest(%s::text[], %s::bigint[]))"
+    " ORDER BY queue, lane FOR SHARE"
+)
+_FIRST = "key IS NOT NULL AND NOT behind AND session IS NULL AND due IS NULL AND deaths < %(deaths)s"
+_OPEN_OF_KEY = "SELECT FROM {schema}.task AS o WHERE o.queue = t.queue AND o.key = t.key"
+_IS_FIRST = f"NOT EXISTS ({_OPEN_OF_KEY} AND o.pos < t.pos) AND NOT EXISTS ({_OPEN_OF_KEY} AND o.session IS NOT NULL)"
+
+
+def first_statement(open_columns: str) -> str:
+    """Return the statement that reads the first tasks of keys in lanes, oldest first, and locks them."""
+    return (
+        f"SELECT {open_columns} FROM {{schema}}.task AS t WHERE t.id IN ("
+        " SELECT first.id FROM unnest(%(queues)s::text[], %(lanes)s::bigint[]) AS of (queue, lane), LATERAL ("
+        f"  SELECT id, pos FROM {{schema}}.task AS t WHERE t.queue = of.queue AND t.lane = of.lane AND {_FIRST}"
+        f"  AND {_IS_FIRST} ORDER BY pos LIMIT %(most)s"
+        " ) AS first ORDER BY first.pos LIMIT %(most)s)"
+        f" AND {_FIRST} ORDER BY t.pos FOR UPDATE SKIP LOCKED"
+    )
+
+
+async def shown(transaction: Transaction, worker: Worker) -> tuple[Worker, tuple[OwnedLane, ...]]:
+    """Note the tokens that a worker shows; return it with the lanes that it may claim from, and the fenced ones."""
+    queues = list(dict.fromkeys(each.queue for each in worker.lanes))
+    records = _records(await transaction.ask(SHOWN, [queues]))
+    new = [each for each in worker.lanes if not _is_as(records.get((each.queue, each.lane)), each, worker.session)]
+    if new:
+        await transaction.ask(SHOW, _columns(new, worker.session))
+        records = _records(await transaction.ask(SHOWN, [queues]))
+    accepted, fenced = _parted(worker.lanes, records)
+    return replace(worker, lanes=tuple(accepted)), tuple(fenced)
+
+
+async def held(transaction: Transaction, worker: Worker, tasks: Collection[OpenTask]) -> list[OpenTask]:
+    """Return those of locked tasks that a worker may claim, under locks on the rows of their lanes."""
+    places = sorted({(task.queue, task.new.lane) for task in tasks if task.new.key is not None})
+    if not places:
+        return list(tasks)
+    rows = await transaction.ask(HOLD, [[queue for queue, _ in places], [lane for _, lane in places]])
+    accepted, _ = _parted(worker.lanes, _records(rows))
+    ours = {(each.queue, each.lane) for each in accepted}
+    return [task for task in tasks if task.new.key is None or (task.queue, task.new.lane) in ours]
+
+
+async def first_tasks(
+    transaction: Transaction, statement: str, worker: Worker, queues: Collection[str], *, deaths: int, most: int
+) -> list[OpenTask]:
+    """Return the next keyed tasks of some queues that a worker may claim, locked, oldest first."""
+    lanes = [each for each in worker.lanes if each.queue in queues]
+    if not lanes:
+        return []
+    asked: dict[str, Parameter] = {
+        "queues": [each.queue for each in lanes],
+        "lanes": [each.lane for each in lanes],
+        "deaths": deaths,
+        "most": most,
+    }
+    rows: list[Any] = await transaction.ask(statement, asked)
+    return await held(transaction, worker, list(map(open_task, rows)))
+
+
+def _columns(lanes: Sequence[OwnedLane], session: int) -> list[Parameter]:
+    return [
+        [each.queue for each in lanes],
+        [each.lane for each in lanes],
+        [each.token.incarnation for each in lanes],
+        [each.token.epoch for each in lanes],
+        [each.token.holder for each in lanes],
+        [session] * len(lanes),
+    ]
+
+
+def _parted(
+    lanes: Sequence[OwnedLane], records: dict[tuple[str, int], LaneRecord]
+) -> tuple[list[OwnedLane], list[OwnedLane]]:
+    seen = [(each, records.get((each.queue, each.lane))) for each in lanes]
+    return parted((lane, None if record is None else record.token) for lane, record in seen)
+
+
+def _records(rows: Sequence[Sequence[Any]]) -> dict[tuple[str, int], LaneRecord]:
+    return {(queue, lane): record_of(rest) for queue, lane, *rest in rows}
+
+
+def record_of(row: Sequence[Any]) -> LaneRecord:
+    """Return the record of a row of `SHOWN`, without its queue and lane."""
+    incarnation, epoch, holder, session = row
+    token = FencingToken(resource="", holder=holder, incarnation=incarnation, epoch=epoch)
+    return LaneRecord(token=token, session=session)
+
+
+def _is_as(record: LaneRecord | None, lane: OwnedLane, session: int) -> bool:
+    """Whether a record is that of this token, of its holder, and of this session."""
+    if record is None:
+        return False
+    token = record.token
+    return (token, token.holder, record.session) == (lane.token, lane.token.holder, session)

@@ -1,0 +1,106 @@
+"""The lanes of a worker in an SQLite file: the tokens that it shows, and the keyed tasks that it may claim there."""
+
+# ruff: noqa: S608 - every statement is ours
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from apportion.model.epoch import FencingToken
+from apportion.stores.lanes.tokens import LaneRecord, parted
+from apportion.stores.lanes.values import OwnedLane
+from apportion.stores.sqlite.claims.ready_task import ReadyTask
+from apportion.stores.sqlite.connection import Connection, value_of
+from apportion.stores.sqlite.task_statements import HEAD_COLUMNS, OPEN
+from apportion.stores.task_values import Worker
+
+SHOWN = "SELECT lane, incarnation, epoch, holder, session FROM lane WHERE queue = ?"
+SHOW = "REPLACE INTO lane (queue, lane, incarnation, epoch, holder, session) VALUES (?, ?, ?, ?, ?, ?)"
+_FIRST = "key IS NOT NULL AND behind = 0 AND session IS NULL AND due IS NULL AND deaths < ?3"
+# The lanes with the oldest first tasks, and the first tasks of each of them; those with fewer deaths than a number.
+HEADS = (
+    "SELECT of.value AS lane, (SELECT min(pos) FROM task INDEXED BY task_first"
+    f" WHERE queue = ?1 AND lane = of.value AND {_FIRST}) AS head"
+    " FROM json_each(?2) AS of WHERE head IS NOT NULL ORDER BY head LIMIT ?4"
+)
+FIRST = (
+    f"SELECT {HEAD_COLUMNS} FROM task WHERE pos IN (SELECT first.pos FROM ({HEADS}) AS of CROSS JOIN task AS first"
+    " WHERE first.pos IN (SELECT pos FROM task INDEXED BY task_first"
+    f" WHERE queue = ?1 AND lane = of.lane AND {_FIRST} ORDER BY pos LIMIT ?4))"
+)
+OF_SESSION_KEYED = (
+    f"{OPEN} WHERE session = ? AND queue = ? AND lane IN (SELECT value FROM json_each(?)) ORDER BY pos LIMIT ?"
+)
+_ANY_DEATHS, _MANY_DEATHS = 1 << 40, 2
+
+
+def shown(connection: Connection, worker: Worker) -> tuple[Worker, tuple[OwnedLane, ...]]:
+    """Note the tokens that a worker shows; return it with the lanes that it may claim from, and the fenced ones."""
+    records = _records(connection, worker)
+    seen = [(each, records.get((each.queue, each.lane))) for each in worker.lanes]
+    accepted, fenced = parted((lane, None if record is None else record.token) for lane, record in seen)
+    for lane in accepted:
+        if not _is_as(records.get((lane.queue, lane.lane)), lane, worker.session):
+            token = lane.token
+            values = (lane.queue, lane.lane, token.incarnation, token.epoch, token.holder, worker.session)
+            connection.execute(SHOW, values)
+    return replace(worker, lanes=tuple(accepted)), tuple(fenced)
+
+
+def has_news(connection: Connection, worker: Worker) -> bool:
+    """Whether a turn would claim a keyed task, or write or refuse a token; reads only."""
+    if not worker.lanes:
+        return False
+    records = _records(connection, worker)
+    are_known = all(_is_as(records.get((each.queue, each.lane)), each, worker.session) for each in worker.lanes)
+    return not are_known or any(
+        value_of(connection, HEADS, (queue, numbers_of(worker, queue), _ANY_DEATHS, 1)) is not None
+        for queue in worker.queues
+    )
+
+
+def first_tasks(connection: Connection, worker: Worker, queue: str, most: int) -> dict[int, ReadyTask]:
+    """Return the next keyed tasks of a queue that a worker may claim, by position; more than enough of them."""
+    found = _first_tasks(connection, worker, queue, _ANY_DEATHS, most)
+    if any(task.deaths >= _MANY_DEATHS for task in found.values()):
+        found |= _first_tasks(connection, worker, queue, _MANY_DEATHS, most)
+    return found
+
+
+def _first_tasks(connection: Connection, worker: Worker, queue: str, deaths: int, most: int) -> dict[int, ReadyTask]:
+    rows = connection.execute(FIRST, (queue, numbers_of(worker, queue), deaths, most)).fetchall()
+    return {row[0]: ReadyTask._make(row) for row in rows}
+
+
+def of_session(connection: Connection, worker: Worker, session: int, queue: str, most: int) -> list[Any]:
+    """Return the rows of the open claims of a session in the lanes of a worker, oldest first."""
+    if not worker.lanes:
+        return []
+    return connection.execute(OF_SESSION_KEYED, (session, queue, numbers_of(worker, queue), most)).fetchall()
+
+
+def numbers_of(worker: Worker, queue: str) -> str:
+    """Return the numbers of a worker's lanes of a queue, as JSON."""
+    return json.dumps([each.lane for each in worker.lanes if each.queue == queue])
+
+
+def record_of(row: Sequence[object]) -> LaneRecord:
+    """Return the record of a row of `SHOWN`, without its lane."""
+    incarnation, epoch, holder, session = row
+    token = FencingToken(resource="", holder=str(holder), incarnation=int(str(incarnation)), epoch=int(str(epoch)))
+    return LaneRecord(token=token, session=int(str(session)))
+
+
+def _records(connection: Connection, worker: Worker) -> dict[tuple[str, int], LaneRecord]:
+    queues = dict.fromkeys(each.queue for each in worker.lanes)
+    rows = [(queue, row) for queue in queues for row in connection.execute(SHOWN, (queue,)).fetchall()]
+    return {(queue, lane): record_of(rest) for queue, (lane, *rest) in rows}
+
+
+def _is_as(record: LaneRecord | None, lane: OwnedLane, session: int) -> bool:
+    """Whether a record is that of this token, of its holder, and of this session."""
+    if record is None:
+        return False
+    token = record.token
+    return (token, token.holder, record.session) == (lane.token, lane.token.holder, session)

@@ -1,0 +1,1 @@
+"""The questions about the keys of tasks in an SQLite file."""
