@@ -16,7 +16,7 @@ PARTITIONS = 8
 _numbers = count()
 
 
-@pytest.fixture(params=["memory"])
+@pytest.fixture(params=["memory", "sqlite"])
 def url(request, tmp_path):
     return f"memory://keyed-{next(_numbers)}" if request.param == "memory" else f"sqlite:///{tmp_path}/work.db"
 
