@@ -42,3 +42,19 @@ def test_every_check_of_tasks_passes_within_a_minute():
 def test_a_fault_is_planted_for_each_check_of_tasks_and_found():
     code, checks = demo("tasks", "--selftest")
     assert (1, TASK_CHECKS) == (code, {name for name, check in checks.items() if not check["passed"]})
+
+
+KEY_CHECKS = {"order_broken", "overlaps", "lost", "moved_vs_minimum", "stale_refused"}
+
+
+def test_every_check_of_keys_passes_within_a_minute():
+    began = time.monotonic()
+    code, checks = demo("keys")
+    assert {} == {name: check for name, check in checks.items() if not check["passed"]}
+    assert (0, KEY_CHECKS) == (code, set(checks))
+    assert time.monotonic() - began < 60
+
+
+def test_a_fault_is_planted_for_each_check_of_keys_and_found():
+    code, checks = demo("keys", "--selftest")
+    assert (1, KEY_CHECKS) == (code, {name for name, check in checks.items() if not check["passed"]})

@@ -8,14 +8,18 @@ from cyclopts import Parameter
 
 from apportion.console.demo.groups.show import MEANINGS as OF_GROUPS
 from apportion.console.demo.groups.show import show_groups
+from apportion.console.demo.keys.show import MEANINGS as OF_KEYS
+from apportion.console.demo.keys.show import show_keys
 from apportion.console.demo.screen import Screen
 from apportion.console.demo.tasks.show import MEANINGS as OF_TASKS
 from apportion.console.demo.tasks.show import show_tasks
 from apportion.console.demo.verdict import Verdict
 
+_SUBJECTS = {"groups": (show_groups, OF_GROUPS), "tasks": (show_tasks, OF_TASKS), "keys": (show_keys, OF_KEYS)}
+
 
 def demo(
-    subject: Literal["groups", "tasks"] = "groups",
+    subject: Literal["groups", "tasks", "keys"] = "groups",
     /,
     *,
     json: bool = False,
@@ -27,7 +31,7 @@ def demo(
     Parameters
     ----------
     subject
-        The part to show: groups, whose members share partitions, or tasks, which workers run.
+        The part to show: groups, whose members share partitions, tasks, which workers run, or keys of tasks.
     json
         Print only one JSON object, on the last line.
     stops
@@ -35,7 +39,7 @@ def demo(
     selftest
         Plant faults in the traces before they are verified; the verifier must find them.
     """
-    show, meanings = (show_groups, OF_GROUPS) if subject == "groups" else (show_tasks, OF_TASKS)
+    show, meanings = _SUBJECTS[subject]
     with Screen(is_quiet=json) as screen:
         found = show(screen, stays=not stops and not json and sys.stdout.isatty(), selftest=selftest)
     passed = all(check["passed"] for check in found.values())

@@ -42,7 +42,7 @@ class QueueKeys:
 
     def partition(self, key: str) -> int:
         """Return the partition of a key. O(bytes of the key)."""
-        return _digest(key.encode()) * self.partitions >> 64
+        return partition_of(key, self.partitions)
 
     def lane(self, key: str) -> int:
         """Return the lane of the tasks of a key."""
@@ -51,6 +51,15 @@ class QueueKeys:
     async def agree(self, tasks: TaskStore) -> None:
         """Note the number of partitions in the store; `InvalidInput` if the queue has another one there."""
         await tasks.control(AgreePartitions(queue=self.queue, partitions=self.partitions))
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """Return the partition of a key. O(bytes of the key).
+
+    >>> partition_of("tenant-42", 64)
+    59
+    """
+    return _digest(key.encode()) * partitions >> 64
 
 
 def group_of(queue: str) -> str:

@@ -2,8 +2,9 @@
 
 from rich.text import Text
 
+from apportion.console.demo.fleet import Fleet
 from apportion.console.demo.screen import Screen, colour_of
-from apportion.console.demo.tasks.fleet import Fleet
+from apportion.console.demo.tasks.library import Counts
 
 _WIDTH = 60
 
@@ -16,7 +17,7 @@ class Board:
 
     def look(self, fleet: Fleet) -> None:
         """Show how many files each worker has counted."""
-        counts, alive = fleet.counts.by_worker(), fleet.names
+        counts, alive = Counts(fleet.file).by_worker(), fleet.names
         text = Text()
         for name in sorted({*counts, *alive}):
             number = counts.get(name, 0)

@@ -9,28 +9,27 @@ the script can disturb the work.
 """
 
 import ast
-import json
+import asyncio
 import os
 import signal
 import sqlite3
 import sysconfig
-import threading
 import time
+from collections.abc import Iterable
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import apportion
+from apportion.console.demo.traces import STALL, URL_VARIABLE, WORKER_VARIABLE, log
 from apportion.errors import ClaimLost, LeaseLost
-from apportion.runtime.clock import SystemClock
 
 LEASE = timedelta(seconds=2)
 NAME = "library"
 KILLS, FAILS = "kills.py", "fails.py"
-URL_VARIABLE, LOG_VARIABLE, WORKER_VARIABLE = "APPORTION_DEMO_URL", "APPORTION_DEMO_LOG", "APPORTION_DEMO_WORKER"
 _FAILURES = 2
-_PAUSE_SECONDS, _LOCK_SECONDS = 0.05, 0.2
+_PAUSE_SECONDS = 0.05
 _LEFT_OUT = {"site-packages", "test", "tests", "idle_test"}
 _TABLE = "CREATE TABLE counted (file TEXT NOT NULL, functions INTEGER NOT NULL, worker TEXT NOT NULL)"
 queue: apportion.Queue = apportion.Queue(os.environ.get(URL_VARIABLE, "memory://demo"), NAME, lease_ttl=LEASE)
@@ -45,24 +44,6 @@ def files() -> list[str]:
     """Return the files of Python's own library, without its tests and the packages that were installed into it."""
     found = (path.relative_to(root()) for path in root().rglob("*.py"))
     return sorted(str(path) for path in found if not _LEFT_OUT & set(path.parts))
-
-
-class Stall:
-    """A stop of one run before its transaction, as the script asks for it."""
-
-    def __init__(self) -> None:
-        self.is_asked: bool = False
-        self.goes_on: threading.Event = threading.Event()
-
-    def wait(self, file: str) -> None:
-        """Say that this run has stopped, and wait, if that is asked for."""
-        if self.is_asked:
-            self.is_asked = False
-            print(f"stalled {file}", flush=True)
-            self.goes_on.wait()
-
-
-STALL = Stall()
 
 
 @queue.task(first_delay=timedelta(milliseconds=200))
@@ -97,14 +78,15 @@ def functions_in(path: Path) -> int:
     return sum(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) for node in ast.walk(tree))
 
 
-def log(word: str, more: dict[str, Any]) -> None:
-    """Append a line to the log, whole, as other processes append too."""
-    line = json.dumps({"word": word, "at": SystemClock().elapsed()} | more) + "\n"
-    target = os.open(os.environ[LOG_VARIABLE], os.O_APPEND | os.O_WRONLY | os.O_CREAT, 0o600)
-    try:
-        os.write(target, line.encode())
-    finally:
-        os.close(target)
+def enqueue(url: str, names: Iterable[str], *, priority: int = 2) -> None:
+    """Add a task for each file."""
+
+    async def _enqueue() -> None:
+        there = apportion.Queue(url, NAME, lease_ttl=LEASE)
+        await there.enqueue_many([count.call(file).options(priority=priority) for file in names])
+        await there.close()
+
+    asyncio.run(_enqueue())
 
 
 class Counts:
@@ -132,15 +114,6 @@ class Counts:
     def dead(self) -> int:
         """Return the number of dead tasks."""
         return int(self._rows("SELECT count(*) FROM outcome WHERE state = 'dead'")[0][0])
-
-    def is_locked(self) -> bool:
-        """Whether a process holds the lock of the file."""
-        with closing(sqlite3.connect(self._file, timeout=_LOCK_SECONDS, isolation_level=None)) as connection:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError:
-                return True
-        return False
 
     def remove(self, file: str) -> None:
         """Remove a count, as if it had been lost."""

@@ -4,11 +4,11 @@ import json
 import tempfile
 from pathlib import Path
 
+from apportion.console.demo.fleet import Fleet
 from apportion.console.demo.screen import Screen
 from apportion.console.demo.tasks.board import Board
-from apportion.console.demo.tasks.fleet import Fleet
-from apportion.console.demo.tasks.library import FAILS, KILLS, LEASE, files
-from apportion.console.demo.tasks.verify import read
+from apportion.console.demo.tasks.library import FAILS, KILLS, LEASE, Counts, enqueue, files
+from apportion.console.demo.traces import read
 from apportion.console.demo.verdict import Verdict, verified
 
 WORKERS = tuple(f"worker-{number}" for number in range(1, 5))
@@ -25,7 +25,7 @@ def show_tasks(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
     """Let workers parse Python's own library, disturb them, and return the verdict on their work."""
     names = files()
     with tempfile.TemporaryDirectory(prefix="apportion-demo-") as folder:
-        fleet = Fleet(Path(folder), Board(screen, len(names) + 1).look)
+        fleet = Fleet(Path(folder), "tasks", Board(screen, len(names) + 1).look)
         try:
             _play(fleet, screen, names)
             if stays:
@@ -38,11 +38,11 @@ def show_tasks(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
 
 
 def _play(fleet: Fleet, screen: Screen, names: list[str]) -> None:
-    counts, lease = fleet.counts, LEASE.total_seconds()
+    counts, lease = Counts(fleet.file), LEASE.total_seconds()
     screen.say(f"{len(WORKERS)} workers count the functions in {len(names)} files of Python's own library, a task per")
     screen.say(f"file, in {fleet.url}. Count and completion are one commit. Their lease is {lease:g} s.")
-    fleet.enqueue(names)
-    fleet.enqueue([FAILS])
+    enqueue(fleet.url, names)
+    enqueue(fleet.url, [FAILS])
     counts.make()
     fleet.start(*WORKERS)
     fleet.until("each worker has counted a file", lambda: set(WORKERS) <= set(counts.by_worker()))
@@ -63,7 +63,7 @@ def _play(fleet: Fleet, screen: Screen, names: list[str]) -> None:
 
     before = set(fleet.names)
     screen.say(f"{KILLS} is added: it kills the process that parses it")
-    fleet.enqueue([KILLS], priority=0)
+    enqueue(fleet.url, [KILLS], priority=0)
     fleet.until("a worker has died", lambda: set(fleet.names) != before)
     screen.say(f"         {', '.join(before - set(fleet.names))} has died; from now on, child processes run that task")
     fleet.until("the task is dead", lambda: counts.dead() > 0)
@@ -85,7 +85,7 @@ def _linger(fleet: Fleet, screen: Screen) -> None:
 
 def _plant(fleet: Fleet) -> None:
     """Plant a fault for each check: a lost count, a double one, no refusal, a late recovery, more deaths."""
-    lines, counts = read(fleet.log), fleet.counts
+    lines, counts = read(fleet.log), Counts(fleet.file)
     first, second = sorted(set(counts.counted()))[:2]
     counts.remove(first)
     counts.repeat(second)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from apportion.console.demo.tasks.library import FAILS, KILLS, LEASE, Counts, files
+from apportion.console.demo.traces import read
 from apportion.console.demo.verdict import Verdict
 
 Line = dict[str, Any]
@@ -71,11 +72,6 @@ def _open_runs(lines: Sequence[Line], kill: Line) -> set[str]:
 
 def _is_after(line: Line, file: str, kill: Line) -> bool:
     return bool(line["file"] == file and line["at"] > kill["at"])
-
-
-def read(log: Path) -> list[Line]:
-    """Return the lines of a log."""
-    return [json.loads(line) for line in log.read_text().splitlines()]
 
 
 if __name__ == "__main__":

@@ -1,39 +1,14 @@
-"""Worker of the demonstration, a separate process: it counts the functions in files until SIGTERM.
+"""Worker of the demonstration of tasks, a separate process: it counts the functions in files until SIGTERM.
 
-    python -m apportion.console.demo.tasks.worker
-
-The line `stall` on its standard input stops the next run before its transaction. The worker prints a line then, and the
-next input line lets the run continue, without any check. At the end of the input the worker leaves.
+python -m apportion.console.demo.tasks.worker
 """
 
 import asyncio
-import os
-import signal
-import sys
 
-from apportion.console.demo.tasks.library import STALL, queue
+from apportion.console.demo.stalls import work
+from apportion.console.demo.tasks.library import queue
 
 CONCURRENCY = 2
 
-
-async def main() -> None:
-    """Work until SIGTERM."""
-    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _asked)
-    async with queue.worker(concurrency=CONCURRENCY):
-        print("ready", flush=True)
-        await asyncio.Event().wait()
-
-
-def _asked() -> None:
-    line = sys.stdin.readline()
-    if line == "stall\n":
-        STALL.is_asked = True
-    else:
-        STALL.goes_on.set()
-    if not line:  # the parent process has gone
-        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(work(queue.worker(concurrency=CONCURRENCY)))

@@ -1,17 +1,14 @@
-"""Fleet of the demonstration of tasks: worker processes on one file, and the acts of the script on them."""
+"""Fleet of a demonstration of tasks: worker processes on one file, and the acts of the script on them."""
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
-import apportion
-from apportion.console.demo.tasks import library
-from apportion.console.demo.tasks.library import Counts, log
+from apportion.console.demo.traces import LOG_VARIABLE, URL_VARIABLE, WORKER_VARIABLE, is_locked, log
 
 PATIENCE_SECONDS = 60.0
 _LOOK_SECONDS, _MOST_TOLD = 0.05, 2_000
@@ -22,18 +19,15 @@ class TooSlow(Exception):
 
 
 class Fleet:
-    """Four workers on one file."""
+    """The workers of a subject on one file; `look` is called again and again while the script waits."""
 
-    def __init__(self, folder: Path, look: Callable[["Fleet"], None]) -> None:
+    def __init__(self, folder: Path, subject: str, look: Callable[["Fleet"], None]) -> None:
         self.file: Path = folder / "work.db"
         self.log: Path = folder / "log"
-        self._errors = folder / "errors"
         self.url: str = f"sqlite:///{self.file}"
-        self.counts: Counts = Counts(self.file)
-        self._look = look
-        self._queue = apportion.Queue(self.url, library.NAME, lease_ttl=library.LEASE)
-        self._environment = os.environ | {library.URL_VARIABLE: self.url, library.LOG_VARIABLE: str(self.log)}
-        os.environ[library.LOG_VARIABLE] = str(self.log)
+        self._errors, self._subject, self._look = folder / "errors", subject, look
+        self._environment = os.environ | {URL_VARIABLE: self.url, LOG_VARIABLE: str(self.log)}
+        os.environ[LOG_VARIABLE] = str(self.log)
         self._workers: dict[str, subprocess.Popen[str]] = {}
 
     @property
@@ -41,19 +35,9 @@ class Fleet:
         """The workers that live, as far as they have not been killed."""
         return [name for name, worker in self._workers.items() if worker.poll() is None]
 
-    def enqueue(self, files: Iterable[str], *, priority: int = 2) -> None:
-        """Add a task for each file."""
-
-        async def _enqueue() -> None:
-            calls = [library.count.call(file).options(priority=priority) for file in files]
-            await self._queue.enqueue_many(calls)
-            await self._queue.close()
-
-        asyncio.run(_enqueue())
-
     def start(self, *names: str) -> None:
         """Start workers, and wait until they are ready."""
-        command = [sys.executable, "-m", "apportion.console.demo.tasks.worker"]
+        command = [sys.executable, "-m", f"apportion.console.demo.{self._subject}.worker"]
         for name in names:
             with self._errors.open("ab") as errors:
                 self._workers[name] = subprocess.Popen(  # noqa: S603 - of ours
@@ -62,16 +46,16 @@ class Fleet:
                     stdout=subprocess.PIPE,
                     stderr=errors,
                     text=True,
-                    env=self._environment | {library.WORKER_VARIABLE: name},
+                    env=self._environment | {WORKER_VARIABLE: name},
                 )
             log("started", {"worker": name, "pid": self._workers[name].pid})
         for name in names:
             self._heard(name)
 
     def stalled(self, name: str) -> str:
-        """Stop a run of a worker before its transaction; return its file."""
+        """Stop a run of a worker before its transaction; return its name in the log."""
         self._say(name, "stall")
-        return self._heard(name).split()[-1]
+        return self._heard(name).removeprefix("stalled").strip()
 
     def killed(self, name: str) -> None:
         """End a worker with SIGKILL."""
@@ -84,10 +68,11 @@ class Fleet:
         """Stop a worker with SIGSTOP, but not while it holds the lock of the file: all others would stop with it."""
         worker = self._workers[name]
         worker.send_signal(signal.SIGSTOP)
-        while self.counts.is_locked():
+        while is_locked(self.file):
             worker.send_signal(signal.SIGCONT)
             time.sleep(_LOOK_SECONDS)
             worker.send_signal(signal.SIGSTOP)
+        log("stopped", {"worker": name, "pid": worker.pid})
 
     def woken(self, name: str) -> None:
         """Let a stopped worker continue: its stalled run tries to commit at once."""
