@@ -3,17 +3,18 @@
 from collections.abc import Coroutine
 
 import apportion
+from apportion.work.call import Call
 from apportion.work.function import TaskFunction
 from bench.queues import AT_ONCE
 
-CONCURRENCY = 100
+CONCURRENCY, PARTITIONS = 100, 64
 
 
 class OurQueue:
-    """The queue of a URL, in a namespace of its own."""
+    """The queue of a URL, in a namespace of its own; with `keys`, its tasks have so many keys, in turns."""
 
-    def __init__(self, url: str, *, tasks: int, name: str = "ours") -> None:
-        self.name, self.tasks = name, tasks
+    def __init__(self, url: str, *, tasks: int, name: str = "ours", keys: int | None = None) -> None:
+        self.name, self.tasks, self._keys = name, tasks, keys
         self.handled: list[int] = []
         self._url = url
 
@@ -21,8 +22,11 @@ class OurQueue:
         queue, handle = self.opened()
         for begin in range(0, self.tasks, AT_ONCE):
             numbers = range(begin, min(begin + AT_ONCE, self.tasks))
-            await queue.enqueue_many([handle.call(number) for number in numbers])
+            await queue.enqueue_many([self._keyed(handle.call(number), number) for number in numbers])
         await queue.close()
+
+    def _keyed(self, call: Call, number: int) -> Call:
+        return call if self._keys is None else call.options(key=f"key-{number % self._keys}")
 
     async def drain(self) -> None:
         queue, handle = self.opened()
@@ -37,7 +41,7 @@ class OurQueue:
 
     def opened(self) -> tuple[apportion.Queue, TaskFunction[[int], Coroutine[object, object, None]]]:
         """Return a new queue object, and its task function."""
-        queue = apportion.Queue(self._url, "bench")
+        queue = apportion.Queue(self._url, "bench", partitions=None if self._keys is None else PARTITIONS)
 
         @queue.task()
         async def handle(number: int) -> None:
