@@ -8,6 +8,9 @@ import pytest
 import apportion
 from apportion.errors import AlreadyTriggered, InvalidInput
 from apportion.runtime.io_thread import io_thread
+from apportion.stores import connect
+from apportion.stores.catalog import connect_tasks
+from apportion.stores.task_values import Settlement, Worker
 from apportion.work.cron.acts import existing, resumed
 
 SOON = timedelta(seconds=1)
@@ -81,6 +84,39 @@ def test_a_slot_is_triggered_once_and_no_older_one_after_it(queue):
 
     assert (1, "missing") == asyncio.run(_run())
     assert [slot] == slots
+
+
+def test_the_task_of_a_slot_is_completed_once_though_its_first_run_outlives_its_lease(queue):
+    slot = datetime(2199, 1, 1, tzinfo=UTC)
+
+    @queue.task()
+    async def report() -> None: ...
+
+    async def _claimed(leases, tasks):
+        session = (await leases.grant(ttl_seconds=60)).id
+        worker = Worker(session=session, queues=(queue._full_name,))
+        (claim,) = (await tasks.turn(worker, want=1)).claims
+        return worker, claim
+
+    async def _refused(tasks, worker, claim):
+        return bool((await tasks.turn(worker, [Settlement(receipt=claim.receipt, fate="done")])).refused)
+
+    async def _run():
+        await queue.schedule("report", report.call(), cron="@daily")
+        await queue.trigger("report", slot)
+        leases, tasks = await connect(queue.url), await connect_tasks(queue.url)
+        slow, first = await _claimed(leases, tasks)
+        await leases.revoke(slow.session)
+        quick, second = await _claimed(leases, tasks)
+        refused = [await _refused(tasks, slow, first), await _refused(tasks, quick, second)]
+        with pytest.raises(AlreadyTriggered):
+            await queue.trigger("report", slot)
+        left = await queue.drain()
+        for each in (leases, tasks, queue):
+            await each.close()
+        return (first.task, first.slot, 2) == (second.task, second.slot, second.attempt), refused, left.done
+
+    assert (True, [True, False], 0) == asyncio.run(_run())
 
 
 def test_a_drain_fires_no_schedule(queue):

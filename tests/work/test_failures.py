@@ -54,7 +54,30 @@ FAILURES = {
         "work/test_queue.py::test_a_failed_run_comes_back_until_its_budget_is_spent",
         "a failed run counts and waits for its delay",
     ],
-    "a leader that slept fires a slot again": ["stores/test_schedules.py::test_a_late_node_fires_no_old_slot"],
+    "two schedulers trigger one job": [
+        "work/test_scheduler.py::test_two_schedulers_trigger_one_job_once",
+        "a slot that many handles trigger at once gets one task",
+        "due slots fire once among handles",
+        "live/test_cron_stopped.py::test_a_node_that_stopped_within_a_firing_holds_no_slot_up_and_doubles_none",
+    ],
+    "double execution after timeout": [
+        "work/test_cron.py::test_the_task_of_a_slot_is_completed_once_though_its_first_run_outlives_its_lease",
+        "a receipt before the last claim is refused",
+    ],
+    "a leader that slept fires a slot again": [
+        "stores/test_schedules.py::test_a_late_node_fires_no_old_slot",
+        "no slot up to the last one is triggered",
+        "live/test_cron_stopped.py::test_a_leader_that_stopped_between_trigger_and_record_and_woke_doubles_no_slot",
+        "live/test_cron_stopped.py::test_a_late_node_that_replays_all_old_slots_triggers_none",
+    ],
+    "a step of the clock fires a slot twice": ["a step of the clock fires a slot late and never twice"],
+    "a deployment of two programs changes a schedule back and forth": [
+        "work/test_schedule_admin.py::test_old_and_new_programs_side_by_side_do_not_change_a_schedule_back_and_forth"
+    ],
+    "a schedule that one node cannot read stops all others": [
+        "a schedule that a node cannot evaluate fires on another one",
+        "stores/test_schedules.py::test_a_damaged_row_in_a_file_costs_itself_alone",
+    ],
     "a node that dies between slot and task burns the slot": [
         "stores/test_schedules.py::test_the_tasks_of_a_firing_and_its_slot_are_one_commit"
     ],

@@ -8,11 +8,13 @@ import pytest
 
 from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.runtime.clock import SystemClock
+from apportion.runtime.schedule_events import SlotFired
+from apportion.stores.catalog import connect_tasks
 from apportion.stores.memory.schedules import MemorySchedules
 from apportion.stores.memory.store import Memory
 from apportion.stores.memory.tasks import MemoryTasks
 from apportion.stores.schedules.values import DueSchedule, TaskSchedule
-from apportion.stores.task_control import Listing
+from apportion.stores.task_control import Listing, StoreTime
 from apportion.work.call import Call
 from apportion.work.cron import scheduler
 from apportion.work.cron.acts import kept
@@ -65,6 +67,32 @@ def run(*declared, stored=(), until_tasks=1, observers=()):
         return await tasks.query(Listing(queue="q")), await tasks.schedules.listed("q")
 
     return asyncio.run(_run())
+
+
+def test_two_schedulers_trigger_one_job_once(tmp_path):
+    async def _run():
+        handles = [await connect_tasks(f"sqlite:///{tmp_path / 'work.db'}") for _ in range(2)]
+        now = await handles[0].query(StoreTime())
+        schedules = [
+            replace(ticking(f"s{each:02}"), rule="every 3600000ms", last_slot=now - 7_000, next_slot=now - 6_000)
+            for each in range(30)
+        ]
+        await handles[0].schedules.register(schedules)
+        events = []
+        here = ScheduledHere(declared=(), observers=(events.append,))
+        firing = [Scheduler(each, ["q"], here, by=f"w{number}") for number, each in enumerate(handles)]
+
+        async def _all():
+            return len(await handles[0].query(Listing(queue="q", most=100))) >= 30
+
+        await until(_all)
+        await asyncio.gather(*[each.end() for each in firing])
+        rows = await handles[0].query(Listing(queue="q", most=100))
+        for each in handles:
+            await each.close()
+        return len(rows), sorted(each.schedule for each in events if isinstance(each, SlotFired))
+
+    assert (30, [f"s{each:02}" for each in range(30)]) == asyncio.run(_run())
 
 
 def test_a_declared_schedule_fires_its_next_slot_and_nothing_of_the_past():

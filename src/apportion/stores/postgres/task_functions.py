@@ -34,6 +34,8 @@ DECLARE
     has_moved boolean;
 BEGIN
     PERFORM {schema}.be_safe(lock_milliseconds);
+    -- a worker that stands still in the middle of a transaction keeps no row from the others
+    PERFORM set_config('idle_in_transaction_session_timeout', '10000', true);
     PERFORM set_config('synchronous_commit', 'off', true) WHERE NOT is_durable;
     SELECT incarnation, fingerprint <> (SELECT system_identifier FROM pg_control_system()) || '/' ||
         left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) INTO at_incarnation, has_moved FROM {schema}.meta;
