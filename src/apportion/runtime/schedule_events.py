@@ -56,7 +56,7 @@ class SlotSkipped(ScheduleEvent):
 class SlotsMissed(ScheduleEvent):
     """So many slots got no task, because no worker ran when they came; `slot` is the newest slot that has come.
 
-    The count ends at a thousand.
+    The count ends at a hundred.
     """
 
     slot: datetime

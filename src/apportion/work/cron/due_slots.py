@@ -22,7 +22,7 @@ from apportion.work.cron.calendar import Cron, Every
 LATE_MS = 60_000  # missed="skip" fires a slot that is at most so late
 MOST_MISSED = 100  # missed="all" fires so many slots at most,
 OLDEST_MISSED_MS = 24 * 3_600 * 1_000  # and none that is older
-MOST_COUNTED = 1_000  # of missed slots
+MOST_COUNTED = 100  # of missed slots
 _LOOKS_BACK_MS = (3_600_000, 24 * 3_600_000, 32 * 24 * 3_600_000, 400 * 24 * 3_600_000)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -38,14 +38,10 @@ class SlotRule(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A firing. `disagrees`: the stored next slot is no slot of the rule, as this process evaluates it.
-
-    `missed` slots came, and are neither fired nor held back by an open task; counted up to `MOST_COUNTED`.
-    """
+    """A firing. `disagrees`: the stored next slot is no slot of the rule, as this process evaluates it."""
 
     firing: Firing
     disagrees: bool
-    missed: int
 
 
 def stored_rule(schedule: TaskSchedule) -> SlotRule:
@@ -105,8 +101,17 @@ def decide(due: DueSchedule, *, now: int, new_id: Callable[[], str], tzdata: str
         cancels=cancels,
         skipped=tuple(slot for slot in wanted if slot not in fired),
     )
-    passed = _count(schedule, rule, newest) - len(wanted)
-    return Decision(firing=firing, disagrees=disagrees(schedule, rule), missed=max(0, passed))
+    return Decision(firing=firing, disagrees=disagrees(schedule, rule))
+
+
+def missed_slots(schedule: TaskSchedule, firing: Firing) -> int:
+    """Return the number of slots that a firing has passed over, up to `MOST_COUNTED`; O(that number)."""
+    if firing.slot == schedule.next_slot:
+        count = 1
+    else:
+        later = _between(rule_of(schedule), schedule.next_slot, firing.slot)
+        count = 1 + sum(1 for _ in islice(later, MOST_COUNTED - 1))
+    return max(0, count - len(firing.tasks) - len(firing.skipped))
 
 
 def disagrees(schedule: TaskSchedule, rule: SlotRule) -> bool:
@@ -121,11 +126,6 @@ def _newest(rule: SlotRule, earliest: int, now: int) -> int:
         if found:
             return found[-1]
     return earliest
-
-
-def _count(schedule: TaskSchedule, rule: SlotRule, newest: int) -> int:
-    """Return the number of slots that have come, up to `MOST_COUNTED`."""
-    return 1 + sum(1 for _ in islice(_between(rule, schedule.next_slot, newest), MOST_COUNTED - 1))
 
 
 def _wanted(schedule: TaskSchedule, rule: SlotRule, newest: int, now: int) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from apportion.runtime.schedule_events import (
 )
 from apportion.runtime.simulated import clock_here
 from apportion.stores.schedules.values import FireAnswer, Firing, TaskSchedule
-from apportion.work.cron.due_slots import Decision
+from apportion.work.cron.due_slots import Decision, missed_slots
 from apportion.work.cron.zone_data import zone_data_version
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -67,8 +67,8 @@ class FiringEvents:
             self._disagreed.add((firing.queue, firing.name))
             stored, ours = _time(schedule.next_slot), zone_data_version()
             yield ScheduleDisagreed(**who, slot=stored, stored_tzdata=schedule.tzdata, tzdata=ours)
-        if decision.missed:
-            yield SlotsMissed(**who, slot=_time(firing.slot), count=decision.missed)
+        if (missed := missed_slots(schedule, firing)) > 0:
+            yield SlotsMissed(**who, slot=_time(firing.slot), count=missed)
         for slot in firing.skipped:
             yield SlotSkipped(**who, slot=_time(slot))
         for task in firing.tasks:
