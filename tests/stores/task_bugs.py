@@ -60,7 +60,7 @@ def _function(name, *changes):
 
 
 ATTEMPT_OF_SQLITE = ("attempt = ?", "? IS NOT NULL")
-IN_ALL_DONE = "attempt = json_extract(r.value, '$[1]') AND session = json_extract(r.value, '$[2]')"
+IN_ALL_DONE = "attempt = r.value AND session = ?2"
 SESSION_OF_SQLITE = ("AND session = ?", "AND ? IS NOT NULL")
 ATTEMPT_OF_COMPLETE = ("attempt = CAST(:attempt AS BIGINT)", "CAST(:attempt AS BIGINT) IS NOT NULL")
 SESSION_OF_COMPLETE = ("session = CAST(:session AS BIGINT)", "CAST(:session AS BIGINT) IS NOT NULL")
@@ -180,11 +180,9 @@ RECEIPTS = {
 PLANTS |= {
     "sqlite: the attempt in DONE": [_statement(sqlite, "DONE", ATTEMPT_OF_SQLITE)],
     "sqlite: the session in DONE": [_statement(sqlite, "DONE", SESSION_OF_SQLITE)],
-    "sqlite: the attempt in ALL_DONE": [
-        _statement(sqlite, "ALL_DONE", (IN_ALL_DONE, "session = json_extract(r.value, '$[2]')"))
-    ],
+    "sqlite: the attempt in ALL_DONE": [_statement(sqlite, "ALL_DONE", (IN_ALL_DONE, "session = ?2"))],
     "sqlite: the session in ALL_DONE": [
-        _statement(sqlite, "ALL_DONE", (IN_ALL_DONE, "attempt = json_extract(r.value, '$[1]')"))
+        _statement(sqlite, "ALL_DONE", (IN_ALL_DONE, "attempt = r.value AND ?2 IS NOT NULL"))
     ],
     "sqlite: the attempt in HELD": [_statement(sqlite, "HELD", ATTEMPT_OF_SQLITE)],
     "sqlite: the session in HELD": [_statement(sqlite, "HELD", SESSION_OF_SQLITE)],

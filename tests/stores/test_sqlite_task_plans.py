@@ -18,7 +18,7 @@ INDEXES = {
     "BY_ID": ("sqlite_autoindex_task_1", ["x"]),
     "BY_UNIQUE": ("task_uniq", ["q", "u"]),
     "DONE": ("sqlite_autoindex_task_1", ["x", 1, 7]),
-    "ALL_DONE": ("sqlite_autoindex_task_1", ['[["x", 1, 7]]']),
+    "ALL_DONE": ("sqlite_autoindex_task_1", ['{"x": 1}', 7]),
     "HELD": ("sqlite_autoindex_task_1", ["x", 1, 7]),
     "REMOVE": ("sqlite_autoindex_task_1", ["x"]),
     "NOTE": ("sqlite_autoindex_task_1", [0.5, "", "x", 1, 7]),

@@ -14,6 +14,7 @@ import pytest
 import apportion
 from apportion.errors import ApportionError, InvalidInput, TaskDead
 from apportion.stores.sqlite.tasks import SqliteTasks
+from apportion.work.claimant import _MOST_CLAIMS
 from apportion.work.facade import Queue
 
 TTL = timedelta(seconds=1)
@@ -380,7 +381,7 @@ def test_a_worker_that_cannot_go_on_ends_its_block_with_the_error(queue, monkeyp
         played(_play())
 
 
-def test_short_tasks_settle_together_and_the_next_claims_come_with_them(queue, monkeypatch):
+def test_short_tasks_settle_together_and_the_next_claims_come_with_them_half_of_the_most_at_once(queue, monkeypatch):
     turns, turn = [], SqliteTasks.turn
 
     async def noted(self, worker, settlements=(), *, want=0):
@@ -402,6 +403,7 @@ def test_short_tasks_settle_together_and_the_next_claims_come_with_them(queue, m
     assert 2_000 == sum(settled for settled, _ in turns)
     assert len(turns) < 1_000
     assert any(settled and want for settled, want in turns)
+    assert 1 < max(want for _, want in turns) <= _MOST_CLAIMS // 2
 
 
 def test_an_end_waits_for_no_other_while_no_claim_waits(queue, monkeypatch):

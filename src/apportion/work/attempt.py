@@ -68,7 +68,7 @@ def _bound(function: AnyTaskFunction, claim: Claim) -> Callable[[], Any]:
         args, kwargs = function.signature.decoded(claim.arguments)
     except ValueError as error:
         raise _Unfit(f"{error}") from error
-    return partial(function, *args, **kwargs)
+    return partial(function.function, *args, **kwargs)
 
 
 async def _result(function: AnyTaskFunction, call: Callable[[], Any], in_thread: InThread) -> Any:  # noqa: ANN401 - the function's

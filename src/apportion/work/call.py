@@ -145,6 +145,7 @@ class Signature:
         signature = inspect.signature(function)
         self._function, self._signature = function, signature
         self._hints: Mapping[str, Any] | None = None
+        self._kinds: dict[str, Any] = {}
         parameters = signature.parameters.values()
         self._is_plain = all(each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) for each in parameters)
         self._in_order = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
@@ -218,20 +219,26 @@ class Signature:
 
     def _converted(self, data: bytes) -> dict[str, Any]:
         values = of_json(data)
-        hints, parameters = self._known_hints(), self._signature.parameters
-        converted = {}
+        kinds, converted = self._kinds or self._known_kinds(), {}
         for name, value in values.items():
-            parameter = parameters.get(name)
-            kind: Any = hints.get(name, Any)
-            if parameter is not None and parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-                kind = tuple[kind, ...]
-            elif parameter is not None and parameter.kind is inspect.Parameter.VAR_KEYWORD:
-                kind = dict[str, kind]
+            kind = kinds.get(name, Any)
             try:
-                converted[name] = as_kind(value, kind)
+                converted[name] = value if type(value) is kind else as_kind(value, kind)
             except ValueError as error:
                 raise ValueError(f"{name} of {self._function.__name__}{self._signature}: {error}") from error
         return converted
+
+    def _known_kinds(self) -> dict[str, Any]:
+        """Return the types of the parameters by name."""
+        hints, parameters = self._known_hints(), self._signature.parameters
+        for name, parameter in parameters.items():
+            kind: Any = hints.get(name, Any)
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                kind = tuple[kind, ...]
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                kind = dict[str, kind]
+            self._kinds[name] = kind
+        return self._kinds
 
     def _known_hints(self) -> Mapping[str, Any]:
         if self._hints is None:

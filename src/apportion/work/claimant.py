@@ -224,7 +224,9 @@ class Claimant:
         session = self._session
         is_idle = self._is_leaving or session.id is None or session.seconds_left() <= 0
         left = len(self._open) - sum(each.receipt in self._open for each in batch)
-        want = 0 if is_idle else max(0, self._capacity() - left)
+        capacity = self._capacity()
+        half = max(self._worker.concurrency, capacity // 2)  # it runs while the store is asked about the other half
+        want = 0 if is_idle else max(0, min(capacity - left, half))
         if not batch and not want:
             return False
         worker = replace(self._worker, session=session.id or 0, former=tuple(session.former), lanes=self._lanes.owned())

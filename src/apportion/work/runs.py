@@ -186,7 +186,7 @@ class Runs:
         self._tell_idle()
 
     def _tell_idle(self) -> None:
-        if self._places or self._waiting:
+        if self._waiting or self._places:
             self._idle.clear()
         else:
             self._idle.set()

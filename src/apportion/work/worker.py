@@ -176,7 +176,8 @@ class QueueWorker(OnlyAsync):
         """See `Desk`."""
         if self.attempts.begin(receipt):
             self._begun.append(receipt)
-            self._send_soon()
+            if self._sending is None:
+                self._send_soon()
 
     def _send_soon(self) -> None:
         """Let the ends of one turn of the loop go to the I/O thread together; of some turns while more claims wait."""

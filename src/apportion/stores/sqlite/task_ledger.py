@@ -198,8 +198,12 @@ def _is_plain(settlement: Settlement) -> bool:
 
 def _are_done(connection: Connection, receipts: Sequence[Receipt]) -> bool:
     """Complete tasks, all or none."""
+    attempts: dict[int, dict[str, int]] = {}
+    for each in receipts:
+        attempts.setdefault(each.session, {})[each.task] = each.attempt
     connection.execute("SAVEPOINT done")
-    if connection.execute(sql.ALL_DONE, (json.dumps(list(map(_values, receipts))),)).rowcount == len(receipts):
+    asked = [(json.dumps(of_session), session) for session, of_session in attempts.items()]
+    if sum(connection.execute(sql.ALL_DONE, each).rowcount for each in asked) == len(receipts):
         return True
     connection.execute("ROLLBACK TO done")
     return False

@@ -132,11 +132,11 @@ BLOCK = (
 )
 FORGET_BLOCKING = "DELETE FROM task WHERE queue = ? AND blocking"
 DONE = "DELETE FROM task WHERE id = ? AND attempt = ? AND session = ? RETURNING pos"
-# The same for a JSON list of receipts. One statement for many tasks: each step of one hands the interpreter's lock on.
+# The same for a JSON object of tasks and their attempts. One statement for many tasks: each step of one hands the
+# interpreter's lock on.
 ALL_DONE = (
-    "DELETE FROM task WHERE pos IN (SELECT task.pos FROM json_each(?) AS r CROSS JOIN task"
-    " WHERE task.id = json_extract(r.value, '$[0]') AND attempt = json_extract(r.value, '$[1]')"
-    " AND session = json_extract(r.value, '$[2]'))"
+    "DELETE FROM task WHERE pos IN (SELECT task.pos FROM json_each(?1) AS r CROSS JOIN task"
+    " WHERE task.id = r.key AND attempt = r.value AND session = ?2)"
 )
 COMPLETE = (
     "DELETE FROM task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT) AND session = CAST(:session AS BIGINT)"

@@ -53,6 +53,8 @@ class NewClaims:
     def _chosen(self, most: int, place: int) -> tuple[list[ReadyTask], bool]:
         """Return tasks found ready, and True after an expired task: its place may hide another one."""
         heads, chosen = [found for lane in LANES if (found := self._heads(lane, most))], list[ReadyTask]()
+        if len(heads) == 1 and self._may_take_all(heads[0]):  # the rule, in constant time
+            return heads[0][: -most - 1 : -1], False
         while len(chosen) < most and (head := self._next(heads, place + len(chosen))) is not None:
             if head.expires is not None and head.expires <= self._now:
                 return chosen, self._expire(head)
@@ -104,6 +106,10 @@ class NewClaims:
 
     def _may_take(self, head: ReadyTask) -> bool:
         return self._left[head.queue] >= 1 and (self._is_clear or head.deaths < _MANY_DEATHS)
+
+    def _may_take_all(self, heads: list[ReadyTask]) -> bool:
+        is_unlimited = min(self._left.values()) == float("inf")
+        return is_unlimited and all(head.expires is None and not head.deaths_of for head in heads)
 
     def _allowed(self, queue: str) -> float:
         control, allowed = self._controls[queue], float("inf")
