@@ -42,12 +42,10 @@ def unlisted(pages: list[Path], folder: Path, text: str) -> dict[str, int]:
 
 def unnamed_files(text: str) -> list[str]:
     """Return the files of a page that the paragraph above their block does not name."""
-    found = re.finditer(r"(?P<above>[^\n]+(?:\n[^\n]+)*)\n\n<!-- file: (?P<name>\S+) -->$", text, re.MULTILINE)
-    named = {(match.end(), match["name"]) for match in found if f"`{match['name']}`" in match["above"]}
     return [
         match[1]
         for match in re.finditer(r"^<!-- file: (\S+) -->$", text, re.MULTILINE)
-        if (match.end(), match[1]) not in named
+        if f"`{match[1]}`" not in text[: match.start()].removesuffix("\n\n").rpartition("\n\n")[2]
     ]
 
 

@@ -22,9 +22,10 @@ limits = st.lists(
 def is_recovery(change, resource, now, live):
     """Say by Helix's rule whether a change brings a state that is missing, the slow way."""
     listed = resource.lists[change.partition]
-    needed = len(listed) if resource.least is None else resource.least
+    model = model_of(resource.model)
+    needed = len(listed) if resource.least is None else max(resource.least, model.has_leader)
     there = [node for node in listed if node in live]
-    wanted = model_of(resource.model).counts(min(needed, len(there))).get(change.target, 0)
+    wanted = model.counts(min(needed, len(there))).get(change.target, 0)
     return sum(state == change.target for state in now.values()) < wanted
 
 
