@@ -45,6 +45,7 @@ class Forecast:
 def forecast(rule: SlotRule, *, after: datetime, most: int, stored: datetime | None = None) -> Forecast:
     """Return the next slots of a rule. `stored` is the first one, whatever the rule says.
 
+    >>> from datetime import UTC
     >>> from apportion.work.cron.calendar import Every
     >>> hourly = Every(period=timedelta(hours=1))
     >>> [each.hour for each in forecast(hourly, after=datetime(2026, 1, 1, tzinfo=UTC), most=3).slots]

@@ -35,7 +35,8 @@ class InspectedSchedule:
 def inspected(schedule: TaskSchedule, *, now: int, tzdata: str) -> InspectedSchedule:
     """Return a schedule with its trouble. `now` is the time of the store, `tzdata` the zone data of this process.
 
-    >>> hourly = TaskSchedule(queue="q", name="s", rule="0 * * * *", task="f", arguments=b"", last_slot=0, next_slot=5)
+    >>> times = {"last_slot": 0, "next_slot": 1_800_000_000_005}
+    >>> hourly = TaskSchedule(queue="q", name="s", rule="0 * * * *", task="f", arguments=b"", **times)
     >>> inspected(hourly, now=0, tzdata="2026a").trouble
     'schedule_disagrees'
     """
