@@ -3,6 +3,7 @@
 import asyncio
 import random
 import sqlite3
+from dataclasses import replace
 from itertools import count
 
 from apportion.stores.schedules.ledger import ScheduleLedger
@@ -107,6 +108,7 @@ class ScheduleTwins:
 
     def change(self):
         new, version = self.schedule(), self.draw.randint(1, 3)
+        new = replace(new, next_slot=new.next_slot - self.draw.choice([0, 0, 6 * HOUR]))
         assert self.ledger.change(new, version=version) == self.run("change", new, version=version)
 
     def remove(self):

@@ -91,6 +91,20 @@ def test_a_late_node_fires_no_old_slot(tasks):
     assert ([False] * 3, ["fired"]) == asyncio.run(_run())
 
 
+def test_a_change_whose_next_slot_a_firing_has_passed_is_refused(tasks):
+    async def _run():
+        store = await tasks()
+        await store.schedules.register([HOURLY])
+        late = replace(HOURLY, rule="30 * * * *", next_slot=HOURLY.next_slot + 1_800_000)
+        (firing,) = (await store.schedules.fire(["q"], deciding(), by="n")).firings
+        counts = [await store.schedules.change(each, version=1) for each in (late, replace(late, next_slot=1 << 42))]
+        (row,) = await store.schedules.listed("q")
+        await store.close()
+        return counts, row.version, row.last_slot == firing.slot
+
+    assert ([False, True], 2, True) == asyncio.run(_run())
+
+
 def test_a_decision_that_raises_leaves_the_schedule_as_it_was(tasks):
     def _broken(due, now):
         raise ZeroDivisionError

@@ -199,6 +199,50 @@ def test_a_slot_of_other_zone_data_fires_and_the_disagreement_is_said(caplog):
     assert ["schedule_disagrees" in line and "1999a" in line for line in caplog.messages] == [True]
 
 
+def test_a_schedule_that_was_mended_fires_again(monkeypatch, caplog):
+    monkeypatch.setattr(scheduler, "_BROKEN_SECONDS", 0.05)
+    broken = replace(overdue(), rule="30 2 * *")
+
+    async def _run():
+        tasks = MemoryTasks(memory())
+        await tasks.schedules.register([broken])
+        firing = Scheduler(tasks, ["q"], ScheduledHere(declared=(), observers=(log_schedule,)), by="w")
+
+        async def _is_told():
+            return any("left to other workers" in line for line in caplog.messages)
+
+        async def _has_fired():
+            return bool(await tasks.query(Listing(queue="q")))
+
+        await until(_is_told)
+        await tasks.schedules.change(replace(overdue(), next_slot=NOW - 1), version=1)
+        await until(_has_fired)
+        await firing.end()
+
+    asyncio.run(_run())
+    assert 1 == sum("left to other workers" in line for line in caplog.messages)
+
+
+def test_declared_schedules_are_added_in_each_life_of_the_store():
+    async def _run():
+        tasks, lives = MemoryTasks(memory()), [1]
+        firing = Scheduler(tasks, ["q"], ScheduledHere(declared=[ticking()]), by="w", life=lambda: lives[-1])
+
+        async def _is_there():
+            return bool(await tasks.schedules.listed("q"))
+
+        await until(_is_there)
+        await tasks.schedules.remove("q", ["s"])
+        await asyncio.sleep(1.2)  # a look and a half
+        removed = not await _is_there()
+        lives.append(2)
+        await until(_is_there)
+        await firing.end()
+        return removed
+
+    assert asyncio.run(_run())
+
+
 @pytest.mark.parametrize("error", [StoreUnavailable("memory://", "gone"), TypeError("a damaged row")])
 def test_a_scheduler_goes_on_after_an_outage_and_after_damage(monkeypatch, error):
     monkeypatch.setattr(scheduler, "_BROKEN_SECONDS", 0.01)

@@ -5,12 +5,16 @@ own, kept outside the tested system. No fact needs more than a caller and a watc
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from apportion.stores import Compare, Event, Item, Outcome, Put
+from apportion.stores.schedules.values import Firing, SlotMark, TaskSchedule
 from apportion.stores.task_control import Command
 from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
 from apportion.stores.task_values import NewTask, Receipt, Settlement, Worker
+
+SchedulePlace: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +199,8 @@ class TasksChanged(Fact):
     """The tasks of a store after a change: all of them, and the leases and worker records that there are.
 
     `changed` are the ids of the tasks that are not as before. `effects` counts the rows that handlers wrote in
-    completing transactions, by task. With `is_first`, a life of the store began with these tasks.
+    completing transactions, by task. `schedules` and their histories, `marks`, are by queue and name. With `is_first`,
+    a life of the store began with these tasks.
     """
 
     incarnation: int
@@ -207,7 +212,26 @@ class TasksChanged(Fact):
     workers: frozenset[int]
     alive: frozenset[int]
     effects: Mapping[str, int]
+    schedules: Mapping[SchedulePlace, TaskSchedule] = field(default_factory=dict)
+    marks: Mapping[SchedulePlace, tuple[SlotMark, ...]] = field(default_factory=dict)
     is_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockStepped(Fact):
+    """The clock of the tasks was stepped; `now_ms` is its time afterwards."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleAct:
+    """A call about schedules: its kind, its schedules, its caller in the history, and the firing of a trigger."""
+
+    kind: Literal["register", "change", "remove", "pause", "fire", "trigger", "damage"]
+    schedules: tuple[TaskSchedule, ...] = ()
+    version: int | None = None
+    firing: Firing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +245,7 @@ class TaskCall(Fact):
     settlements: tuple[Settlement, ...] = ()
     want: int = 0
     command: Command | None = None
+    act: ScheduleAct | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

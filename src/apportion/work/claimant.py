@@ -105,7 +105,10 @@ class Claimant:
             undo.pop_all()
         claimant = cls(tasks, sessions, worker, ttl_seconds=ttl_seconds, hears=hears, attempts=attempts, lanes=joined)
         if schedules is not None:
-            claimant._scheduler = Scheduler(tasks, worker.queues, schedules, by=worker.name)
+            session = claimant._session
+            claimant._scheduler = Scheduler(
+                tasks, worker.queues, schedules, by=worker.name, life=lambda: session.incarnation
+            )
         return claimant
 
     def settle(self, settlements: list[Settlement], begun: Sequence[Receipt] = ()) -> None:

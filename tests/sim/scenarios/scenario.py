@@ -22,8 +22,10 @@ from apportion.sim.world.backings import MemoryBacking
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.sink import Sink
 from apportion.sim.world.world import MakeBacking, World
+from tests.sim.scenarios import cron_play, task_play
 from tests.sim.scenarios import damage as damage_play
-from tests.sim.scenarios import task_play
+from tests.sim.scenarios.cron_play import CronPlay
+from tests.sim.scenarios.cron_schedules import foreign_zone_data
 from tests.sim.scenarios.damage import DamagePlay
 from tests.sim.scenarios.group import SAFETY_SECONDS, GroupPlay, watched
 from tests.sim.scenarios.sqlite_backing import SqliteBacking
@@ -140,6 +142,7 @@ class SeededScenario:
 
 
 SCENARIOS = {
+    "cron": SeededScenario(make=CronPlay, held=cron_play.HELD, step_limit=120_000),
     "damage": SeededScenario(make=DamagePlay, held=damage_play.HELD, step_limit=120_000),
     "group": SeededScenario(
         make=GroupPlay, held=(*ALL, NobodyFails, *groups.INVARIANTS, BoundedOrphan), step_limit=120_000
@@ -174,7 +177,7 @@ def play(
         step_limit=played.step_limit,
     )
     broken: list[Violation] = []
-    with world, watched(world.trace):
+    with world, watched(world.trace), foreign_zone_data():
         try:
             world.run(_phases(played.make(world)))
         except InvariantBroken as error:

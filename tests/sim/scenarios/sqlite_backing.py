@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 
 from apportion.errors import InvariantBroken
 from apportion.runtime.clock import Clock
-from apportion.sim.facts import Began, Changed, Fact, TasksChanged
+from apportion.sim.facts import Began, Changed, Fact, SchedulePlace, TasksChanged
 from apportion.sim.world.backings import NAMESPACE
 from apportion.sim.world.process import BEGIN_OF_TIME
 from apportion.sim.world.task_view import TaskView
 from apportion.stores import CoordinationStore, Item
 from apportion.stores.requests import Space
+from apportion.stores.schedules.rows import CHANGED, COLUMNS, MARK_COLUMNS, changed_values, mark_of, schedule_of
+from apportion.stores.schedules.values import SlotMark, TaskSchedule
 from apportion.stores.sqlite import ledger, task_statements
 from apportion.stores.sqlite.connection import Connection, SqliteRows, Value, open_sqlite
 from apportion.stores.sqlite.file import SqliteFile
@@ -153,6 +155,15 @@ class SqliteBacking:
         if self._has_tasks:  # the program makes it where it starts
             self._observer.execute(_EFFECTS)
 
+    def overwrite(self, schedule: TaskSchedule) -> None:
+        """See `Backing`."""
+        values = [*changed_values(schedule), schedule.last_slot, schedule.queue, schedule.name]
+        marks = ", ".join("?" * (len(values) - 2))
+        self._observer.execute(
+            f"UPDATE schedule SET ({CHANGED}, last_slot) = ({marks}) WHERE queue = ? AND name = ?", values
+        )
+        self._version = -1
+
     def step_clock(self, milliseconds: int) -> None:
         """See `Backing`."""
         self._offset_ms += milliseconds
@@ -202,7 +213,19 @@ class SqliteBacking:
         )
         alive = {lease for (lease,) in ask("SELECT id FROM lease")}
         effects = dict(ask("SELECT task, count(*) FROM effect GROUP BY task").fetchall())
-        return self._view.look(tasks, incarnation=self.incarnation, now_ms=self.now_ms(), alive=alive, effects=effects)
+        rows = [schedule_of(row) for row in ask(f"SELECT {COLUMNS} FROM schedule")]
+        marks: dict[SchedulePlace, tuple[SlotMark, ...]] = {}
+        for queue, name, *mark in ask(f"SELECT {MARK_COLUMNS} FROM slot_mark ORDER BY slot") if rows else ():
+            marks[queue, name] = (*marks.get((queue, name), ()), mark_of(tuple(mark)))
+        return self._view.look(
+            tasks,
+            incarnation=self.incarnation,
+            now_ms=self.now_ms(),
+            alive=alive,
+            effects=effects,
+            schedules={(row.queue, row.name): row for row in rows},
+            marks=marks,
+        )
 
     def _name_life(self) -> None:
         """Number the lives from one: the file's own numbers would come from the machine's time."""

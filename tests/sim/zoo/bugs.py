@@ -1,6 +1,6 @@
 """The zoo: bugs that were put into shipped files, and must be found. Each replaces a text that stands there once."""
 
-from tests.sim.zoo import groups, nemeses, tasks
+from tests.sim.zoo import cron, groups, nemeses, tasks
 from tests.sim.zoo.cage import Bug
 
 _ON_LEDGER = (
@@ -357,6 +357,7 @@ BUGS = (
     + groups.BUGS
     + nemeses.BUGS
     + tasks.BUGS
+    + cron.BUGS
 )
 
 # What each invariant finds when it is the only one: two bugs at least, or it would count as absent.
@@ -393,4 +394,5 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "SinksAreFenced": ("a sink accepts every token", "a scan shows the incarnation it knew before"),
     **groups.FOUND_BY,
     **tasks.FOUND_BY,
+    **cron.FOUND_BY,
 }

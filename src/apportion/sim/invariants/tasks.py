@@ -54,6 +54,8 @@ class AcknowledgedTasksStay(TaskInvariant):
 
     def _may_end(self, task: OpenTask, step: TaskStep, fact: TasksChanged) -> bool:
         is_cancelled = any(task.id in cancel.tasks for cancel in self.commands(Cancel))
+        if task.new.schedule is not None:  # a firing may cancel the tasks of older slots
+            is_cancelled |= any(call.act is not None and call.act.kind == "fire" for call in self.calls())
         expires = task.new.expires_at
         is_expired = expires is not None and expires <= fact.now_ms and bool(self.turns())
         return step.state == "cancelled" and (is_cancelled or is_expired)

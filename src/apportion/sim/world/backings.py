@@ -13,6 +13,8 @@ from apportion.stores.ledger import Ledger, Record
 from apportion.stores.memory.store import Memory, MemoryStore
 from apportion.stores.memory.tasks import MemoryTasks
 from apportion.stores.requests import Space
+from apportion.stores.schedules.ledger import ScheduleLedger
+from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_ledger import TaskLedger
 
@@ -26,6 +28,9 @@ class TaskBacking(Protocol):
 
     def tasks(self, clock: Clock) -> TaskStore:
         """Return a new handle of the tasks for a process with this clock; from the first on, `look` shows tasks."""
+
+    def overwrite(self, schedule: TaskSchedule) -> None:
+        """Overwrite the row of a schedule, as an intruder or a broken disk might."""
 
     def step_clock(self, milliseconds: int) -> None:
         """Step the clock of the tasks."""
@@ -113,7 +118,8 @@ class MemoryBacking(Backing):
         return facts
 
     def save(self) -> object:
-        return _Copy(_copied(self._memory.ledger), copied(self._memory.tasks))
+        tasks = copied(self._memory.tasks)
+        return _Copy(_copied(self._memory.ledger), tasks, _beside(tasks, self._memory.schedules))
 
     def restore(self, copy: object) -> None:
         assert isinstance(copy, _Copy)  # noqa: S101 - it comes from `save`
@@ -122,6 +128,7 @@ class MemoryBacking(Backing):
         # As on every engine, a restore does not set the next lease id back.
         ledger.incarnation, ledger.next_lease = self.incarnation, before.next_lease
         self._memory.ledger, self._memory.tasks = ledger, copied(copy.tasks)
+        self._memory.schedules = _beside(self._memory.tasks, copy.schedules)
         self._revision = -1
         self._view.begin()
         self._memory.changed()
@@ -133,6 +140,10 @@ class MemoryBacking(Backing):
     def rearm(self) -> None:
         for held in self._memory.ledger.leases.values():
             held.ends_at = max(held.ends_at, self._clock.elapsed() + held.ttl_seconds)
+
+    def overwrite(self, schedule: TaskSchedule) -> None:
+        """See `TaskBacking`."""
+        self._memory.schedules.rows[schedule.queue, schedule.name] = schedule
 
     def step_clock(self, milliseconds: int) -> None:
         """See `TaskBacking`."""
@@ -146,9 +157,15 @@ class MemoryBacking(Backing):
         """See `Backing`. A memory store leaves no remains."""
 
     def _look_at_tasks(self) -> list[TasksChanged]:
-        ledger, now_ms = self._memory.ledger, self._memory.now_ms()
+        memory = self._memory
         return self._view.look(
-            self._memory.tasks, incarnation=self.incarnation, now_ms=now_ms, alive=ledger.leases.keys(), effects={}
+            memory.tasks,
+            incarnation=self.incarnation,
+            now_ms=memory.now_ms(),
+            alive=memory.ledger.leases.keys(),
+            effects={},
+            schedules=memory.schedules.rows,
+            marks=memory.schedules.marks,
         )
 
     def _began(self, ledger: Ledger) -> Began:
@@ -177,6 +194,12 @@ class MemoryBacking(Backing):
 class _Copy:
     ledger: Ledger
     tasks: TaskLedger
+    schedules: ScheduleLedger
+
+
+def _beside(tasks: TaskLedger, schedules: ScheduleLedger) -> ScheduleLedger:
+    """Return a copy of schedules beside other tasks."""
+    return ScheduleLedger(tasks=tasks, rows=dict(schedules.rows), marks=dict(schedules.marks))
 
 
 def _copied(ledger: Ledger) -> Ledger:

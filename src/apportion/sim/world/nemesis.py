@@ -6,24 +6,21 @@ failed a little, all worlds would be alike. They would hide the bugs that appear
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
-from apportion.errors import ApportionError
-from apportion.groups.view.keys import GROUPS, LIVE, GroupKeys
+from apportion.groups.view.keys import GroupKeys
 from apportion.sim.invariants.ownership import ownership
 from apportion.sim.world.losses import Way
 from apportion.sim.world.network import FAIR, TASKS, Weather
 from apportion.sim.world.process import ProcessState
 from apportion.sim.world.troubles import Odds, Troubles
-from apportion.stores import Put, Unchanged
+from apportion.sim.world.vandal import damage_record, damage_schedule
 
 if TYPE_CHECKING:
     from apportion.sim.world.world import World
 
-VANDAL = "(vandal)"  # the process that damages records; names in brackets belong to no member
 Start = Callable[[str], None]
 
 
@@ -99,7 +96,7 @@ class Nemesis:
         world.network.heal()
         world.troubles.mend()
         world.task_troubles.mend()
-        world.backing.step_clock(-self.stepped_ms)
+        world.step_clock(-self.stepped_ms)
         self.stepped_ms = 0
         world.processes.resume_all()
         for name in self.down:
@@ -251,23 +248,6 @@ async def _silence(nemesis: Nemesis) -> None:
             store.silence(name, world.now, way)
 
 
-async def _damage(nemesis: Nemesis) -> None:
-    """Overwrite a record with an invalid or foreign value, as an intruder might."""
-    world, draw = nemesis.world, nemesis.draw
-    items = [item for key, item in sorted(world.checker.history.items.items()) if key.startswith(LIVE)]
-    if not items:
-        return
-    item = draw.choice(items)
-    values = [b"", b"{}", b"\xff\x00", b"[" * 9_999, item.value[: len(item.value) // 2]]
-    values += [other.value for other in items if GroupKeys.parsed(other.key)[1] != GroupKeys.parsed(item.key)[1]]
-    if world.trace.inject("damaged record", item.key):
-        put = Put(key=item.key, value=draw.choice(values), lease=draw.choice([None, item.lease]))
-        store = world.store(VANDAL)
-        with suppress(ApportionError):  # the write comes too late, or the store is away
-            await store.scan(GROUPS)
-            await store.commit(when=[Unchanged(key=item.key, revision=item.revision)], puts=[put])
-
-
 async def _flap(nemesis: Nemesis) -> None:
     """Pause the owner of the first partition past its lease; the next owner is paused after it."""
     world, seconds = nemesis.world, nemesis.draw.uniform(2.2, 2.6)
@@ -285,7 +265,7 @@ async def _step_clock(nemesis: Nemesis) -> None:
     milliseconds = nemesis.draw.choice([-3_600_000, -700, 700, 3_600_000])
     if nemesis.world.trace.inject("clock step of the store", f"{milliseconds} ms"):
         nemesis.stepped_ms += milliseconds
-        nemesis.world.backing.step_clock(milliseconds)
+        nemesis.world.step_clock(milliseconds)
 
 
 async def _kill_child(nemesis: Nemesis) -> None:
@@ -311,10 +291,11 @@ BLOWS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
     "lost commit": _lose,
     "store denied": _deny,
     "connection silent": _silence,
-    "damaged record": _damage,
+    "damaged record": damage_record,
     "owner paused past its lease": _flap,
     "clock step of the store": _step_clock,
     "kill of a child": _kill_child,
+    "damaged schedule": damage_schedule,
 }
 OF_TASKS = frozenset({"clock step of the store", "kill of a child"})
-_ASKED_FOR = frozenset({"damaged record", "owner paused past its lease", *OF_TASKS})
+_ASKED_FOR = frozenset({"damaged record", "damaged schedule", "owner paused past its lease", *OF_TASKS})

@@ -2,7 +2,7 @@
 
 They have a way of their own: the tasks of a process can be cut off while its leases are renewed, and the other way
 round. No request comes twice, for databases repeat none. Wake-ups are hints, and a fault may keep them.
-Refuses: faults of schedules and of transactions. Their calls go to the store undisturbed.
+Refuses: faults of transactions. Their calls go to the store undisturbed.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from apportion.errors import OutcomeUnknown, StoreUnavailable
 from apportion.sim.facts import TaskCall, TaskServed
 from apportion.sim.world.losses import Way
+from apportion.sim.world.schedule_faults import FaultySchedules
 from apportion.sim.world.troubles import Troubles
 from apportion.sim.world.wire import NAME, FaultyWire, NoReply
 from apportion.stores.schedules.api import ScheduleStore
@@ -34,7 +35,7 @@ class FaultyTasks(TaskStore):
         self._wire = FaultyWire(process, troubles, now=now())
         self._is_closed = False
         self.transactions: TaskTransactions = inner.transactions
-        self.schedules: ScheduleStore = inner.schedules
+        self.schedules: ScheduleStore = FaultySchedules(inner.schedules, self._certain)
         troubles.open_handles[process] += 1
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:

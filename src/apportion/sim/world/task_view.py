@@ -3,7 +3,8 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from apportion.sim.facts import TasksChanged
+from apportion.sim.facts import SchedulePlace, TasksChanged
+from apportion.stores.schedules.values import SlotMark, TaskSchedule
 from apportion.stores.task_ledger import TaskLedger
 from apportion.stores.task_records import EndedTask, OpenTask
 
@@ -27,10 +28,13 @@ class TaskView:
         now_ms: int,
         alive: Collection[int],
         effects: Mapping[str, int],
+        schedules: Mapping[SchedulePlace, TaskSchedule],
+        marks: Mapping[SchedulePlace, tuple[SlotMark, ...]],
     ) -> list[TasksChanged]:
         """Return the change since the last look, if there is one."""
         before = self._last
-        if before is not None and self._is_same(before, tasks, alive, effects):
+        is_same = before is not None and (schedules, marks) == (before.schedules, before.marks)
+        if before is not None and is_same and self._is_same(before, tasks, alive, effects):
             return []
         copy = copied(tasks)
         self._last = TasksChanged(
@@ -44,6 +48,8 @@ class TaskView:
             workers=frozenset(copy.workers),
             alive=frozenset(alive),
             effects=dict(effects),
+            schedules=dict(schedules),
+            marks=dict(marks),
             is_first=before is None,
         )
         return [self._last]

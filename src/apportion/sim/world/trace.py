@@ -104,6 +104,8 @@ def told(fact: facts.Fact) -> str:  # noqa: PLR0911, PLR0912 - one for each fact
             return f"lease {fact.lease} of {fact.process} ended, and {fact.process} lives on"
         case facts.Calm():
             return "from now on nothing fails"
+        case facts.ClockStepped():
+            return f"the time of the tasks is {fact.now_ms}"
     return _told_of_tasks(fact)
 
 
@@ -115,7 +117,7 @@ def _told_of_tasks(fact: facts.Fact) -> str:
         case facts.TaskCall():
             settled = ", ".join(f"{each.receipt.task[:6]} {each.fate}" for each in fact.settlements)
             wanted = f"wants {fact.want}" if fact.worker is not None else fact.command or f"adds {len(fact.tasks)}"
-            return f"{fact.process} calls {fact.call}: {wanted} {settled}".rstrip()
+            return f"{fact.process} calls {fact.call}: {fact.act.kind if fact.act else wanted} {settled}".rstrip()
         case facts.TaskServed():
             return f"call {fact.call} is carried out: {type(fact.answer).__name__}"
         case facts.RunBegan():

@@ -24,9 +24,10 @@ from typing import Any, TypeVar
 
 from apportion.errors import InvalidInput, InvariantBroken
 from apportion.runtime.clock import Clock
-from apportion.sim.facts import Died, Fact
+from apportion.sim.facts import ClockStepped, Died, Fact, ScheduleAct, TaskCall, TaskServed
 from apportion.sim.invariants.handlers import INVARIANTS
 from apportion.sim.invariants.holders import Holders
+from apportion.sim.invariants.schedules import INVARIANTS as OF_SCHEDULES
 from apportion.sim.invariants.store import Checker, Invariant
 from apportion.sim.invariants.tasks import INVARIANTS as OF_TASKS
 from apportion.sim.world.backings import Backing, MemoryBacking
@@ -42,7 +43,9 @@ from apportion.sim.world.process import CURRENT, ProcessClock, Processes, Senses
 from apportion.sim.world.task_faults import FaultyTasks
 from apportion.sim.world.trace import Trace
 from apportion.sim.world.troubles import Troubles
+from apportion.sim.world.vandal import VANDAL
 from apportion.stores import CoordinationStore
+from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_api import TaskStore
 
 Result = TypeVar("Result")
@@ -54,9 +57,9 @@ class World(AbstractContextManager["World", None]):
 
     `invariants` hold for everything that runs; the default is all of `sim.invariants.store`. With this default, those
     of `sim.invariants.handlers` hold too, once a process opens any part of `apportion`, and those of
-    `sim.invariants.tasks` once it opens tasks. A broken invariant ends `run` with `InvariantBroken`. With `collect`,
-    the violation is only added to `checker.violations`. A world that runs more than `step_limit` callbacks also ends
-    `run` in this way.
+    `sim.invariants.tasks` and `sim.invariants.schedules` once it opens tasks. A broken invariant ends `run` with
+    `InvariantBroken`. With `collect`, the violation is only added to `checker.violations`. A world that runs more than
+    `step_limit` callbacks also ends `run` in this way.
     """
 
     machines: Machines
@@ -100,7 +103,7 @@ class World(AbstractContextManager["World", None]):
             self,
             number=self.troubles.number,
             held=INVARIANTS if is_default else (),
-            held_of_tasks=OF_TASKS if is_default else (),
+            held_of_tasks=(*OF_TASKS, *OF_SCHEDULES) if is_default else (),
         )
         self.children: ChildProcesses = ChildProcesses(self.processes, self.machines.machine, self.kill)
         self._fences = fences_of(Senses(self.loop, self.draws("bytes")))
@@ -203,6 +206,20 @@ class World(AbstractContextManager["World", None]):
         if process is None:
             raise InvalidInput("receiver", "(outside of every process)", "a process", "Start it with World.spawn.")
         return await process.mail.get()
+
+    def step_clock(self, milliseconds: int) -> None:
+        """Step the clock of the store's tasks and schedules."""
+        self.backing.step_clock(milliseconds)
+        self.record(ClockStepped(at=self.now, now_ms=self.backing.now_ms()))
+
+    def overwrite(self, schedule: TaskSchedule) -> None:
+        """Overwrite the row of a schedule; invariants know it for damage."""
+        call = self.task_troubles.number()
+        act = ScheduleAct(kind="damage", schedules=(schedule,))
+        self.record(TaskCall(at=self.now, call=call, process=VANDAL, act=act))
+        self.backing.overwrite(schedule)
+        self._look()
+        self.record(TaskServed(at=self.now, call=call))
 
     def restore(self, copy: object, why: str) -> None:
         """Replace the store's data by an old copy: another life of the store begins, and old connections end."""

@@ -26,7 +26,7 @@ class ScheduleStore(Protocol):
         """Replace rule, policies and call of a stored schedule of this version; the last slot and a pause stay.
 
         So does its origin, `is_declared`. The next slot becomes that of `schedule`. Return False, and change nothing,
-        at any other version.
+        at any other version, and if a firing in between has passed this next slot.
         """
 
     async def remove(self, queue: str, names: Sequence[str], *, version: int | None = None) -> int:

@@ -43,7 +43,7 @@ class ScheduleLedger:
         """See `ScheduleStore.change`."""
         place = schedule.queue, schedule.name
         row = self.rows.get(place)
-        if row is None or row.version != version:
+        if row is None or row.version != version or row.last_slot >= schedule.next_slot:
             return False
         self.rows[place] = replace(
             schedule,

@@ -53,7 +53,7 @@ _MARKS = ", ".join("?" * (COLUMNS.count(",") + 1))
 _REGISTER = f"INSERT INTO schedule ({COLUMNS}) VALUES ({_MARKS}) ON CONFLICT DO NOTHING RETURNING name"
 _CHANGE = (
     f"UPDATE schedule SET ({CHANGED}) = ({', '.join('?' * (CHANGED.count(',') + 1))})"
-    " WHERE queue = ? AND name = ? AND version = ? RETURNING name"
+    " WHERE queue = ? AND name = ? AND version = ? AND last_slot < ? RETURNING name"
 )
 _REMOVE = "DELETE FROM schedule WHERE queue = ? AND name = ? AND version = coalesce(?, version) RETURNING name"
 _FORGET = "DELETE FROM slot_mark WHERE queue = ? AND name = ?"
@@ -137,7 +137,7 @@ def _counted(connection: Connection, statement: str, values: Iterable[Sequence[V
 
 def _change(connection: Connection, schedule: TaskSchedule, version: int) -> bool:
     changed = changed_values(replace(schedule, version=version + 1))
-    return bool(_counted(connection, _CHANGE, [(*changed, schedule.queue, schedule.name, version)]))
+    return bool(_counted(connection, _CHANGE, [(*changed, schedule.queue, schedule.name, version, schedule.next_slot)]))
 
 
 def _remove(connection: Connection, queue: str, names: Sequence[str], version: int | None) -> int:

@@ -40,6 +40,7 @@ class FiringEvents:
         self._observers, self._worker, self._clock = observers, worker, clock_here()
         self._decided: dict[tuple[str, str], tuple[TaskSchedule, Decision]] = {}
         self._problems: dict[tuple[str, str], str] = {}
+        self._unable: dict[tuple[str, str], str] = {}  # the problem that was told last
         self._disagreed: set[tuple[str, str]] = set()
 
     def note(self, schedule: TaskSchedule, decision: Decision) -> None:
@@ -55,7 +56,10 @@ class FiringEvents:
         decided, self._decided = self._decided, {}
         problems, self._problems = self._problems, {}
         for queue, name in answer.unable:
-            self._tell(ScheduleUnable(**self._who(queue, name), problem=problems.get((queue, name), "")))
+            problem = problems.get((queue, name), "")
+            if self._unable.get((queue, name)) != problem:
+                self._unable[queue, name] = problem
+                self._tell(ScheduleUnable(**self._who(queue, name), problem=problem))
         for firing in answer.firings:
             for event in self._events(firing, *decided[firing.queue, firing.name], answer.now):
                 self._tell(event)

@@ -1,13 +1,13 @@
 """Scheduler: a worker's part in the schedules of its queues, on the I/O thread. Every worker has one; none leads.
 
 Promises: it looks once a second, and at the next slot that it knows. A schedule that this process cannot evaluate is
-said once, and left to other workers; all others fire.
+said once, and left to other workers; all others fire. It is tried again some seconds later, for somebody may mend it.
 Refuses: to decide by the clock of this machine. The store says which slots have come.
 """
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -38,12 +38,25 @@ class ScheduledHere:
 
 
 class Scheduler:
-    """Fires the schedules of some queues."""
+    """Fires the schedules of some queues.
 
-    def __init__(self, tasks: TaskStore, queues: Collection[str], here: ScheduledHere, *, by: str) -> None:
+    `life` returns the life of the store, 0 while it is not known: an older copy may lack the declared schedules.
+    """
+
+    def __init__(
+        self,
+        tasks: TaskStore,
+        queues: Collection[str],
+        here: ScheduledHere,
+        *,
+        by: str,
+        life: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._tasks, self._schedules, self._queues, self._by = tasks, tasks.schedules, queues, by
         self._declared, self._told = list(here.declared), FiringEvents(here.observers, worker=by)
+        self._life, self._registered_in = life, -1
         self._unable: set[tuple[str, str]] = set()
+        self._unable_until = 0.0
         self._running = asyncio.ensure_future(self._run())
 
     async def end(self) -> None:
@@ -65,14 +78,23 @@ class Scheduler:
 
     async def _look(self) -> float:
         """Fire the schedules that are due; return the seconds until the next look."""
-        if self._declared:
-            now = await self._tasks.query(StoreTime())
-            await self._schedules.register([placed(each, now) for each in self._declared])
-            self._declared.clear()
+        await self._register()
+        now = asyncio.get_running_loop().time()
+        if now >= self._unable_until:
+            self._unable.clear()
+            self._unable_until = now + _BROKEN_SECONDS
         answer = await self._schedules.fire(self._queues, self._decide, by=self._by, without=self._unable)
         self._unable.update(answer.unable)
         self._told.tell(answer)
         return _rest_seconds(answer)
+
+    async def _register(self) -> None:
+        """Add the declared schedules that are absent, once in each life of the store."""
+        life = self._life()
+        if self._declared and (self._registered_in < 0 or life not in (0, self._registered_in)):
+            now = await self._tasks.query(StoreTime())
+            await self._schedules.register([placed(each, now) for each in self._declared])
+            self._registered_in = life
 
     def _decide(self, due: DueSchedule, now: int) -> Firing | None:
         """Return the firing of a schedule, or None. The store may ask again, so nothing is told here."""

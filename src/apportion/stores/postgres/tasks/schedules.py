@@ -50,7 +50,7 @@ _REGISTER = (
 )
 _CHANGE = (
     f"UPDATE {{schema}}.schedule SET ({CHANGED}) = ROW ({_marks(CHANGED)})"
-    " WHERE queue = %s AND name = %s AND version = %s RETURNING name"
+    " WHERE queue = %s AND name = %s AND version = %s AND last_slot < %s RETURNING name"
 )
 _REMOVE = (
     "DELETE FROM {schema}.schedule WHERE queue = %s AND name = ANY (%s::text[])"
@@ -116,8 +116,9 @@ class PostgresSchedules(ScheduleStore):
 
     async def change(self, schedule: TaskSchedule, *, version: int) -> bool:
         async def _change(transaction: Transaction, _: int) -> bool:
+            known = schedule.queue, schedule.name, version, schedule.next_slot
             values = changed_values(replace(schedule, version=version + 1))
-            return bool(await transaction.ask(_CHANGE, [*values, schedule.queue, schedule.name, version]))
+            return bool(await transaction.ask(_CHANGE, [*values, *known]))
 
         return await self._handle.write(_change)
 
