@@ -15,6 +15,7 @@ _FIELDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 _WEEKDAYS = {name: str(number) for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
 _MINUTE_MS, _DAY_MINUTES = 60_000, 1_440
 _LONGEST_DAYS = 400
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a local time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,8 @@ class SlotWalk:
             yield from (slot for slot in self._of_day(day) if after < slot <= until)
 
     def _of_day(self, day: int) -> tuple[int, ...]:
-        return _slots_of_day(self, day)
+        dates = [_EPOCH + timedelta(days=each) for each in (day - 1, day, day + 1)]  # no zone is further from UTC
+        return _slots_of_day(self, day) if any(map(self._is_day, dates)) else ()
 
     def fires(self, each: LocalMinute) -> bool:
         """Whether a slot comes at a minute."""
@@ -125,11 +127,13 @@ class SlotWalk:
         return self.gap == "run-after" and any(map(self._matches, each.swallowed))
 
     def _matches(self, local: datetime) -> bool:
-        minutes, hours, days, months, weekdays = self.fields
-        if local.minute not in minutes or local.hour not in hours or local.month not in months:
-            return False
+        minutes, hours = self.fields[:2]
+        return local.minute in minutes and local.hour in hours and self._is_day(local)
+
+    def _is_day(self, local: datetime) -> bool:
+        _, _, days, months, weekdays = self.fields
         is_day, is_weekday = local.day in days, bool({local.isoweekday(), local.isoweekday() % 7} & weekdays)
-        return is_day and is_weekday if self._needs_both else is_day or is_weekday
+        return local.month in months and (is_day and is_weekday if self._needs_both else is_day or is_weekday)
 
     @cached_property
     def _is_fixed(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -28,6 +29,7 @@ from apportion.sim.invariants.store import ALL
 from apportion.sim.invariants.tasks import INVARIANTS
 from apportion.sim.slot_walk import instant
 from apportion.sim.world.nemesis import _ASKED_FOR, BLOWS, OF_TASKS, Mix, Nemesis
+from apportion.sim.world.vandal import step_clock
 from apportion.sim.world.world import World
 from apportion.stores.schedules.values import Firing, TaskSchedule
 from apportion.stores.task_api import TaskStore
@@ -128,7 +130,7 @@ class CronPlay:
 
     def _step_to(self, moment: datetime) -> None:
         """Let the store have a time, and the error of its clock that a fault made."""
-        self.world.step_clock(instant(moment) + self.nemesis.stepped_ms - self.world.backing.now_ms())
+        step_clock(self.world, instant(moment) + self.nemesis.stepped_ms - self.world.backing.now_ms())
 
     async def _work(self, process: str) -> None:
         """Run the schedules and their tasks; now and then leave, and come back."""
@@ -165,7 +167,7 @@ class CronPlay:
         if kind == "pause":
             await _asked(queue, lambda store: store.schedules.pause(self._full_name, [name]))
         elif kind == "resume":
-            await _asked(queue, lambda store: resumed(store, self._full_name, name, by="o"))
+            await self._resume(queue, name)
         elif kind == "trigger":
             hours = timedelta(hours=random.choice([-30, -1, 0, 1, 7]))
             now = datetime.fromtimestamp(self.world.backing.now_ms() // 60_000 * 60, UTC)
@@ -178,6 +180,9 @@ class CronPlay:
         else:
             self._leaving[random.choice(sorted(self._leaving))].set()
 
+    async def _resume(self, queue: Queue, name: str) -> None:
+        await _asked(queue, lambda store: resumed(store, self._full_name, name, by="o"))
+
     async def _mend(self, queue: Queue) -> None:
         """Write absent and damaged schedules anew, and end all pauses."""
         listed = await _asked(queue, lambda store: store.schedules.listed(self._full_name))
@@ -188,7 +193,7 @@ class CronPlay:
                 self._mended.add(name)
                 await queue.schedule(name, drawn.call(self.draw), **drawn.rule(self.draw), **drawn.policies(self.draw))
             with suppress(InvalidInput):
-                await _asked(queue, lambda store, name=name: resumed(store, self._full_name, name, by="o"))
+                await self._resume(queue, name)
 
     @staticmethod
     def _is_damaged(row: TaskSchedule) -> bool:
@@ -202,8 +207,12 @@ class CronPlay:
             with suppress(*_OUTAGES):
                 rows = await _asked(queue, lambda store: store.schedules.listed(self._full_name))
                 for firing in [_late_firing(row) for row in rows if not row.damage]:
-                    await _asked(queue, lambda store, firing=firing: store.schedules.trigger(firing, by="late"))
+                    await _asked(queue, partial(_triggered, firing))
         await queue.close()
+
+
+async def _triggered(firing: Firing, store: TaskStore) -> bool:
+    return await store.schedules.trigger(firing, by="late")
 
 
 async def _asked(queue: Queue, ask: Callable[[TaskStore], Awaitable[Result]]) -> Result:

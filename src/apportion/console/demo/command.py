@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from apportion.console.demo.cron.show import MEANINGS as OF_CRON
+from apportion.console.demo.cron.show import show_cron
 from apportion.console.demo.groups.show import MEANINGS as OF_GROUPS
 from apportion.console.demo.groups.show import show_groups
 from apportion.console.demo.keys.show import MEANINGS as OF_KEYS
@@ -15,11 +17,16 @@ from apportion.console.demo.tasks.show import MEANINGS as OF_TASKS
 from apportion.console.demo.tasks.show import show_tasks
 from apportion.console.demo.verdict import Verdict
 
-_SUBJECTS = {"groups": (show_groups, OF_GROUPS), "tasks": (show_tasks, OF_TASKS), "keys": (show_keys, OF_KEYS)}
+_SUBJECTS = {
+    "groups": (show_groups, OF_GROUPS),
+    "tasks": (show_tasks, OF_TASKS),
+    "keys": (show_keys, OF_KEYS),
+    "cron": (show_cron, OF_CRON),
+}
 
 
 def demo(
-    subject: Literal["groups", "tasks", "keys"] = "groups",
+    subject: Literal["groups", "tasks", "keys", "cron"] = "groups",
     /,
     *,
     json: bool = False,
@@ -31,7 +38,8 @@ def demo(
     Parameters
     ----------
     subject
-        The part to show: groups, whose members share partitions, tasks, which workers run, or keys of tasks.
+        The part to show: groups, with members that share partitions; tasks, which workers run; keys of tasks; or cron,
+        with schedules that fire on several nodes.
     json
         Print only one JSON object, on the last line.
     stops

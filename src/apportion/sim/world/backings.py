@@ -143,7 +143,8 @@ class MemoryBacking(Backing):
 
     def overwrite(self, schedule: TaskSchedule) -> None:
         """See `TaskBacking`."""
-        self._memory.schedules.rows[schedule.queue, schedule.name] = schedule
+        schedules = self._memory.schedules
+        schedules.rows[schedule.queue, schedule.name] = schedule
 
     def step_clock(self, milliseconds: int) -> None:
         """See `TaskBacking`."""

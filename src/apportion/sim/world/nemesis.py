@@ -16,7 +16,7 @@ from apportion.sim.world.losses import Way
 from apportion.sim.world.network import FAIR, TASKS, Weather
 from apportion.sim.world.process import ProcessState
 from apportion.sim.world.troubles import Odds, Troubles
-from apportion.sim.world.vandal import damage_record, damage_schedule
+from apportion.sim.world.vandal import damage_record, damage_schedule, step_clock
 
 if TYPE_CHECKING:
     from apportion.sim.world.world import World
@@ -96,7 +96,7 @@ class Nemesis:
         world.network.heal()
         world.troubles.mend()
         world.task_troubles.mend()
-        world.step_clock(-self.stepped_ms)
+        step_clock(world, -self.stepped_ms)
         self.stepped_ms = 0
         world.processes.resume_all()
         for name in self.down:
@@ -265,7 +265,15 @@ async def _step_clock(nemesis: Nemesis) -> None:
     milliseconds = nemesis.draw.choice([-3_600_000, -700, 700, 3_600_000])
     if nemesis.world.trace.inject("clock step of the store", f"{milliseconds} ms"):
         nemesis.stepped_ms += milliseconds
-        nemesis.world.step_clock(milliseconds)
+        step_clock(nemesis.world, milliseconds)
+
+
+async def _damage(nemesis: Nemesis) -> None:
+    await damage_record(nemesis.world, nemesis.draw)
+
+
+async def _damage_schedule(nemesis: Nemesis) -> None:
+    damage_schedule(nemesis.world, nemesis.draw)
 
 
 async def _kill_child(nemesis: Nemesis) -> None:
@@ -291,11 +299,11 @@ BLOWS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
     "lost commit": _lose,
     "store denied": _deny,
     "connection silent": _silence,
-    "damaged record": damage_record,
+    "damaged record": _damage,
     "owner paused past its lease": _flap,
     "clock step of the store": _step_clock,
     "kill of a child": _kill_child,
-    "damaged schedule": damage_schedule,
+    "damaged schedule": _damage_schedule,
 }
 OF_TASKS = frozenset({"clock step of the store", "kill of a child"})
 _ASKED_FOR = frozenset({"damaged record", "damaged schedule", "owner paused past its lease", *OF_TASKS})

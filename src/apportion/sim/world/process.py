@@ -21,6 +21,7 @@ from apportion.stores.catalog import CONNECT_HERE, CONNECT_TASKS_HERE
 
 CURRENT: "ContextVar[Process | None]" = ContextVar("process", default=None)
 OUTSIDE = "(outside)"
+VANDAL = "(vandal)"  # the process that damages data; names in brackets belong to no member
 BEGIN_OF_TIME = 1_700_000_000.0  # seconds since 1970 when a world begins
 _MOST_WAITS = 20
 _SLOWEST, _FASTEST = 0.998, 1.002  # rates of elapsed clocks

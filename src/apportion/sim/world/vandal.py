@@ -1,17 +1,20 @@
-"""The vandal: damage to the data of a store, as an intruder or a broken disk might do it."""
+"""The vandal: steps of a store's clock, and damage to its data, as an intruder or a broken disk might do it."""
 
 from contextlib import suppress
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import ApportionError
 from apportion.groups.view.keys import GROUPS, LIVE, GroupKeys
+from apportion.sim.facts import ClockStepped, ScheduleAct, TaskCall, TaskServed
+from apportion.sim.world.process import VANDAL
 from apportion.stores import Put, Unchanged
+from apportion.stores.schedules.values import TaskSchedule
 
 if TYPE_CHECKING:
-    from apportion.sim.world.nemesis import Nemesis
+    from apportion.sim.world.world import World
 
-VANDAL = "(vandal)"  # the process that damages records; names in brackets belong to no member
 SCHEDULE_DAMAGE: tuple[dict[str, object], ...] = (
     {"rule": "30 2 * *"},
     {"zone": "Mars/Olympus"},
@@ -22,9 +25,8 @@ SCHEDULE_DAMAGE: tuple[dict[str, object], ...] = (
 )
 
 
-async def damage_record(nemesis: "Nemesis") -> None:
+async def damage_record(world: "World", draw: Random) -> None:
     """Overwrite a record with an invalid or foreign value, as an intruder might."""
-    world, draw = nemesis.world, nemesis.draw
     items = [item for key, item in sorted(world.checker.history.items.items()) if key.startswith(LIVE)]
     if not items:
         return
@@ -39,10 +41,27 @@ async def damage_record(nemesis: "Nemesis") -> None:
             await store.commit(when=[Unchanged(key=item.key, revision=item.revision)], puts=[put])
 
 
-async def damage_schedule(nemesis: "Nemesis") -> None:
+def damage_schedule(world: "World", draw: Random) -> None:
     """Overwrite a field of a schedule with a value that no release writes."""
-    world, draw, tasks = nemesis.world, nemesis.draw, nemesis.world.checker.history.tasks
+    tasks = world.checker.history.tasks
     rows = [] if tasks is None else [row for _, row in sorted(tasks.schedules.items())]
     if rows and world.trace.inject("damaged schedule", (row := draw.choice(rows)).name):
         fields: dict[str, Any] = draw.choice(SCHEDULE_DAMAGE)
-        world.overwrite(replace(row, **fields))
+        _overwrite(world, replace(row, **fields))
+
+
+def _overwrite(world: "World", schedule: TaskSchedule) -> None:
+    """Overwrite the row of a schedule; invariants know it for damage."""
+    call = world.task_troubles.number()
+    act = ScheduleAct(kind="damage", schedules=(schedule,))
+    world.record(TaskCall(at=world.now, call=call, process=VANDAL, act=act))
+    world.backing.overwrite(schedule)
+    for fact in world.backing.look():
+        world.record(fact)
+    world.record(TaskServed(at=world.now, call=call))
+
+
+def step_clock(world: "World", milliseconds: int) -> None:
+    """Step the clock of the tasks and schedules of a world."""
+    world.backing.step_clock(milliseconds)
+    world.record(ClockStepped(at=world.now, now_ms=world.backing.now_ms()))

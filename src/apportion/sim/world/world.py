@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from apportion.errors import InvalidInput, InvariantBroken
 from apportion.runtime.clock import Clock
-from apportion.sim.facts import ClockStepped, Died, Fact, ScheduleAct, TaskCall, TaskServed
+from apportion.sim.facts import Died, Fact
 from apportion.sim.invariants.handlers import INVARIANTS
 from apportion.sim.invariants.holders import Holders
 from apportion.sim.invariants.schedules import INVARIANTS as OF_SCHEDULES
@@ -39,13 +39,20 @@ from apportion.sim.world.log_lines import logged
 from apportion.sim.world.loop import VirtualLoop
 from apportion.sim.world.machine import NOWHERE, Machines
 from apportion.sim.world.network import TASKS, Network
-from apportion.sim.world.process import CURRENT, ProcessClock, Processes, Senses, TrueClock, gate, outside, running_name
+from apportion.sim.world.process import (
+    CURRENT,
+    ProcessClock,
+    Processes,
+    Senses,
+    TrueClock,
+    gate,
+    outside,
+    running_name,
+)
 from apportion.sim.world.task_faults import FaultyTasks
 from apportion.sim.world.trace import Trace
 from apportion.sim.world.troubles import Troubles
-from apportion.sim.world.vandal import VANDAL
 from apportion.stores import CoordinationStore
-from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_api import TaskStore
 
 Result = TypeVar("Result")
@@ -206,20 +213,6 @@ class World(AbstractContextManager["World", None]):
         if process is None:
             raise InvalidInput("receiver", "(outside of every process)", "a process", "Start it with World.spawn.")
         return await process.mail.get()
-
-    def step_clock(self, milliseconds: int) -> None:
-        """Step the clock of the store's tasks and schedules."""
-        self.backing.step_clock(milliseconds)
-        self.record(ClockStepped(at=self.now, now_ms=self.backing.now_ms()))
-
-    def overwrite(self, schedule: TaskSchedule) -> None:
-        """Overwrite the row of a schedule; invariants know it for damage."""
-        call = self.task_troubles.number()
-        act = ScheduleAct(kind="damage", schedules=(schedule,))
-        self.record(TaskCall(at=self.now, call=call, process=VANDAL, act=act))
-        self.backing.overwrite(schedule)
-        self._look()
-        self.record(TaskServed(at=self.now, call=call))
 
     def restore(self, copy: object, why: str) -> None:
         """Replace the store's data by an old copy: another life of the store begins, and old connections end."""

@@ -24,7 +24,8 @@ from apportion.work.cron.firing_events import FiringEvents
 from apportion.work.cron.zone_data import zone_data_version
 
 logger: logging.Logger = logging.getLogger("apportion.work")
-_LOOK_SECONDS, _BROKEN_SECONDS = 1.0, 5.0
+LOOK_SECONDS = 1.0
+_BROKEN_SECONDS = 5.0
 _LEAST_SECONDS = 0.05  # where others hold the due rows
 _OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
 
@@ -70,7 +71,7 @@ class Scheduler:
                 seconds = await self._look()
             except _OUTAGES as error:
                 report(logger, logging.INFO, "schedules: the store does not answer, and is asked again: %s", error)
-                seconds = _LOOK_SECONDS
+                seconds = LOOK_SECONDS
             except UNREADABLE as error:  # a row that cannot even be read; an operator may mend it
                 report(logger, logging.ERROR, "schedules: none of this worker's queue fires now: %r", error)
                 seconds = _BROKEN_SECONDS
@@ -111,6 +112,6 @@ def _rest_seconds(answer: FireAnswer) -> float:
     if len(answer.firings) >= MOST_DUE_SCHEDULES:
         return 0.0
     if answer.next_slot is None:
-        return _LOOK_SECONDS
+        return LOOK_SECONDS
     seconds = (answer.next_slot - answer.now) / 1_000
-    return min(_LOOK_SECONDS, seconds if seconds > 0 else _LEAST_SECONDS)
+    return min(LOOK_SECONDS, seconds if seconds > 0 else _LEAST_SECONDS)
