@@ -10,6 +10,7 @@ import time
 from contextlib import closing
 
 import apportion
+from apportion.groups import admin as group_admin
 from apportion.runtime.clock import SystemClock
 from apportion.work import admin
 from tests.live.keyed_verdict import read, runs_of
@@ -108,6 +109,16 @@ class KeyedCrew:
         ends = time.monotonic() + SECONDS
         while not is_so():
             assert time.monotonic() < ends, f"{what} did not come; {self._errors.read_text()[-3_000:]}"
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def until_settled(self, members):
+        """Wait until each lane has its intended owner, among so many members."""
+        ends = time.monotonic() + SECONDS
+        while True:
+            found = await group_admin.read(self.url, "work.keys")
+            if found.is_settled and len(found.view.members) == members:
+                return
+            assert time.monotonic() < ends, found.unsettled
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def until_drained(self):
