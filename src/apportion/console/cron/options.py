@@ -12,7 +12,7 @@ from apportion.stores.schedules.values import Fold, Gap
 from apportion.work.cron.calendar import Cron
 from apportion.work.facade import Queue
 
-App = Annotated[str, Parameter(name="APP", help="Where a program has the queue, such as app:queue.")]
+App = Annotated[str, Parameter(name="APP", help="Module and name of a queue, such as app:queue.")]
 
 
 @Parameter(name="*")

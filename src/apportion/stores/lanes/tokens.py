@@ -1,4 +1,4 @@
-"""Tokens of lanes: which owner a lane goes on with, and the agreement on the number of partitions.
+"""Tokens of lanes: the owner that goes on with a lane, and the agreement on the number of partitions.
 
 A lane remembers the highest token that it has seen, so that a former owner claims nothing there any more.
 """

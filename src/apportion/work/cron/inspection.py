@@ -1,7 +1,7 @@
 """Inspection: the trouble of stored schedules, as this process sees it; pure.
 
-Promises: a schedule that this process cannot evaluate is told here by the words with which a worker logs it. What
-another host can evaluate is not known here: look there.
+Promises: a schedule that this process cannot evaluate has the same words here as in the log of a worker.
+Refuses: to know the schedules that another host can evaluate. Inspect them there.
 """
 
 from dataclasses import dataclass

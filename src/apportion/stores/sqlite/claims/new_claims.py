@@ -1,6 +1,7 @@
 """New claims: the ready tasks that a turn claims in an SQLite file, within the limits of their queues.
 
-Promises: a constant number of statements for any number of claims. Python gives its lock away in each step of one.
+Promises: a constant number of statements for any number of claims, because Python gives away its lock in each step of
+a statement.
 """
 
 import json
