@@ -28,7 +28,7 @@ class AsyncRunningTask(RunningTask):
         await io_thread().hop(self.desk.note(note))
 
     async def once(self, key: str, function: Callable[..., Any], *args: object, on_unknown: OnUnknown = "run") -> Any:  # noqa: ANN401 - the function's
-        """Call a function at most once for a key of this queue, and return its value; a later run gets the kept value.
+        """Call a function once for a key of this queue, and return its value; a later run gets the kept value.
 
         A note is on the disk before the call, and its value (JSON, at most 64 KiB) after it. While another run or
         another part of this one calls it, this call waits. `on_unknown` is for a call that was begun and did not end:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:  # the sync form registers itself
 
 
 class Queue(TaskQueue):
-    """A queue of tasks in a store. To make it does no I/O; every call opens the store when it needs it.
+    """A queue of tasks in a store. Making it does no I/O: the first call that needs the store opens it.
 
     - `url`: the store, for example `sqlite:///work.db` or `postgresql://user@host/database`.
     - `name`: the name of the queue: letters, digits, `.`, `_`, `-`.
-    - `lease_ttl`: how long a killed worker keeps its tasks. Default: 10 seconds.
+    - `lease_ttl`: the time for which a killed worker keeps its tasks. Default: 10 seconds.
     - `partitions`: the number of lanes of the keys, 1 to 262 144, for tasks with `key=`; several times as many as the
       workers that you will ever have. All programs of the queue pass the same number. Default: None, no keys.
     - `group_url`: the store in which the workers agree on the owner of each lane, such as etcd. Default: the store of
@@ -118,9 +118,9 @@ class Queue(TaskQueue):
     ) -> QueueWorker:
         """Run the tasks of this queue within an `async with` block. SIGTERM ends the block.
 
-        - `concurrency`: so many tasks run at a time. Default: 10; with `processes`, the number of processes.
-        - `processes`: plain functions run in so many child processes, for work that needs the processor. Default: 0,
-          which runs plain functions in threads. Async functions run on the event loop of the block.
+        - `concurrency`: the number of tasks that run at a time. Default: 10; with `processes`, the number of processes.
+        - `processes`: the number of child processes that run plain functions, for work that needs the processor.
+          Default: 0, which runs plain functions in threads. Async functions run on the event loop of the block.
         - `observer`: a plain function that is called with each event of an attempt, on the I/O thread. It must not
           block.
         - `member`: on a queue with `partitions`, the part of this worker in the group that shares the lanes of keys,
@@ -181,7 +181,7 @@ class Queue(TaskQueue):
         fold: Fold = "first",
         jitter: timedelta = timedelta(0),
     ) -> bool:
-        """Keep a schedule from data, such as one per tenant; return whether it is new. One of its name is changed.
+        """Keep a schedule from data, such as one per tenant; return whether it is new. A stored one of this name is changed.
 
         Give `cron` or `every`. The other options are those of `Queue.cron`. No slot of the past fires.
         """
@@ -195,7 +195,7 @@ class Queue(TaskQueue):
         return await io_thread().hop(self._opened.unscheduled(self._full_name, name))
 
     async def trigger(self, name: str, slot: datetime) -> "TaskHandle":
-        """Enqueue the task of a slot of a schedule, and return its handle; later slots alone fire after it.
+        """Enqueue the task of a slot of a schedule, and return its handle. Only later slots fire after it.
 
         `AlreadyTriggered` for a slot that has passed: it was fired, or a later one was.
         """
@@ -211,7 +211,7 @@ class Queue(TaskQueue):
 
 
 class TaskHandle(Handle):
-    """A task that was enqueued. `created` is False when a task of its unique name was there already: it is that one."""
+    """A task that was enqueued. `created` is False if a task of its unique name was there: then it is that task."""
 
     def __init__(self, queue: Queue, task: str, created: bool) -> None:
         self.id = task

@@ -116,8 +116,8 @@ class TaskQueue(Handle):
         """Make a function a task of this queue.
 
         - `name`: the name in the store. Default: the name of the function.
-        - `failures`: so many failed runs end the task as dead. Default: 25.
-        - `deaths`: so many sessions that ended under it, one after another, end it as dead. None: never. Default: 5.
+        - `failures`: the number of failed runs after which the task is dead. Default: 25.
+        - `deaths`: the number of workers that die under it in a row, after which it is dead. None: never. Default: 5.
         - `first_delay`, `longest_delay`: bounds of the random wait before a retry; it doubles from one to the other.
         - `give_up_on`: kinds of exceptions that end the task as dead at once.
         - `time_limit`: a run that takes longer is cancelled, and has failed. Default: None.
@@ -173,7 +173,7 @@ class TaskQueue(Handle):
         - `overlap`: while a task of the schedule is open, "skip" the slot, "allow" both, "queue-one" behind it, or
           "cancel-old".
         - `gap`, `fold`: the slots of a fixed rule where the clocks of the zone change; see docs/tasks/clock-changes.md.
-        - `jitter`: the task waits for a part of this time, equal on every node. Default: none.
+        - `jitter`: the task waits for a part of this time. Every worker computes the same part. Default: none.
         - `name`: the name in the store. Default: the name of the task.
 
         A starting worker adds schedules that the store does not have, and changes none. `InvalidInput` for a wrong
@@ -198,7 +198,7 @@ class TaskQueue(Handle):
         jitter: timedelta = timedelta(0),
         name: str | None = None,
     ) -> Callable[[TaskFunction[Params, Result]], TaskFunction[Params, Result]]:
-        """Run a task of this queue once per period, by any worker; slots are the multiples of it since 1970.
+        """Run a task of this queue once per period, by any worker; slots are the multiples of the period since 1970.
 
         The options and errors are those of `cron`.
         """

@@ -118,7 +118,7 @@ class RunningTask:
         return max(0.0, self.desk.seconds_left(self.claim.session))
 
     def extend(self, by: timedelta) -> None:
-        """Let this run take so much longer, from now on, whatever is left of its `time_limit`.
+        """Give this run this much time from now on, whatever is left of its `time_limit`.
 
         The claim needs no such call: the session of the worker renews it. `InvalidInput` for a task without a limit.
         """
