@@ -181,7 +181,7 @@ class Queue(TaskQueue):
         fold: Fold = "first",
         jitter: timedelta = timedelta(0),
     ) -> bool:
-        """Keep a schedule from data, such as one per tenant; return whether it is new. A stored one of this name is changed.
+        """Keep a schedule from data, such as one per tenant; return whether it is new. Change a stored one of its name.
 
         Give `cron` or `every`. The other options are those of `Queue.cron`. No slot of the past fires.
         """
@@ -211,7 +211,7 @@ class Queue(TaskQueue):
 
 
 class TaskHandle(Handle):
-    """A task that was enqueued. `created` is False if a task of its unique name was there: then it is that task."""
+    """A task that was enqueued. `created` is False if it stands for an older task of its unique name."""
 
     def __init__(self, queue: Queue, task: str, created: bool) -> None:
         self.id = task

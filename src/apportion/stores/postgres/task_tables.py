@@ -1,7 +1,7 @@
 """The tables of tasks in PostgreSQL: a part of the schema of its own, which the first handle of tasks makes.
 
 Live groups in the same schema go on: the version of their part stays. Times are milliseconds since 1970 on the clock of
-the server, moved by `work_meta.offset_ms`. No index leads with `pos`: the planner would take it for a claim, and walk
+the server, moved by `work_meta.offset_ms`. No index leads with `pos`: the planner would use it for a claim, and walk
 over the tasks of all queues.
 """
 

@@ -1,7 +1,7 @@
 """The enqueue of tasks as functions of the schema: one round trip, in a transaction of its own or of the caller.
 
-`enqueue_within` is for the caller's transaction, and leaves its settings as they were. Tasks come and answers go as
-JSON: each library of a caller can send and read text.
+`enqueue_within` is for the caller's transaction, and leaves its settings as they were. Tasks and answers are JSON,
+because every library of a caller can send and read text.
 A hint goes to the workers at the commit, if one waits for it: each hint takes a lock of the whole server.
 """
 

@@ -2,7 +2,7 @@
 
 - A firing counts by compare-and-set on the version and the last slot of the stored row, and only for later slots.
 - The tasks of a firing are enqueued in the commit that moves the last slot: both are there, or none.
-- A schedule that one caller cannot evaluate costs that caller nothing but the schedule.
+- A caller that cannot evaluate one schedule still fires all others.
 
 All times are milliseconds since 1970 on the clock of the store.
 Refuses: to evaluate rules. The caller decides, by a pure function, within the transaction.

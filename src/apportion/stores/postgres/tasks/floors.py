@@ -5,10 +5,10 @@ them. So a claim begins after the last position that this handle has seen. A tas
 transaction took an earlier position and commits later. So now and then a claim begins from a *low* position, below
 which no ready task can be or come.
 
-Low moves to a former floor when no transaction with a number below the *mark* runs any more, where the mark was drawn
-after the floor was seen, and no ready task is left below the floor. A position is drawn after the number of its
+The *mark* is a number that was drawn after a floor was seen. Low moves to that floor once no transaction with a number
+below the mark runs, and no ready task is left below the floor. A position is drawn after the number of its
 transaction, so all smaller positions are visible then.
-Promises: each ready task is looked at within a rescan, which comes after a second, or 50 times as long as it takes.
+Promises: a rescan finds each ready task. It comes a second after the last one, or 50 times the duration of that one.
 """
 
 from collections.abc import Sequence

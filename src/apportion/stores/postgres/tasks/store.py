@@ -1,7 +1,7 @@
 """The tasks in a PostgreSQL database: tables beside those of the coordination store, one transaction per call.
 
-They travel on the link that scans and commits; hints come on the link that watches. A turn with plain completions alone
-is one round trip and one commit, its claims with it.
+Calls travel on the link that scans and commits; hints come on the link that watches. A turn with plain completions
+alone is one round trip and one commit, its claims with it.
 Promises: an acknowledged enqueue, settlement or command is flushed. A turn that only claims is not: a lost claim is
 made again. A worker that waits is woken by a hint, and without hints it polls.
 """
