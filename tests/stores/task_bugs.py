@@ -98,10 +98,11 @@ PLANTS = {
     "sqlite: a claim without the row of the lease": [
         lambda _: patch.object(sqlite_rules.lease_sql, "LEASE", "SELECT ?"),
     ],
-    "sqlite: a row of a worker deleted while claims stand": [
+    "sqlite: a row of a worker deleted while claims stand, and no look for orphans": [
         _statement(
             sqlite, "FORGET_WORKERS", (" AND NOT EXISTS (SELECT 1 FROM task WHERE task.session = worker.session)", "")
         ),
+        _statement(sqlite, "ENDED_SESSIONS", (" UNION SELECT session FROM held WHERE session IS NOT NULL", "")),
     ],
     "sqlite: a name that is unique across finished tasks": [
         _statement(sqlite, "ADD", ("WHERE id = ?1)", "WHERE id = ?1 OR (queue, uniq) = (?2, ?7))")),
@@ -140,7 +141,7 @@ _NAME = "a redrive takes no unique name from an open task"
 FOUND_BY = {
     "sqlite: a retake of a living session": _TAKEN_OVER,
     "sqlite: a claim without the row of the lease": _ENDED_CLAIMS,
-    "sqlite: a row of a worker deleted while claims stand": _HALF,
+    "sqlite: a row of a worker deleted while claims stand, and no look for orphans": _HALF,
     "sqlite: a name that is unique across finished tasks": _NAME,
     "postgres: a retake of a living session": _TAKEN_OVER,
     "postgres: a retake without comparing the attempt, and without the lock": _ONCE,

@@ -11,7 +11,7 @@ from apportion.guards.transactions import follow
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.postgres import task_functions as functions
 from apportion.stores.postgres.wire import PostgresNoReply
-from apportion.stores.task_control import Listing, Pause, StoreTime, Survey
+from apportion.stores.task_control import Listing, Pause, SetLimit, StoreTime, Survey
 from apportion.stores.task_values import Receipt, Settlement, Worker
 from apportion.work.effects.within import insertion
 from tests.stores.rigs import absent
@@ -236,5 +236,28 @@ def test_tables_of_a_later_release_are_refused(rig, schema, url):
             rig.sql(f"UPDATE {schema}.work_meta SET version = 99")
             with pytest.raises(InvalidInput, match="version of the tasks is 99"):
                 await connect_tasks(url)
+
+    asyncio.run(_run())
+
+
+@pytest.mark.parametrize("is_limited", [False, True], ids=["", "of a queue with a limit"])
+def test_a_claim_under_a_session_without_lease_and_worker_is_taken_over(rig, schema, url, tmp_path, is_limited):
+    async def _run():
+        async with opened(url, tmp_path) as (store, tasks):
+            await tasks.enqueue([task() for _ in range(3)])
+            first, second = [Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",)) for _ in range(2)]
+            (claim,) = (await tasks.turn(first, want=1)).claims
+            if is_limited:
+                await tasks.control(SetLimit(queue="q", open_claims=3))
+            await store.revoke(first.session)
+            rig.sql(f"DELETE FROM {schema}.worker")
+            assert not any(each.is_retaken for each in (await tasks.turn(second, want=1)).claims)  # it has looked
+        async with opened(url, tmp_path) as (_, tasks):
+            taken = (await tasks.turn(second, want=2)).claims
+            assert (claim.receipt.task, 2, True) == (
+                taken[0].receipt.task,
+                taken[0].receipt.attempt,
+                taken[0].is_retaken,
+            )
 
     asyncio.run(_run())

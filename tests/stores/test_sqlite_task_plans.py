@@ -32,6 +32,7 @@ INDEXES = {
     "CANCELS": ("task_open", [7]),
     "HAS_SUSPECT": ("task_open", [7]),
     "COUNT_OPEN": ("task_open", ["q"]),
+    "ENDED_SESSIONS": ("task_open", []),
     "OF_DEATHS": ("task_deaths", []),
     "TAKE": ("INTEGER PRIMARY KEY", [7, "[1]"]),
     "STRIKE": ("INTEGER PRIMARY KEY", ["", 0, 1]),

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from uuid import uuid4
 
@@ -10,7 +10,7 @@ import pytest
 
 from apportion.errors import InvalidInput, LeaseLost, NotPromised, StoreClosed, StoreWentBack
 from apportion.stores.catalog import connect, connect_tasks
-from apportion.stores.task_control import Listing, Pause, StoreTime, Survey
+from apportion.stores.task_control import Listing, Pause, SetLimit, StoreTime, Survey
 from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import NewTask, Note, Receipt, Settlement, Worker
 
@@ -212,3 +212,35 @@ def test_tables_of_a_later_release_are_refused(tmp_path):
 def test_a_store_without_tasks_names_those_that_keep_them():
     with pytest.raises(NotPromised, match=r"tasks.*\n.*memory, postgresql, sqlite"):
         asyncio.run(connect_tasks("etcd://localhost:2379"))
+
+
+def forget_workers(url, tasks, tmp_path):
+    """Delete the rows of all workers by hand."""
+    if url.startswith("memory"):
+        tasks._memory.tasks.workers.clear()
+    else:
+        with closing(sqlite3.connect(tmp_path / "work.db", timeout=10)) as connection, connection:
+            connection.execute("DELETE FROM worker")
+
+
+@pytest.mark.parametrize("is_limited", [False, True], ids=["", "of a queue with a limit"])
+def test_a_claim_under_a_session_without_lease_and_worker_is_taken_over(url, tmp_path, is_limited):
+    async def _run():
+        async with opened(url, tmp_path) as (store, tasks):
+            await tasks.enqueue([task() for _ in range(3)])
+            first, second = [Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",)) for _ in range(2)]
+            (claim,) = (await tasks.turn(first, want=1)).claims
+            if is_limited:
+                await tasks.control(SetLimit(queue="q", open_claims=3))
+            await store.revoke(first.session)
+            forget_workers(url, tasks, tmp_path)
+            taken = (await tasks.turn(second, want=3)).claims
+            assert (claim.receipt.task, 2, True) == (
+                taken[0].receipt.task,
+                taken[0].receipt.attempt,
+                taken[0].is_retaken,
+            )
+            done = [Settlement(receipt=each.receipt, fate="done") for each in taken]
+            assert () == (await tasks.turn(second, done, want=3)).refused
+
+    asyncio.run(_run())

@@ -162,7 +162,13 @@ IS_READY = (
     "SELECT 1 FROM task INDEXED BY task_ready WHERE session IS NULL AND due IS NULL AND queue = ?"
     f" AND lane < {KEYED_LANES} LIMIT 1"
 )
-ENDED_SESSIONS = "SELECT session FROM worker WHERE session NOT IN (SELECT id FROM lease)"
+# The sessions of workers and of open claims, one seek each: a claim is taken over even if no row of a worker names it.
+_SESSIONS = (
+    "WITH RECURSIVE held(session) AS (SELECT min(session) FROM task WHERE session IS NOT NULL UNION ALL"
+    " SELECT (SELECT min(session) FROM task WHERE session > held.session) FROM held WHERE held.session IS NOT NULL)"
+    " SELECT session FROM (SELECT session FROM worker UNION SELECT session FROM held WHERE session IS NOT NULL)"
+)
+ENDED_SESSIONS = f"{_SESSIONS} WHERE session NOT IN (SELECT id FROM lease)"  # noqa: S608 - ours
 OF_SESSION = f"{OPEN} WHERE session = ? AND queue = ? AND lane < {KEYED_LANES} ORDER BY pos LIMIT ?"
 HEAD_COLUMNS = (
     "pos, ready_at, expires, deaths_of, id, attempt, queue, lane, name, codec, arguments, failures, crashes,"

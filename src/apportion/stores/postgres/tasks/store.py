@@ -12,14 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from apportion.errors import (
-    ApportionError,
-    LeaseLost,
-    OutcomeUnknown,
-    StoreClosed,
-    StoreDenied,
-    StoreUnavailable,
-)
+from apportion.errors import ApportionError, LeaseLost, OutcomeUnknown, StoreClosed, StoreDenied, StoreUnavailable
 from apportion.runtime.clock import Clock
 from apportion.runtime.endings import or_undo
 from apportion.stores.damage.postgres import put_aside
@@ -38,6 +31,7 @@ from apportion.stores.postgres.tasks import statements as sql
 from apportion.stores.postgres.tasks.floors import Floors
 from apportion.stores.postgres.tasks.hints import Hints
 from apportion.stores.postgres.tasks.once import once
+from apportion.stores.postgres.tasks.orphans import Orphans, adopt
 from apportion.stores.postgres.tasks.rules import Settling
 from apportion.stores.postgres.tasks.schedules import PostgresSchedules
 from apportion.stores.postgres.tasks.statements import claimed_task, enqueue_values, one_enqueue_values, turn_values
@@ -63,7 +57,7 @@ class PostgresTasks(TaskStore):
         self._leases, self._door, self._name = links.leases, links.door, links.door.name
         self._incarnation = incarnation
         self._clock = clock
-        self._floors = Floors()
+        self._floors, self._orphans = Floors(), Orphans(clock)
         self._watcher: Watcher | None = None
         self._hints = Hints(links, clock)
         self._closed = False
@@ -104,6 +98,8 @@ class PostgresTasks(TaskStore):
         if not (settlements or want or worker.former):
             return TurnAnswer()
         try:
+            if want and self._orphans.is_due():
+                await self.read(adopt)
             claims, fenced = None, tuple[OwnedLane, ...]()
             if not (settling.rare or worker.former or (want and worker.lanes)):
                 claims = await self._common(worker, settling, want)
