@@ -10,8 +10,9 @@ from apportion.errors import InvalidInput, OutcomeUnknown, StoreWentBack
 from apportion.guards.transactions import follow
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.postgres import task_functions as functions
+from apportion.stores.postgres.tasks import upkeep
 from apportion.stores.postgres.wire import PostgresNoReply
-from apportion.stores.task_control import Listing, Pause, SetLimit, StoreTime, Survey
+from apportion.stores.task_control import Cancel, Listing, Pause, SetLimit, StoreTime, Survey
 from apportion.stores.task_values import Receipt, Settlement, Worker
 from apportion.work.effects.within import insertion
 from tests.stores.rigs import absent
@@ -22,6 +23,7 @@ from tests.stores.test_tasks import (
     task,
     test_a_claim_says_how_long_its_task_was_ready,
     test_a_closed_handle_and_a_forked_one_refuse,
+    test_a_listing_of_ids_has_all_of_them,
     test_a_note_and_a_pause_take_effect,
     test_a_task_is_claimed_once_and_done_under_its_receipt_alone,
     test_a_turn_cancels_a_limited_number_of_expired_tasks,
@@ -35,6 +37,7 @@ from tests.stores.test_tasks import (
 __all__ = [
     "test_a_claim_says_how_long_its_task_was_ready",
     "test_a_closed_handle_and_a_forked_one_refuse",
+    "test_a_listing_of_ids_has_all_of_them",
     "test_a_note_and_a_pause_take_effect",
     "test_a_task_is_claimed_once_and_done_under_its_receipt_alone",
     "test_a_turn_cancels_a_limited_number_of_expired_tasks",
@@ -259,5 +262,24 @@ def test_a_claim_under_a_session_without_lease_and_worker_is_taken_over(rig, sch
                 taken[0].receipt.attempt,
                 taken[0].is_retaken,
             )
+
+    asyncio.run(_run())
+
+
+def test_old_outcomes_are_forgotten_by_common_turns_a_number_at_a_time(rig, schema, url, tmp_path, monkeypatch):
+    monkeypatch.setattr(upkeep, "MOST_FORGOTTEN", 2)
+
+    async def _run():
+        async with opened(url, tmp_path) as (store, tasks):
+            kept = [task() for _ in range(6)]
+            await tasks.enqueue(kept)
+            await tasks.control(Cancel(tasks=tuple(each.id for each in kept)))
+            rig.sql(f"UPDATE {schema}.outcome SET keep_until = 1 WHERE id <> '{kept[0].id}'")
+            worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
+            counts = []
+            for _ in range(4):
+                await tasks.turn(worker, want=1)
+                counts += rig.sql(f"SELECT count(*) FROM {schema}.outcome")[0]
+            assert [4, 2, 1, 1] == counts
 
     asyncio.run(_run())

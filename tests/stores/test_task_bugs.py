@@ -9,7 +9,7 @@ from apportion.sim.conformance import cases, check
 from apportion.stores.catalog import connect_tasks
 from tests.stores.rigs import rig_of
 from tests.stores.task_bugs import FOUND_BY, PLANTS, RECEIPTS, planted
-from tests.work.test_receipts import outcomes, verbs_of
+from tests.work.test_receipts import EXTENDED, REFUSED, outcomes, verbs_of
 
 CASES = {case.name: case for case in cases()}
 ENGINES = ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)]
@@ -55,7 +55,7 @@ def test_a_removed_comparison_turns_the_cells_of_its_verbs_red_and_no_others(rig
     rig = rigs(engine)
     with planted(rig, bug):
         found, _ = asyncio.run(outcomes(rig, later, verbs_of(engine), is_own_process=False))
-    assert verbs == {verb for verb, outcome in found.items() if outcome != ("ClaimLost", True)}
+    assert verbs == {verb for verb, outcome in found.items() if outcome != (REFUSED | EXTENDED)[verb]}
 
 
 def test_each_bug_has_a_plant_and_a_finder():

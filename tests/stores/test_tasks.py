@@ -244,3 +244,15 @@ def test_a_claim_under_a_session_without_lease_and_worker_is_taken_over(url, tmp
             assert () == (await tasks.turn(second, done, want=3)).refused
 
     asyncio.run(_run())
+
+
+def test_a_listing_of_ids_has_all_of_them(url, tmp_path):
+    async def _run():
+        async with opened(url, tmp_path) as (_, tasks):
+            made = [task() for _ in range(150)]
+            await tasks.enqueue(made)
+            ids = tuple(each.id for each in made)
+            assert ids == tuple(row.id for row in await tasks.query(Listing(tasks=ids)))
+            assert ids[:100] == tuple(row.id for row in await tasks.query(Listing()))
+
+    asyncio.run(_run())

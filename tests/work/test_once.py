@@ -330,6 +330,7 @@ def test_verbs_of_a_run_without_time_left_ask_no_store(queue, monkeypatch):
             lambda: task.once("k", print),
             lambda: task.complete("no connection"),
             lambda: task.transaction().__aenter__(),
+            lambda: task.extend(SOON),
         ]
         for each in verbs:
             with pytest.raises(LeaseLost):
@@ -340,6 +341,6 @@ def test_verbs_of_a_run_without_time_left_ask_no_store(queue, monkeypatch):
     async def _play():
         await queue.enqueue(pay.call())
         await queue.drain()
-        assert 4 == len(raised)
+        assert 5 == len(raised)
 
     played(_play())

@@ -70,7 +70,8 @@ def rows(ledger: TaskLedger, listing: Listing) -> tuple[TaskRow, ...]:
     found += [
         task_row(each.task, each.state, each) for each in ended if after is None or after < (each.at, each.task.id)
     ]
-    return tuple(row for row in found if _is_asked_for(row, listing))[: listing.most]
+    most = len(found) if listing.tasks is not None else listing.most
+    return tuple(row for row in found if _is_asked_for(row, listing))[:most]
 
 
 def overview(ledger: TaskLedger, *, alive: Collection[int], now: int) -> Overview:

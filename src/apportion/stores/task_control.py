@@ -52,8 +52,9 @@ class TaskRow:
 class Listing(Question[tuple[TaskRow, ...]]):
     """The tasks to list: those with these ids, or of a queue, in some states, with a name, under a session.
 
-    None stands for all. A page has at most `most` tasks: open ones after a position, then ended ones in the order of
-    their end. With `after_ended`, a page has the ended tasks after that end (its time, and the id) alone.
+    None stands for all. A listing of ids has all of them. Any other page has at most `most` tasks: open ones after a
+    position, then ended ones in the order of their end. With `after_ended`, a page has the ended tasks after that end
+    (its time, and the id) alone.
     """
 
     tasks: tuple[str, ...] | None = None

@@ -120,8 +120,10 @@ class RunningTask:
     def extend(self, by: timedelta) -> None:
         """Give this run this much time from now on, whatever is left of its `time_limit`.
 
-        The claim needs no such call: the session of the worker renews it. `InvalidInput` for a task without a limit.
+        The claim needs no such call: the session of the worker renews it. `InvalidInput` for a task without a limit,
+        `LeaseLost` if the claim is no longer ours.
         """
+        self.require_time()
         moved = length("extend", by)
         if self.limit is None:
             hint = "Leave the call out: the worker renews the claim by itself."

@@ -31,11 +31,11 @@ from apportion.stores.postgres.tasks import statements as sql
 from apportion.stores.postgres.tasks.floors import Floors
 from apportion.stores.postgres.tasks.hints import Hints
 from apportion.stores.postgres.tasks.once import once
-from apportion.stores.postgres.tasks.orphans import Orphans, adopt
 from apportion.stores.postgres.tasks.rules import Settling
 from apportion.stores.postgres.tasks.schedules import PostgresSchedules
 from apportion.stores.postgres.tasks.statements import claimed_task, enqueue_values, one_enqueue_values, turn_values
 from apportion.stores.postgres.tasks.transactions import PostgresTransactions
+from apportion.stores.postgres.tasks.upkeep import Upkeep
 from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.requests import went_back
 from apportion.stores.task_api import TaskStore
@@ -57,7 +57,7 @@ class PostgresTasks(TaskStore):
         self._leases, self._door, self._name = links.leases, links.door, links.door.name
         self._incarnation = incarnation
         self._clock = clock
-        self._floors, self._orphans = Floors(), Orphans(clock)
+        self._floors, self._upkeep = Floors(), Upkeep(clock)
         self._watcher: Watcher | None = None
         self._hints = Hints(links, clock)
         self._closed = False
@@ -98,8 +98,8 @@ class PostgresTasks(TaskStore):
         if not (settlements or want or worker.former):
             return TurnAnswer()
         try:
-            if want and self._orphans.is_due():
-                await self.read(adopt)
+            if want and self._upkeep.is_due():
+                await self.read(self._upkeep.done)
             claims, fenced = None, tuple[OwnedLane, ...]()
             if not (settling.rare or worker.former or (want and worker.lanes)):
                 claims = await self._common(worker, settling, want)
