@@ -64,6 +64,8 @@ IN_ALL_DONE = "attempt = r.value AND session = ?2"
 SESSION_OF_SQLITE = ("AND session = ?", "AND ? IS NOT NULL")
 ATTEMPT_OF_COMPLETE = ("attempt = CAST(:attempt AS BIGINT)", "CAST(:attempt AS BIGINT) IS NOT NULL")
 SESSION_OF_COMPLETE = ("session = CAST(:session AS BIGINT)", "CAST(:session AS BIGINT) IS NOT NULL")
+ATTEMPT_IN_COMPLETE = ("attempt = CAST(CAST(:attempt AS TEXT) AS BIGINT)", "CAST(:attempt AS TEXT) IS NOT NULL")
+SESSION_IN_COMPLETE = ("session = CAST(CAST(:session AS TEXT) AS BIGINT)", "CAST(:session AS TEXT) IS NOT NULL")
 ATTEMPT_OF_POSTGRES = ("attempt = %s", "%s::bigint IS NOT NULL")
 SESSION_OF_POSTGRES = ("session + 0 = %s", "%s::bigint IS NOT NULL")
 IN_TURN = "AND t.attempt = r.attempt AND t.session + 0 = r.session"
@@ -201,6 +203,6 @@ PLANTS |= {
     "postgres: the session in NOTE": [_statement(postgres, "NOTE", SESSION_OF_POSTGRES)],
     "postgres: the attempt in IS_OPEN": [_statement(postgres, "IS_OPEN", ATTEMPT_OF_POSTGRES)],
     "postgres: the session in IS_OPEN": [_statement(postgres, "IS_OPEN", SESSION_OF_POSTGRES)],
-    "postgres: the attempt in COMPLETE": [_statement(postgres, "COMPLETE", ATTEMPT_OF_COMPLETE)],
-    "postgres: the session in COMPLETE": [_statement(postgres, "COMPLETE", SESSION_OF_COMPLETE)],
+    "postgres: the attempt in COMPLETE": [_statement(postgres, "COMPLETE", ATTEMPT_IN_COMPLETE)],
+    "postgres: the session in COMPLETE": [_statement(postgres, "COMPLETE", SESSION_IN_COMPLETE)],
 }

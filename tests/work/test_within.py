@@ -5,12 +5,14 @@ from contextlib import closing
 
 import pytest
 import sqlalchemy
+from django.db import connections, transaction
 from sqlalchemy.orm import Session
 
 import apportion
 import apportion.sync
 from apportion.errors import ClaimLost, InvalidInput, NotPromised, StoreWentBack, UnknownOption
 from apportion.work.facade import Queue
+from tests.work.frameworks import ALIAS, use_django
 from tests.work.test_queue import TTL, played
 
 
@@ -121,24 +123,21 @@ def test_a_store_without_a_database_has_no_transactions():
 
 
 def test_a_task_waits_for_the_commit_of_django(queue, send, path):
-    pytest.importorskip("django", reason="Django is not installed")
-    from django.conf import settings
-    from django.db import connection, transaction
-
     plain = queue.sync
     plain.pending(send)
-    settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": path}})
-    with pytest.raises(InvalidInput, match="autocommit"):
-        plain.enqueue(send.call("ann"), within=connection)
-    with transaction.atomic():
-        handle = plain.enqueue(send.call("ann"), unique="u", within=connection)
-        assert "missing" == handle.state()
-        assert not plain.enqueue(send.call("bob"), unique="u", within=connection).created
-    with transaction.atomic():
-        lost = plain.enqueue(send.call("cid"), within=connection)
-        transaction.set_rollback(True)
-    assert ("ready", "missing") == (handle.state(), lost.state())
-    connection.close()
+    use_django(sqlalchemy.make_url(f"sqlite:///{path}"))
+    with closing(connections[ALIAS]) as connection:
+        with pytest.raises(InvalidInput, match="autocommit"):
+            plain.enqueue(send.call("ann"), within=connection)
+        with transaction.atomic(using=ALIAS):
+            handle = plain.enqueue(send.call("ann"), unique="u", within=connection)
+            assert "missing" == handle.state()
+            assert not plain.enqueue(send.call("bob"), unique="u", within=connection).created
+        with transaction.atomic(using=ALIAS):
+            lost = plain.enqueue(send.call("cid"), within=connection)
+            transaction.set_rollback(True, using=ALIAS)
+        assert ("ready", "missing") == (handle.state(), lost.state())
+    del connections[ALIAS]
 
 
 def test_a_restored_file_is_refused(queue, send, path):

@@ -46,14 +46,15 @@ DONE = (
     " AS r (id, attempt, session, place)"
     " WHERE t.id = r.id AND t.attempt = r.attempt AND t.session + 0 = r.session RETURNING r.place"
 )
+# Statements for any library: numbers come as texts, and asyncpg has to be told so.
 COMPLETE = (
-    "DELETE FROM {schema}.task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT)"
-    " AND session = CAST(:session AS BIGINT) RETURNING id"
+    "DELETE FROM {schema}.task WHERE id = :id AND attempt = CAST(CAST(:attempt AS TEXT) AS BIGINT)"
+    " AND session = CAST(CAST(:session AS TEXT) AS BIGINT) RETURNING id"
 )
 PLACE = "SELECT CAST(to_regclass(:meta) AS TEXT), current_database()"
 INSERTION = (
-    "SELECT {schema}.enqueue_within(CAST(:incarnation AS BIGINT), CAST(:lock_milliseconds AS INTEGER),"
-    " CAST(:tasks AS TEXT))"
+    "SELECT {schema}.enqueue_within(CAST(CAST(:incarnation AS TEXT) AS BIGINT),"
+    " CAST(CAST(:lock_milliseconds AS TEXT) AS INTEGER), CAST(:tasks AS TEXT))"
 )
 DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 KNOWN = (
@@ -94,9 +95,9 @@ END_AND_BLOCK = END.replace(
 )
 KEEP_RESULT = (
     f"INSERT INTO {{schema}}.outcome (state, at, keep_until, result, {SHARED})"
-    f" SELECT 'done', {{schema}}.now_ms(), {{schema}}.now_ms() + CAST(:kept_ms AS BIGINT), :result, {SHARED}"
-    " FROM {schema}.task WHERE id = :id AND attempt = CAST(:attempt AS BIGINT)"
-    " AND session = CAST(:session AS BIGINT) FOR UPDATE RETURNING id"
+    " SELECT 'done', {schema}.now_ms(), {schema}.now_ms() + CAST(CAST(:kept_ms AS TEXT) AS BIGINT), :result,"
+    f" {SHARED} FROM {{schema}}.task WHERE id = :id AND attempt = CAST(CAST(:attempt AS TEXT) AS BIGINT)"
+    " AND session = CAST(CAST(:session AS TEXT) AS BIGINT) FOR UPDATE RETURNING id"
 )
 KEEP_STRUCK = "UPDATE {schema}.outcome SET deaths_of = %s, deaths = %s, reason = '' WHERE id = %s"
 STRIKE = "UPDATE {schema}.task SET deaths_of = %s, deaths = %s WHERE id = %s"
