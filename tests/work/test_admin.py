@@ -3,10 +3,12 @@
 import asyncio
 import os
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from apportion.errors import InvalidInput
 from apportion.stores import connect
 from apportion.stores.catalog import connect_tasks, parsed_url
 from apportion.stores.task_control import Hasten, QueueStats, StoreTime, TaskRow
@@ -48,6 +50,52 @@ def test_a_paused_queue_starts_nothing_until_it_is_resumed(queue):
         assert (0, "paused") == ((await queue.drain()).done, (await admin.why(queue.url, handle.id)).cause)
         await admin.resume(queue.url, "mail")
         assert (1, "missing") == ((await queue.drain()).done, (await admin.why(queue.url, handle.id)).cause)
+
+    played(_play())
+
+
+def test_the_beginning_of_an_id_names_a_task_that_alone_has_it(queue):
+    async def _play():
+        @queue.task()
+        async def run() -> None: ...
+
+        handle = await queue.enqueue(run.call())
+        store = await connect_tasks(queue.url)
+        full = Inquiry(store=store, prefix=f"{parsed_url(queue.url).namespace}/").full("mail")
+        twins = [NewTask(id="abcd" + 28 * digit, queue=full, name="run", arguments=b"{}") for digit in "1234"]
+        stranger = replace(twins[0], id="abcd" + 28 * "5", queue="other/mail")
+        await store.enqueue([*twins, stranger])
+        for begin, whole in ((handle.id[:8], handle.id), (handle.id, handle.id), ("abcd3", twins[2].id)):
+            assert [whole] == [row.id for row in await admin.show(queue.url, begin)]
+        assert [("abc", "missing")] == [(row.id, row.state) for row in await admin.show(queue.url, "abc")]
+        for ask in (admin.show, admin.why, admin.cancel, admin.retry, admin.redrive):
+            with pytest.raises(InvalidInput, match=f"{twins[0].id}, {twins[1].id}, {twins[2].id} and 1 more"):
+                await ask(queue.url, "abcd")
+        assert "missing" == (await admin.why(queue.url, "abcd5")).task.state
+        assert 1 == await admin.cancel(queue.url, "abcd1")
+        assert 1 == await admin.redrive(queue.url, "abcd1")
+        assert "ready" == (await admin.why(queue.url, "abcd1")).task.state
+        await store.close()
+
+    played(_play())
+
+
+def test_a_task_is_shown_with_the_sessions_that_ended_under_it(queue):
+    async def _play():
+        @queue.task()
+        async def run() -> None: ...
+
+        handle = await queue.enqueue(run.call())
+        store, tasks = await connect(queue.url), await connect_tasks(queue.url)
+        full = Inquiry(store=tasks, prefix=f"{parsed_url(queue.url).namespace}/").full("mail")
+        workers = [Worker(session=(await store.grant(ttl_seconds=9)).id, queues=(full,)) for _ in range(2)]
+        await tasks.turn(workers[0], want=1)
+        await store.revoke(workers[0].session)
+        await tasks.turn(workers[1], want=1)
+        (row,) = await admin.show(queue.url, handle.id)
+        assert ((workers[0].session,), 2) == (row.deaths_of, row.attempt)
+        await tasks.close()
+        await store.close()
 
     played(_play())
 

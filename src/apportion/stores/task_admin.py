@@ -175,6 +175,8 @@ def _purge(ledger: TaskLedger, queue: str, states: Collection[TaskState]) -> int
 def _is_asked_for(row: TaskRow, listing: Listing) -> bool:
     if listing.tasks is not None:
         return row.id in listing.tasks
+    if listing.prefix is not None:
+        return row.id.startswith(listing.prefix)
     return (
         listing.queue in (None, row.queue)
         and row.state in listing.states
@@ -195,6 +197,7 @@ def task_row(task: OpenTask, state: TaskState, ended: EndedTask | None = None) -
         attempt=task.attempt,
         failures=task.failures,
         deaths=len(task.deaths_of),
+        deaths_of=task.deaths_of,
         crashes=task.crashes,
         due=task.due,
         expires_at=task.new.expires_at,

@@ -19,7 +19,10 @@ class Question(Generic[Answer]):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRow:
-    """A task as an operator sees it; `due` is None for a task that waits for nothing."""
+    """A task as an operator sees it; `due` is None for a task that waits for nothing.
+
+    `deaths_of` are the sessions that ended under it, and `reason` is that of the last end of an attempt.
+    """
 
     id: str
     queue: str
@@ -30,6 +33,7 @@ class TaskRow:
     attempt: int = 0
     failures: int = 0
     deaths: int = 0
+    deaths_of: tuple[int, ...] = ()
     crashes: int = 0
     due: int | None = None
     expires_at: int | None = None
@@ -52,12 +56,14 @@ class TaskRow:
 class Listing(Question[tuple[TaskRow, ...]]):
     """The tasks to list: those with these ids, or of a queue, in some states, with a name, under a session.
 
-    None stands for all. A listing of ids has all of them. Any other page has at most `most` tasks: open ones after a
+    None stands for all. A listing of ids has all of them, and one of a `prefix` the tasks with an id that begins so, at
+    most `most`. Any other page has at most `most` tasks: open ones after a
     position, then ended ones in the order of their end. With `after_ended`, a page has the ended tasks after that end
     (its time, and the id) alone.
     """
 
     tasks: tuple[str, ...] | None = None
+    prefix: str | None = None
     queue: str | None = None
     states: tuple[TaskState, ...] = ("ready", "delayed", "claimed")
     name: str | None = None

@@ -50,7 +50,11 @@ def tasks(
 
 
 def show(url: str, *ids: str) -> tuple[TaskRow, ...]:
-    """Return tasks by id, in this order; a task that is not there has the state "missing"."""
+    """Return tasks by id, in this order; a task that is not there has the state "missing".
+
+    Here and in `why`, `cancel`, `retry` and `redrive`, the first four or more digits of an id do. `InvalidInput` if two
+    tasks have them.
+    """
     return io_thread().wait(questions.show(url, *ids))
 
 

@@ -265,8 +265,8 @@ def _act(
     name: str, url: str, ids: tuple[str, ...], act: Callable[..., Coroutine[object, object, int]], *, json: bool
 ) -> int:
     """Act on tasks by id; print those that the act did not change, with their states."""
-    ids = tuple(dict.fromkeys(ids))
-    before = _answer(admin.show(url, *ids), json=json)
+    named_once = {row.id: row for row in _answer(admin.show(url, *ids), json=json)}
+    ids, before = tuple(named_once), tuple(named_once.values())
     changed = _answer(act(url, *ids), json=json)
     after = _answer(admin.show(url, *ids), json=json) if changed < len(ids) else before
     unchanged = [

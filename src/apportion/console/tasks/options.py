@@ -13,7 +13,7 @@ from apportion.stores.task_values import TaskState
 from apportion.work.admin.arguments import STATES
 
 QueueName = Annotated[str, Parameter(name="QUEUE", help="Name of the queue.")]
-TaskId = Annotated[str, Parameter(name="ID", help="Id of a task.")]
+TaskId = Annotated[str, Parameter(name="ID", help="Id of a task, or its first four or more digits.")]
 GroupUrl = Annotated[
     str | None, Parameter(help="Store of the workers' group, for a queue with keys that has another one than its own.")
 ]

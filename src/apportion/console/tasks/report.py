@@ -181,6 +181,7 @@ def _facts(row: TaskRow) -> dict[str, str]:
         "name": row.name,
         "state": row.state + (", asked to stop" if row.is_cancelling else ""),
         "attempt": f"{row.attempt}" + (f" ({budget})" if budget else ""),
+        "deaths": ", ".join(f"session {each:x}" for each in row.deaths_of),
         "reason": row.reason,
         "priority": "" if row.key is not None else f"{row.lane}",
         "key": row.key or "",
@@ -224,6 +225,7 @@ def _task_member(row: TaskRow) -> dict[str, object]:
     names = ("id", "queue", "name", "state", "attempt", "failures", "deaths", "crashes", "reason", "progress", "note")
     return {
         **{name: getattr(row, name) for name in names},
+        "deaths_of": [f"{each:x}" for each in row.deaths_of],
         "priority": row.lane if row.key is None else None,
         "key": row.key,
         "unique": row.unique,

@@ -65,6 +65,11 @@ def rows(connection: Connection, listing: Listing) -> tuple[TaskRow, ...]:
         opened = [row for row in opened if not row[sql.OPEN_COLUMNS.index("blocking")]]
         ended = [row for each in ids for row in connection.execute(sql.ENDED_BY_ID, (each,)).fetchall()]
         return (*view.rows(opened, sql.OPEN_COLUMNS), *view.rows(ended, sql.ENDED_COLUMNS))
+    if listing.prefix is not None:
+        asked = listing.prefix, listing.most
+        opened = connection.execute(sql.OPEN_BY_PREFIX, asked).fetchall()
+        ended = connection.execute(sql.ENDED_BY_PREFIX, asked).fetchall()
+        return (*view.rows(opened, sql.OPEN_COLUMNS), *view.rows(ended, sql.ENDED_COLUMNS))[: listing.most]
     states = " ".join(listing.states)
     values = (listing.after, listing.queue, listing.name, listing.session, states, listing.most)
     is_ended = listing.after_ended is not None

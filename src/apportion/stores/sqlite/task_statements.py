@@ -231,6 +231,8 @@ LIST_ENDED = (
     " AND (at, id) > (?4, ?5) AND typeof(at) = 'integer' AND typeof(id) = 'text' ORDER BY at, id LIMIT ?6"
 )
 ENDED_BY_ID = f"{ENDED} WHERE id = ?"
+_BEGINS = "id >= ?1 AND id < ?1 || 'g' ORDER BY id LIMIT ?2"  # ids are of hexadecimal digits
+OPEN_BY_PREFIX, ENDED_BY_PREFIX = f"{OPEN} WHERE blocking = 0 AND {_BEGINS}", f"{ENDED} WHERE {_BEGINS}"
 PURGE_READY = "DELETE FROM task WHERE queue = ? AND session IS NULL AND due IS NULL RETURNING pos"
 PURGE_DELAYED = (
     "DELETE FROM task WHERE queue = ? AND session IS NULL AND due IS NOT NULL AND NOT blocking RETURNING pos"

@@ -97,7 +97,7 @@ async def _done(url: str, ids: tuple[str, ...], command: _OfTasks) -> int:
     check_ids(ids)
 
     async def _do(inquiry: Inquiry) -> int:
-        here = await inquiry.rows(Listing(tasks=ids))  # an id of another namespace is nobody's here
+        here = await inquiry.rows(Listing(tasks=await inquiry.ids(ids)))  # an id of another namespace is nobody's here
         return await inquiry.control(command(tasks=tuple(row.id for row in here)))
 
     return await asked(url, _do)

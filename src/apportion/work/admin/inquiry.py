@@ -4,10 +4,12 @@ Promises: each question opens the store, and closes it. No answer shows a task o
 are named as in `Queue(url, name)`.
 """
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.catalog import connect_tasks, parsed_url, require_made
@@ -17,6 +19,8 @@ from apportion.stores.task_control import Command, Listing, Overview, QueueStats
 from apportion.stores.task_values import Worker
 
 Answer = TypeVar("Answer")
+_BEGIN = re.compile("[0-9a-f]{4,31}")
+_MOST_ALIKE, _MOST_NAMED = 1_000, 3
 
 
 @brief
@@ -31,6 +35,21 @@ class Inquiry:
         """Return the tasks of a listing by the full name of its queue."""
         found = await self.store.query(listing)
         return tuple(replace(each, queue=self._name(each.queue)) for each in found if self._is_here(each.queue))
+
+    async def ids(self, begins: Iterable[str]) -> tuple[str, ...]:
+        """Return the ids of tasks from the beginnings of their ids; one that no task has stays as it is.
+
+        `InvalidInput` for a beginning that two tasks have.
+        """
+        return tuple([await self._id(each) if _BEGIN.fullmatch(each) else each for each in begins])
+
+    async def _id(self, begin: str) -> str:
+        found = [row.id for row in await self.rows(Listing(prefix=begin, most=_MOST_ALIKE))]
+        if len(found) > 1 and begin not in found:
+            more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+            expected = f"the beginning of one id; it begins {', '.join(found[:_MOST_NAMED])}{more}"
+            raise InvalidInput("id of a task", begin, expected, "Write more of its digits. Nothing was changed.")
+        return found[0] if len(found) == 1 else begin
 
     async def overview(self) -> Overview:
         """Return the numbers of the queues, and the workers."""

@@ -65,8 +65,9 @@ async def show(url: str, *ids: str) -> tuple[TaskRow, ...]:
     check_ids(ids)
 
     async def _rows(inquiry: Inquiry) -> tuple[TaskRow, ...]:
-        found = {row.id: row for row in await inquiry.rows(Listing(tasks=ids))}
-        return tuple(found.get(each) or TaskRow(id=each, queue="", name="", state="missing") for each in ids)
+        whole = await inquiry.ids(ids)
+        found = {row.id: row for row in await inquiry.rows(Listing(tasks=whole))}
+        return tuple(found.get(each) or TaskRow(id=each, queue="", name="", state="missing") for each in whole)
 
     return await asked(url, _rows)
 
@@ -76,7 +77,7 @@ async def why(url: str, task: str, *, group_url: str | None = None) -> Why:
     check_ids((task,))
 
     async def _why(inquiry: Inquiry) -> Why:
-        rows = await inquiry.rows(Listing(tasks=(task,)))
+        rows = await inquiry.rows(Listing(tasks=await inquiry.ids([task])))
         row = rows[0] if rows else TaskRow(id=task, queue="", name="", state="missing")
         queue, now = await inquiry.queue(row.queue), await inquiry.now_ms()
         around = Around(

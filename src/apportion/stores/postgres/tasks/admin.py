@@ -60,6 +60,11 @@ async def rows(transaction: Transaction, listing: Listing) -> tuple[TaskRow, ...
         opened = await transaction.ask(sql.FIND_OPEN, [list(listing.tasks)])
         ended = await transaction.ask(sql.ENDED_BY_ID, [list(listing.tasks)])
         return (*view.rows(opened, sql.OPEN_COLUMNS), *view.rows(ended, sql.ENDED_COLUMNS))
+    if listing.prefix is not None:
+        begin: dict[str, Parameter] = {"prefix": listing.prefix, "most": listing.most}
+        opened = await transaction.ask(sql.OPEN_BY_PREFIX, begin)
+        ended = await transaction.ask(sql.ENDED_BY_PREFIX, begin)
+        return (*view.rows(opened, sql.OPEN_COLUMNS), *view.rows(ended, sql.ENDED_COLUMNS))[: listing.most]
     asked: dict[str, Parameter] = {
         "after": listing.after,
         "queue": listing.queue,

@@ -197,6 +197,9 @@ LIST_ENDED = (
     " AND state = ANY (%(states)s::text[]) AND (at, id) > (%(at)s::bigint, %(id)s::text) ORDER BY at, id LIMIT %(most)s"
 )
 FIND_OPEN = f"{OPEN} WHERE blocking = 0 AND id = ANY (%s::text[]) ORDER BY pos"
+# Ids are of hexadecimal digits.
+_BEGINS = "id >= %(prefix)s AND id < %(prefix)s || 'g' ORDER BY id LIMIT %(most)s"
+OPEN_BY_PREFIX, ENDED_BY_PREFIX = f"{OPEN} WHERE blocking = 0 AND {_BEGINS}", f"{ENDED} WHERE {_BEGINS}"
 PURGE_WAITING = (
     "DELETE FROM {schema}.task WHERE queue = %s AND session IS NULL AND blocking = 0"
     " AND CASE WHEN due IS NULL THEN 'ready' ELSE 'delayed' END = ANY (%s::text[]) RETURNING id"
