@@ -199,8 +199,8 @@ def test_a_fork_server_that_was_killed_is_started_anew():
     async def _run():
         children = Children("memory://x", most=1)
         await children.warm()
-        children._nursery._server.kill()
-        await children._nursery._server.wait()
+        children._nursery._shared.process.kill()
+        await children._nursery._shared.process.wait()
         settlement = await children.run(job(functions.process))
         await children.close()
         return settlement
@@ -213,11 +213,31 @@ def test_a_fork_server_that_is_still_starting_ends_with_its_worker():
         children = Children("memory://x", most=1)
         warming = asyncio.ensure_future(children.warm())
         await asyncio.sleep(0)
+        server = children._nursery._shared
         await children.close()
         await warming
-        return children._nursery._server
+        return server.process
 
     assert asyncio.run(asyncio.wait_for(_run(), SECONDS)) is None
+
+
+def test_two_workers_on_one_loop_share_a_fork_server_until_both_have_ended():
+    async def _run():
+        first, second = Children("memory://x", most=1), Children("memory://x", most=1)
+        await asyncio.gather(first.warm(), second.warm())
+        server = first._nursery._shared
+        assert server is second._nursery._shared
+        await first.close()
+        assert server.process.returncode is None
+        done = await second.run(job(functions.process))
+        await second.close()
+        assert server.process is None
+        await first.warm()
+        assert server is not first._nursery._shared
+        await first.close()
+        return done
+
+    assert "done" == asyncio.run(asyncio.wait_for(_run(), SECONDS)).fate
 
 
 def test_a_child_that_dies_is_noticed_though_a_process_that_it_forked_lives_on():

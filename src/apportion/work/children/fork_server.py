@@ -27,7 +27,7 @@ _LOADED = ("apportion.runtime.entry_points", "apportion.work.facade")  # an appl
 
 
 class ForkServer:
-    """The children of one worker, by their process ids, each with its leash."""
+    """The children of the workers of one event loop, by their process ids, each with its leash."""
 
     def __init__(self, orders: socket.socket) -> None:
         self._orders, self._pid = orders, os.getpid()

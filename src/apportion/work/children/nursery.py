@@ -1,7 +1,7 @@
 """Nursery: where the children of a worker come from: its fork server, or a new interpreter without one.
 
 The fork server makes a child in a few hundredths of a second, and the interpreter needs about a second.
-Promises: children and the server end with the worker. The server is started anew if it has ended.
+Promises: children and the server end with the process of the workers. The server is started anew if it has ended.
 """
 
 import asyncio
@@ -75,21 +75,17 @@ class Child:
 
 
 class Nursery:
-    """The maker of children of one worker."""
+    """The maker of children of one worker. Workers on one event loop share a fork server, which needs 23 MB."""
 
     def __init__(self) -> None:
-        self._orders: socket.socket | None = None
-        self._server: asyncio.subprocess.Process | None = None
-        self._starting = asyncio.Lock()
+        self._shared: _Server | None = None
 
     async def start(self) -> None:
         """Start the fork server, unless it runs. It needs about a second; orders wait for it meanwhile."""
-        async with self._starting:
-            if not _CAN_FORK or (self._server is not None and self._server.returncode is None):
-                return
-            await self._end()
-            self._orders, theirs = socket.socketpair()
-            self._server = await _started(_SERVER, theirs)
+        if self._shared is None:
+            self._shared = _servers.setdefault(asyncio.get_running_loop(), _Server())
+            self._shared.users += 1
+        await self._shared.start()
 
     async def born(self) -> Child:
         """Make a child."""
@@ -100,22 +96,45 @@ class Nursery:
         return Child(reader, writer, leash)
 
     async def close(self) -> None:
-        """End the fork server, and all children with it; also one that has just been started."""
-        async with self._starting:
-            await self._end()
-
-    async def _end(self) -> None:
-        if self._orders is not None:
-            self._orders.close()
-        if self._server is not None:
-            with suppress(ProcessLookupError):
-                self._server.kill()
-            await self._server.wait()
-        self._orders = self._server = None
+        """End the fork server, unless another worker has it."""
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            shared.users -= 1
+            if not shared.users:
+                del _servers[asyncio.get_running_loop()]
+                await shared.end()
 
     async def _forked(self, jobs: socket.socket) -> _Leash | None:
         """Let the server make a child; return None if there is no server."""
         await self.start()
+        return None if self._shared is None else self._shared.forked(jobs)
+
+
+class _Server:
+    """The fork server of the workers on one event loop; it runs as long as one of its `users` does."""
+
+    def __init__(self) -> None:
+        self.users = 0
+        self.process: asyncio.subprocess.Process | None = None
+        self._orders: socket.socket | None = None
+        self._starting = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Start the process, unless it runs."""
+        async with self._starting:
+            if not _CAN_FORK or (self.process is not None and self.process.returncode is None):
+                return
+            await self._end()
+            self._orders, theirs = socket.socketpair()
+            self.process = await _started(_SERVER, theirs)
+
+    async def end(self) -> None:
+        """End the process, and all children with it; also one that has just been started."""
+        async with self._starting:
+            await self._end()
+
+    def forked(self, jobs: socket.socket) -> _Leash | None:
+        """Let the process make a child; return None if it cannot."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -123,9 +142,21 @@ class Nursery:
                     socket.send_fds(self._orders, [b"+"], [jobs.fileno(), theirs.fileno()])
                     return _Forked(ours)
             except ConnectionError:
-                pass  # the server has just ended
+                pass  # it has just ended
         ours.close()
         return None
+
+    async def _end(self) -> None:
+        if self._orders is not None:
+            self._orders.close()
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                self.process.kill()
+            await self.process.wait()
+        self._orders = self.process = None
+
+
+_servers: dict[asyncio.AbstractEventLoop, _Server] = {}
 
 
 class _Forked:
