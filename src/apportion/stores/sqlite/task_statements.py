@@ -168,7 +168,7 @@ _SESSIONS = (
     " SELECT (SELECT min(session) FROM task WHERE session > held.session) FROM held WHERE held.session IS NOT NULL)"
     " SELECT session FROM (SELECT session FROM worker UNION SELECT session FROM held WHERE session IS NOT NULL)"
 )
-ENDED_SESSIONS = f"{_SESSIONS} WHERE session NOT IN (SELECT id FROM lease)"  # noqa: S608 - ours
+ENDED_SESSIONS = f"{_SESSIONS} WHERE session NOT IN (SELECT id FROM lease)"
 OF_SESSION = f"{OPEN} WHERE session = ? AND queue = ? AND lane < {KEYED_LANES} ORDER BY pos LIMIT ?"
 HEAD_COLUMNS = (
     "pos, ready_at, expires, deaths_of, id, attempt, queue, lane, name, codec, arguments, failures, crashes,"
