@@ -4,13 +4,17 @@ Each bug removes one comparison or lock. `FOUND_BY` names the case of the confor
 `RECEIPTS` names the statements of the matrix of receipts, and the verbs that each of them serves.
 """
 
-from contextlib import ExitStack, contextmanager
+import sqlite3
+from contextlib import ExitStack, closing, contextmanager
 from unittest.mock import patch
 
+from apportion.stores.lanes import tokens
 from apportion.stores.postgres.task_tables import TASK_TABLES
+from apportion.stores.postgres.tasks import lanes as postgres_lanes
 from apportion.stores.postgres.tasks import statements as postgres
 from apportion.stores.sqlite import task_ledger as sqlite_rules
 from apportion.stores.sqlite import task_statements as sqlite
+from apportion.stores.sqlite.claims import lanes
 from apportion.stores.task_values import Receipt
 
 SCHEMA = "apportion"
@@ -93,7 +97,66 @@ def receipts_equal_in(*fields):
     return _equal
 
 
+@contextmanager
+def any_token(_):
+    """Go on with any token of a lane."""
+    with patch.object(tokens, "accepts", lambda seen, token: True):
+        yield
+
+
+@contextmanager
+def without(rig, drop, *made, run):
+    """Leave out a trigger or an index."""
+    run(rig, drop)
+    try:
+        yield
+    finally:
+        for statement in made:
+            run(rig, statement)
+
+
+def _on_file(rig, statement):
+    path = rig.url("n").removeprefix("sqlite:///").partition("?")[0]
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=9)) as connection:
+        connection.execute(statement)
+
+
+[_ENDS] = [each for each in sqlite.KEY_TABLES if "CREATE TRIGGER task_ends" in each]
+[_ONE_CLAIM] = [each for each in sqlite.KEY_TABLES if "INDEX task_key_claimed" in each]
+[_LEAVES] = [each for each in TASK_TABLES if "CREATE TRIGGER task_leaves" in each]
 PLANTS = {
+    "sqlite: a claim that is not of the first task of its key": [
+        _statement(lanes, "FIRST", ("INDEXED BY task_first", ""), ("behind = 0", "behind >= 0")),
+        lambda rig: without(rig, "DROP INDEX task_key_claimed", "DELETE FROM task", _ONE_CLAIM, run=_on_file),
+    ],
+    "sqlite: a token of a lane that is not compared": [any_token],
+    "sqlite: a keyed task that goes to the end when it is retried": [
+        _statement(sqlite, "KEEP_PLACE", ("WHERE id = ?1", "WHERE id = ?1 AND id IS NULL")),
+    ],
+    "sqlite: the next task of a key forgotten after one that ended": [
+        lambda rig: without(rig, "DROP TRIGGER task_ends", _ENDS, run=_on_file),
+    ],
+    "postgres: a claim that is not of the first task of its key": [
+        _statement(postgres, "FIRST", ("o.pos < t.pos", "false"), ("NOT behind", "behind IS NOT NULL")),
+    ],
+    "postgres: a token of a lane that is not compared": [
+        any_token,
+        _statement(
+            postgres_lanes, "SHOW", (" WHERE (l.incarnation, l.epoch) <", " WHERE true OR (l.incarnation, l.epoch) <")
+        ),
+    ],
+    "postgres: a keyed task that goes to the end when it is retried": [
+        _statement(
+            postgres,
+            "WAIT",
+            ("CASE WHEN key IS NULL THEN {schema}.next_position() ELSE pos END", "{schema}.next_position()"),
+        ),
+    ],
+    "postgres: the next task of a key forgotten after one that ended": [
+        lambda rig: without(
+            rig, f"DROP TRIGGER task_leaves ON {SCHEMA}.task", _LEAVES.replace("{schema}", SCHEMA), run=type(rig).sql
+        ),
+    ],
     "sqlite: a retake of a living session": [
         _statement(sqlite, "ENDED_SESSIONS", (" WHERE session NOT IN (SELECT id FROM lease)", "")),
     ],
@@ -135,6 +198,10 @@ PLANTS = {
         _statement(postgres, "LOCKED_CONTROLS", (" FOR UPDATE", "")),
     ],
 }
+_ORDER = "tasks of a key run one at a time in order"
+_NEXT = "a key goes on after a dead or a cancelled task"
+_PLACE = "a keyed task keeps its place until it has ended"
+_FENCED = "an older token of a lane claims nothing there"
 _TAKEN_OVER = "the tasks of a renewed session stay its own"
 _ENDED_CLAIMS = "a session that has ended claims nothing"
 _HALF = "work of ended sessions comes first in half of the places"
@@ -151,6 +218,14 @@ FOUND_BY = {
     "postgres: a row of a worker deleted while claims stand": _HALF,
     "postgres: a name that is unique across finished tasks": _NAME,
     "postgres: a limit that is counted outside the lock": "a limit of open claims holds for all workers",
+    "sqlite: a claim that is not of the first task of its key": _ORDER,
+    "sqlite: a token of a lane that is not compared": _FENCED,
+    "sqlite: a keyed task that goes to the end when it is retried": _PLACE,
+    "sqlite: the next task of a key forgotten after one that ended": _NEXT,
+    "postgres: a claim that is not of the first task of its key": _ORDER,
+    "postgres: a token of a lane that is not compared": _FENCED,
+    "postgres: a keyed task that goes to the end when it is retried": _PLACE,
+    "postgres: the next task of a key forgotten after one that ended": _NEXT,
 }
 
 _OTHERS = {"complete with a result", "fail", "fail for ever", "release", "crashed", "cancelled"}

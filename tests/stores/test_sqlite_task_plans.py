@@ -41,7 +41,7 @@ INDEXES = {
     "FORGET_WORKERS": ("task_open", []),
     "LEASE": ("INTEGER PRIMARY KEY", [7]),
     "HEADS": ("task_first", ["q", "[16, 17]", 2, 50]),
-    "FIRST": ("task_first", ["q", "[16, 17]", 2, 50]),
+    "FIRST": ("task_first", ["q", "[16, 17]", 2, 50, 5]),
     "OF_SESSION_KEYED": ("task_open", [7, "q", "[16, 17]", 10]),
     "SHOWN": ("PRIMARY KEY", ["q"]),
     "HEAD": ("task_keyed", ["q", "k7"]),

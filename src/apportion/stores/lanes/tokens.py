@@ -1,9 +1,10 @@
-"""Tokens of lanes: the owner that goes on with a lane, and the agreement on the number of partitions.
+"""Tokens of lanes: the owner that goes on with a lane, the agreement on partitions, and the reach of a claim.
 
 A lane remembers the highest token that it has seen, so that a former owner claims nothing there any more.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from apportion.errors import InvalidInput, KeyedTasksOpen
@@ -30,6 +31,20 @@ def parted(seen: Iterable[tuple[OwnedLane, FencingToken | None]]) -> tuple[list[
     for lane, token in seen:
         (accepted if accepts(token, lane.token) else fenced).append(lane)
     return accepted, fenced
+
+
+def some_of_each(most: int, lanes: int) -> int:
+    """Return how many tasks of each lane to read for the oldest ones of all lanes; keys spread evenly over lanes.
+
+    >>> some_of_each(100, 64), some_of_each(100, 1)
+    (8, 100)
+    """
+    return min(most, 2 * -(-most // max(1, lanes)) + 4)
+
+
+def is_cut(lanes: Sequence[int], each: int, most: int) -> bool:
+    """Whether tasks may be missing among the oldest ones, for so many of each lane were read and no more."""
+    return each < most and max(Counter(lanes).values(), default=0) >= each
 
 
 def agreed(queue: str, found: int | None, wanted: int) -> int:

@@ -11,7 +11,7 @@ from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, KeyHead, Key
 from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, OwnedLane, ResizePartitions
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Cancel, Redrive
-from apportion.stores.task_values import NewTask, OnDead, Worker
+from apportion.stores.task_values import Claim, NewTask, OnDead, Worker
 
 _ROUNDS = 60
 
@@ -31,6 +31,12 @@ async def owner(stage: TaskStage, *partitions: int, epoch: int = 1, holder: str 
     """Return a worker that owns the lanes of some partitions."""
     lanes = tuple(lane(stage, each, epoch=epoch, holder=holder) for each in partitions or (0,))
     return replace(await stage.worker(), lanes=lanes)
+
+
+def only(claims: tuple[Claim, ...]) -> Claim:
+    """Return the one claim of a turn."""
+    same(1, len(claims), "the number of claims")
+    return claims[0]
 
 
 @task_case()
@@ -55,12 +61,12 @@ async def a_keyed_task_keeps_its_place_until_it_has_ended(stage: TaskStage) -> N
     ids = await stage.add(keyed(stage, "a"), keyed(stage, "a"))
     worker = await owner(stage)
     for fate in ("retry", "released", "crashed"):
-        (claim,) = await stage.claim(worker, want=9)
+        claim = only(await stage.claim(worker, want=9))
         same(ids[0], claim.task, f"the task before it was {fate}")
         await stage.settle(worker, ended(claim, fate))
     await stage.claim(worker, want=9)
     await stage.end(worker)
-    (claim,) = await stage.claim(await owner(stage, epoch=2), want=9)
+    claim = only(await stage.claim(await owner(stage, epoch=2), want=9))
     same((ids[0], True), (claim.task, claim.is_retaken), "the task that is taken over")
 
 
@@ -69,14 +75,14 @@ async def a_key_goes_on_after_a_dead_or_a_cancelled_task(stage: TaskStage) -> No
     """The next of a key runs once the one before is dead or cancelled; a redriven one goes to the end."""
     ids = await stage.add(*[keyed(stage, "a") for _ in range(4)])
     worker = await owner(stage)
-    (claim,) = await stage.claim(worker, want=9)
-    (second,) = (await stage.tasks.turn(worker, [ended(claim, "dead")], want=9)).claims
+    claim = only(await stage.claim(worker, want=9))
+    second = only((await stage.tasks.turn(worker, [ended(claim, "dead")], want=9)).claims)
     same(ids[1], second.task, "the task after a dead one")
     same(1, await stage.tasks.control(Cancel(tasks=(ids[2],))), "tasks that were cancelled while they waited")
     same(1, await stage.tasks.control(Redrive(tasks=(ids[0],))), "tasks that were redriven")
-    (fourth,) = (await stage.tasks.turn(worker, [done(second)], want=9)).claims
+    fourth = only((await stage.tasks.turn(worker, [done(second)], want=9)).claims)
     same(ids[3], fourth.task, "the task after a cancelled one")
-    (last,) = (await stage.tasks.turn(worker, [done(fourth)], want=9)).claims
+    last = only((await stage.tasks.turn(worker, [done(fourth)], want=9)).claims)
     same(ids[0], last.task, "the task that was redriven")
 
 
@@ -86,7 +92,7 @@ async def a_dead_task_that_blocks_its_key_runs_there_first_after_a_redrive(stage
     ids = await stage.add(keyed(stage, "a", on_dead="block"), keyed(stage, "a"))
     worker = await owner(stage)
     for _ in range(2):
-        (claim,) = await stage.claim(worker, want=9)
+        claim = only(await stage.claim(worker, want=9))
         same(ids[0], claim.task, "the first task of the key")
         same((), (await stage.tasks.turn(worker, [ended(claim, "dead")], want=9)).claims, "claims behind a dead task")
         same(["dead", "ready"], await stage.states(*ids), "the states")
@@ -94,7 +100,7 @@ async def a_dead_task_that_blocks_its_key_runs_there_first_after_a_redrive(stage
         same(KeyHead(task=ids[0], state="dead"), head, "the head of the key")
         same(1, await stage.tasks.control(Redrive(tasks=(ids[0],))), "tasks that were redriven")
     same(2, len(await stage.rows()), "the tasks that are listed")
-    (claim,) = await stage.claim(worker, want=9)
+    claim = only(await stage.claim(worker, want=9))
     await stage.settle(worker, ended(claim, "dead"))
     same(1, await stage.tasks.control(Cancel(tasks=(ids[0],))), "tasks that were cancelled")
     same(["cancelled", "ready"], await stage.states(*ids), "the states after a cancel")
@@ -128,7 +134,7 @@ async def an_older_token_of_a_lane_claims_nothing_there(stage: TaskStage) -> Non
     """Once a newer token was seen in a lane, a former owner is told, and claims nothing; its claims still settle."""
     ids = await stage.add(keyed(stage, "a"), keyed(stage, "b"), keyed(stage, "c", 1))
     old, new = await owner(stage, 0, 1), await owner(stage, 0, epoch=2, holder="k")
-    (claim,) = await stage.claim(old, want=1)
+    claim = only(await stage.claim(old, want=1))
     answer = await stage.tasks.turn(new, want=1)
     same(([ids[1]], ()), ([each.task for each in answer.claims], answer.fenced), "the turn of the new owner")
     await stage.add(keyed(stage, "d"))
@@ -150,7 +156,7 @@ async def a_new_owner_waits_for_the_claim_of_the_old_one(stage: TaskStage) -> No
     """After a lane moved, a key that the old owner still runs waits; it goes on when that claim is settled."""
     ids = await stage.add(keyed(stage, "a"), keyed(stage, "a"), keyed(stage, "b"))
     old, new = await owner(stage), await owner(stage, epoch=2)
-    (claim,) = await stage.claim(old, want=1)
+    claim = only(await stage.claim(old, want=1))
     same([ids[2]], [each.task for each in await stage.claim(new, want=9)], "the claims of the new owner")
     await stage.settle(old, done(claim))
     same([ids[1]], [each.task for each in await stage.claim(new, want=9)], "its claims after the old claim has ended")

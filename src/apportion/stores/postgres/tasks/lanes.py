@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from apportion.model.epoch import FencingToken
-from apportion.stores.lanes.tokens import LaneRecord, parted
+from apportion.stores.lanes.tokens import LaneRecord, is_cut, parted, some_of_each
 from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter
@@ -42,24 +42,25 @@ _IS_FIRST = f"NOT EXISTS ({_OPEN_OF_KEY} AND o.pos < t.pos) AND NOT EXISTS ({_OP
 def first_statement(open_columns: str) -> str:
     """Return the statement that reads the first tasks of keys in lanes, oldest first, and locks them."""
     return (
-        f"SELECT {open_columns} FROM {{schema}}.task AS t WHERE t.id IN ("
-        " SELECT first.id FROM unnest(%(queues)s::text[], %(lanes)s::bigint[]) AS of (queue, lane), LATERAL ("
-        f"  SELECT id, pos FROM {{schema}}.task AS t WHERE t.queue = of.queue AND t.lane = of.lane AND {_FIRST}"
-        f"  AND {_IS_FIRST} ORDER BY pos LIMIT %(most)s"
+        "WITH picked AS MATERIALIZED ("
+        " SELECT first.place FROM unnest(%(queues)s::text[], %(lanes)s::bigint[]) AS of (queue, lane), LATERAL ("
+        "  SELECT t.ctid AS place, t.pos FROM {schema}.task AS t WHERE t.queue = of.queue AND t.lane = of.lane"
+        f"  AND {_FIRST} AND {_IS_FIRST} ORDER BY pos LIMIT %(each)s"
         " ) AS first ORDER BY first.pos LIMIT %(most)s)"
-        f" AND {_FIRST} ORDER BY t.pos FOR UPDATE SKIP LOCKED"
+        f" SELECT {open_columns} FROM picked JOIN {{schema}}.task AS t ON t.ctid = picked.place"
+        f" WHERE {_FIRST} ORDER BY t.pos FOR UPDATE OF t SKIP LOCKED"
     )
 
 
 async def shown(transaction: Transaction, worker: Worker) -> tuple[Worker, tuple[OwnedLane, ...]]:
     """Note the tokens that a worker shows; return it with the lanes that it may claim from, and the fenced ones."""
     queues = list(dict.fromkeys(each.queue for each in worker.lanes))
-    records = _records(await transaction.ask(SHOWN, [queues]))
-    new = [each for each in worker.lanes if not _is_as(records.get((each.queue, each.lane)), each, worker.session)]
-    if new:
-        await transaction.ask(SHOW, _columns(new, worker.session))
-        records = _records(await transaction.ask(SHOWN, [queues]))
-    accepted, fenced = _parted(worker.lanes, records)
+    known = set(map(tuple, await transaction.ask(SHOWN, [queues])))
+    new = [each for each in worker.lanes if _values(each, worker.session) not in known]
+    if not new:
+        return worker, ()
+    await transaction.ask(SHOW, _columns(new, worker.session))
+    accepted, fenced = _parted(worker.lanes, _records(await transaction.ask(SHOWN, [queues])))
     return replace(worker, lanes=tuple(accepted)), tuple(fenced)
 
 
@@ -81,25 +82,27 @@ async def first_tasks(
     lanes = [each for each in worker.lanes if each.queue in queues]
     if not lanes:
         return []
+    few = some_of_each(most, len(lanes))
     asked: dict[str, Parameter] = {
+        "each": few,
         "queues": [each.queue for each in lanes],
         "lanes": [each.lane for each in lanes],
         "deaths": deaths,
         "most": most,
     }
-    rows: list[Any] = await transaction.ask(statement, asked)
-    return await held(transaction, worker, list(map(open_task, rows)))
+    found = list(map(open_task, await transaction.ask(statement, asked)))
+    if is_cut([task.new.lane for task in found], few, most):
+        found = list(map(open_task, await transaction.ask(statement, asked | {"each": most})))
+    return await held(transaction, worker, found)
 
 
 def _columns(lanes: Sequence[OwnedLane], session: int) -> list[Parameter]:
-    return [
-        [each.queue for each in lanes],
-        [each.lane for each in lanes],
-        [each.token.incarnation for each in lanes],
-        [each.token.epoch for each in lanes],
-        [each.token.holder for each in lanes],
-        [session] * len(lanes),
-    ]
+    return [list(column) for column in zip(*(_values(each, session) for each in lanes), strict=True)]
+
+
+def _values(lane: OwnedLane, session: int) -> tuple[str, int, int, int, str, int]:
+    token = lane.token
+    return lane.queue, lane.lane, token.incarnation, token.epoch, token.holder, session
 
 
 def _parted(
@@ -118,11 +121,3 @@ def record_of(row: Sequence[Any]) -> LaneRecord:
     incarnation, epoch, holder, session = row
     token = FencingToken(resource="", holder=holder, incarnation=incarnation, epoch=epoch)
     return LaneRecord(token=token, session=session)
-
-
-def _is_as(record: LaneRecord | None, lane: OwnedLane, session: int) -> bool:
-    """Whether a record is that of this token, of its holder, and of this session."""
-    if record is None:
-        return False
-    token = record.token
-    return (token, token.holder, record.session) == (lane.token, lane.token.holder, session)

@@ -248,7 +248,7 @@ class _Claiming:
     async def _claim(self, want: int, places: Places, taken: list[OpenTask]) -> bool:
         """Claim the tasks found ready; return True after an expired task of a key, for the next of it may be ready."""
         before, expired, is_more = len(taken), list[OpenTask](), False
-        lanes = await self._heads(want + MOST_EXPIRED, places)
+        lanes = await self._heads(want, places)
         while not is_more and len(taken) < want and (task := self._next(lanes, len(taken))) is not None:
             if task.new.expires_at is not None and task.new.expires_at <= self._now:
                 if self._expired == MOST_EXPIRED:
@@ -271,13 +271,14 @@ class _Claiming:
         self._left = {queue: await self._allowed(queue) for queue in self._served}
         self._is_clear = not await self._transaction.ask(sql.HAS_SUSPECT, [self._worker.session])
 
-    async def _heads(self, most: int, places: Places) -> list[list[OpenTask]]:
+    async def _heads(self, want: int, places: Places) -> list[list[OpenTask]]:
         """Return the next ready tasks of each lane, the next one last; more than enough of them."""
+        most = want + MOST_EXPIRED
         rows: list[Any] = await self._transaction.ask(sql.READY, [*places, _ANY_DEATHS, most])
-        found = {task.id: task for task in [*map(open_task, rows), *await self._first(_ANY_DEATHS, most)]}
+        found = {task.id: task for task in [*map(open_task, rows), *await self._first(_ANY_DEATHS, want)]}
         if any(len(task.deaths_of) >= _MANY_DEATHS for task in found.values()):
             more: list[Any] = await self._transaction.ask(sql.READY, [*places, _MANY_DEATHS, most])
-            found |= {task.id: task for task in [*map(open_task, more), *await self._first(_MANY_DEATHS, most)]}
+            found |= {task.id: task for task in [*map(open_task, more), *await self._first(_MANY_DEATHS, want)]}
         ready = sorted(found.values(), key=lambda task: task.position, reverse=True)
         return [[task for task in ready if rank(task.new.lane) == lane] for lane in LANES]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from apportion.model.epoch import FencingToken
-from apportion.stores.lanes.tokens import LaneRecord, parted
+from apportion.stores.lanes.tokens import LaneRecord, is_cut, parted, some_of_each
 from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.sqlite.claims.ready_task import ReadyTask
 from apportion.stores.sqlite.connection import Connection, value_of
@@ -18,7 +18,7 @@ from apportion.stores.task_values import Worker
 SHOWN = "SELECT lane, incarnation, epoch, holder, session FROM lane WHERE queue = ?"
 SHOW = "REPLACE INTO lane (queue, lane, incarnation, epoch, holder, session) VALUES (?, ?, ?, ?, ?, ?)"
 _FIRST = "key IS NOT NULL AND behind = 0 AND session IS NULL AND due IS NULL AND deaths < ?3"
-# The lanes with the oldest first tasks, and the first tasks of each of them; those with fewer deaths than a number.
+# The lanes with the oldest first tasks, and the oldest tasks among some of each lane; those with fewer deaths than ?3.
 HEADS = (
     "SELECT of.value AS lane, (SELECT min(pos) FROM task INDEXED BY task_first"
     f" WHERE queue = ?1 AND lane = of.value AND {_FIRST}) AS head"
@@ -27,7 +27,8 @@ HEADS = (
 FIRST = (
     f"SELECT {HEAD_COLUMNS} FROM task WHERE pos IN (SELECT first.pos FROM ({HEADS}) AS of CROSS JOIN task AS first"
     " WHERE first.pos IN (SELECT pos FROM task INDEXED BY task_first"
-    f" WHERE queue = ?1 AND lane = of.lane AND {_FIRST} ORDER BY pos LIMIT ?4))"
+    f" WHERE queue = ?1 AND lane = of.lane AND {_FIRST} ORDER BY pos LIMIT ?5)"
+    " ORDER BY first.pos LIMIT ?4)"
 )
 OF_SESSION_KEYED = (
     f"{OPEN} WHERE session = ? AND queue = ? AND lane IN (SELECT value FROM json_each(?)) ORDER BY pos LIMIT ?"
@@ -37,14 +38,14 @@ _ANY_DEATHS, _MANY_DEATHS = 1 << 40, 2
 
 def shown(connection: Connection, worker: Worker) -> tuple[Worker, tuple[OwnedLane, ...]]:
     """Note the tokens that a worker shows; return it with the lanes that it may claim from, and the fenced ones."""
-    records = _records(connection, worker)
+    rows = _rows(connection, worker)
+    if _are_as(rows, worker):
+        return worker, ()
+    records = {(queue, lane): record_of(rest) for queue, lane, *rest in rows}
     seen = [(each, records.get((each.queue, each.lane))) for each in worker.lanes]
     accepted, fenced = parted((lane, None if record is None else record.token) for lane, record in seen)
     for lane in accepted:
-        if not _is_as(records.get((lane.queue, lane.lane)), lane, worker.session):
-            token = lane.token
-            values = (lane.queue, lane.lane, token.incarnation, token.epoch, token.holder, worker.session)
-            connection.execute(SHOW, values)
+        connection.execute(SHOW, _values(lane, worker.session))
     return replace(worker, lanes=tuple(accepted)), tuple(fenced)
 
 
@@ -52,9 +53,7 @@ def has_news(connection: Connection, worker: Worker) -> bool:
     """Whether a turn would claim a keyed task, or write or refuse a token; reads only."""
     if not worker.lanes:
         return False
-    records = _records(connection, worker)
-    are_known = all(_is_as(records.get((each.queue, each.lane)), each, worker.session) for each in worker.lanes)
-    return not are_known or any(
+    return not _are_as(_rows(connection, worker), worker) or any(
         value_of(connection, HEADS, (queue, numbers_of(worker, queue), _ANY_DEATHS, 1)) is not None
         for queue in worker.queues
     )
@@ -69,8 +68,14 @@ def first_tasks(connection: Connection, worker: Worker, queue: str, most: int) -
 
 
 def _first_tasks(connection: Connection, worker: Worker, queue: str, deaths: int, most: int) -> dict[int, ReadyTask]:
-    rows = connection.execute(FIRST, (queue, numbers_of(worker, queue), deaths, most)).fetchall()
-    return {row[0]: ReadyTask._make(row) for row in rows}
+    numbers = numbers_of(worker, queue)
+    few = some_of_each(most, len(worker.lanes))
+    rows = connection.execute(FIRST, (queue, numbers, deaths, most, few)).fetchall()
+    found = {row[0]: ReadyTask._make(row) for row in rows}
+    if is_cut([task.lane for task in found.values()], few, most):
+        rows = connection.execute(FIRST, (queue, numbers, deaths, most, most)).fetchall()
+        found = {row[0]: ReadyTask._make(row) for row in rows}
+    return found
 
 
 def of_session(connection: Connection, worker: Worker, session: int, queue: str, most: int) -> list[Any]:
@@ -92,15 +97,16 @@ def record_of(row: Sequence[object]) -> LaneRecord:
     return LaneRecord(token=token, session=int(str(session)))
 
 
-def _records(connection: Connection, worker: Worker) -> dict[tuple[str, int], LaneRecord]:
+def _rows(connection: Connection, worker: Worker) -> list[tuple[Any, ...]]:
     queues = dict.fromkeys(each.queue for each in worker.lanes)
-    rows = [(queue, row) for queue in queues for row in connection.execute(SHOWN, (queue,)).fetchall()]
-    return {(queue, lane): record_of(rest) for queue, (lane, *rest) in rows}
+    return [(queue, *row) for queue in queues for row in connection.execute(SHOWN, (queue,)).fetchall()]
 
 
-def _is_as(record: LaneRecord | None, lane: OwnedLane, session: int) -> bool:
-    """Whether a record is that of this token, of its holder, and of this session."""
-    if record is None:
-        return False
-    token = record.token
-    return (token, token.holder, record.session) == (lane.token, lane.token.holder, session)
+def _are_as(rows: list[tuple[Any, ...]], worker: Worker) -> bool:
+    """Whether each lane of a worker has its token and its session."""
+    return {_values(each, worker.session) for each in worker.lanes} <= set(rows)
+
+
+def _values(lane: OwnedLane, session: int) -> tuple[str, int, int, int, str, int]:
+    token = lane.token
+    return lane.queue, lane.lane, token.incarnation, token.epoch, token.holder, session
