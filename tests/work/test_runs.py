@@ -8,6 +8,7 @@ import time
 import pytest
 
 import apportion
+from apportion.stores.lanes.values import KEYED_LANES
 from apportion.stores.task_values import Claim, Receipt
 from apportion.work.around import Wrappers
 from apportion.work.budget import Budget
@@ -28,9 +29,9 @@ class _Desk:
         self.settled.append((settlement.receipt.task, settlement.fate))
 
 
-def _claim(task, *, deaths=0):
+def _claim(task, *, deaths=0, lane=2):
     return Claim(
-        receipt=Receipt(task=task, attempt=1, session=1), queue="q", lane=2, name="n", codec="json", arguments=b"{}",
+        receipt=Receipt(task=task, attempt=1, session=1), queue="q", lane=lane, name="n", codec="json", arguments=b"{}",
         failures=0, deaths=deaths, crashes=0, enqueued=0, trace="",
     )  # fmt: skip
 
@@ -53,6 +54,24 @@ def test_suspects_go_first_in_their_order_and_are_not_given_back_for_having_wait
     overdue, left = asyncio.run(_given_back())
     assert [("plain", "released"), ("late", "released")] == overdue
     assert [("a", "released"), ("b", "released")] == left
+
+
+def test_tasks_that_have_not_begun_in_lanes_that_move_are_given_back_and_no_others():
+    async def _moved():
+        desk = _Desk()
+        runs = Runs("memory://runs", {}, concurrency=1, processes=0, ttl_seconds=60, desk=desk)
+        lanes = (KEYED_LANES + 2, KEYED_LANES + 3, 2)
+        suspect = _claim("suspect", deaths=1, lane=KEYED_LANES + 2)
+        runs.start([*(_claim(f"lane {lane}", lane=lane) for lane in lanes), suspect], incarnation=1)
+        runs.give_back(frozenset({2, 7}))
+        moved, desk.settled = desk.settled, []
+        runs.give_back()
+        await runs.close()
+        return moved, desk.settled
+
+    moved, rest = asyncio.run(_moved())
+    assert [("suspect", "released"), (f"lane {KEYED_LANES + 2}", "released")] == moved
+    assert [(f"lane {KEYED_LANES + 3}", "released"), ("lane 2", "released")] == rest
 
 
 def test_a_process_that_a_function_forks_and_lets_return_ends(tmp_path):

@@ -1,7 +1,11 @@
 """Tasks with a key: in order, one at a time, in the worker that owns the lane of the key."""
 
 import asyncio
+import json
 import random
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
@@ -9,7 +13,11 @@ import pytest
 
 import apportion
 from apportion.errors import InvalidInput
+from apportion.model.epoch import FencingToken
+from apportion.work.children.child import claim_of
+from apportion.work.children.children import Job, _order
 from apportion.work.facade import Queue
+from tests.work.lanes.test_lanes import claim as claim_in
 
 TTL = timedelta(seconds=2)
 PARTITIONS = 8
@@ -189,5 +197,40 @@ def test_a_worker_whose_id_another_takes_over_ends_its_block(url):
             await queue.enqueue(work.call(7), key="k")
             await until(lambda: log.runs)
         assert [("k", 7)] == log.runs
+
+    played(_play())
+
+
+class _Desk:
+    def seconds_left(self, _):
+        return 1.0
+
+
+def test_a_child_process_gets_the_key_and_the_token_of_its_lane():
+    token = FencingToken(resource="work.q/7", holder="a 1", incarnation=3, epoch=9)
+    claim = replace(claim_in(7), lane_token=token)
+    job = Job(function=None, place=("m", "f"), claim=claim, incarnation=3, desk=_Desk())
+    found = claim_of(json.loads(json.dumps(_order("memory://", job))))
+    shown = (found.key, found.lane_token.resource, found.lane_token.holder, str(found.lane_token))
+    assert (claim, ("k7", "work.q/7", "a 1", "3:9")) == (found, shown)
+
+
+def test_a_keyed_task_of_a_transaction_is_there_if_that_commits(tmp_path):
+    queue, log = Queue(f"sqlite:///{tmp_path}/work.db", "q", lease_ttl=TTL, partitions=PARTITIONS), Log()
+
+    @queue.task()
+    async def work(number: int) -> None:
+        await log.run("k", number)
+
+    async def _play():
+        await queue.enqueue(work.call(0), key="k")
+        with closing(sqlite3.connect(tmp_path / "work.db", timeout=20)) as connection:
+            for number, ends in ((1, connection.commit), (9, connection.rollback), (2, connection.commit)):
+                connection.execute("CREATE TABLE IF NOT EXISTS mine (number INTEGER)")
+                connection.execute("INSERT INTO mine VALUES (?)", (number,))
+                await queue.enqueue(work.call(number), key="k", within=connection)
+                ends()
+        await queue.drain()
+        assert [("k", 0), ("k", 1), ("k", 2)] == log.runs
 
     played(_play())
