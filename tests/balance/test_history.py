@@ -142,4 +142,12 @@ class LongYear(Year):
 
 
 TestALongYear = pytest.mark.slow(LongYear.TestCase)
-TestALongYear.settings = settings(max_examples=150, stateful_step_count=60)
+TestALongYear.settings = settings(max_examples=50, stateful_step_count=60)
+
+
+class LongYears(Year):
+    """The same, for longer and more often."""
+
+
+TestLongYears = pytest.mark.soak(LongYears.TestCase)
+TestLongYears.settings = settings(max_examples=150, stateful_step_count=60)

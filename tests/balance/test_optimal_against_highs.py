@@ -134,8 +134,13 @@ def fewest_moves(before, topology):
     return round(found.fun), least, most
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 300, CHUNK))
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=pytest.mark.slow if first < 3 * CHUNK else pytest.mark.soak)
+        for first in range(0, 6 * CHUNK, CHUNK)
+    ],
+)
 def test_highs_finds_no_fewer_moves_and_no_evener_loads(first):
     shapes = Counter()
     for seed in range(first, first + CHUNK):

@@ -17,7 +17,6 @@ from tests.live.seeds import fresh_seed
 
 pytestmark = pytest.mark.live
 
-RESOURCES = 2400
 GOLDEN = Path(__file__).parents[1] / "balance/vectors/helix/cases.jsonl"
 
 
@@ -39,16 +38,17 @@ def test_the_driver_says_what_the_golden_cases_say(helix):
     assert 132 == len(cases)
 
 
-def test_lists_are_those_of_helix(helix, record_property):
+@pytest.mark.parametrize("resources", [800, pytest.param(2400, marks=pytest.mark.soak)])
+def test_lists_are_those_of_helix(helix, resources, record_property):
     seed, compared, thrown = fresh_seed("resources"), Counter(), Counter()
-    for case, said in histories(Random(seed), helix.ask, RESOURCES):
+    for case, said in histories(Random(seed), helix.ask, resources):
         if "error" in said:
             thrown[case["strategy"]] += 1
             continue
         assert filled(said["answer"]) == ours(case), f"seed {seed}: {json.dumps(case)}"
         compared[case["strategy"]] += 1
     record_property("figures", f"seed {seed}: identical to Helix {dict(compared)}; {dict(thrown)} thrown by Helix")
-    assert set(STRATEGIES) == {strategy for strategy, count in compared.items() if count > RESOURCES / 10}
+    assert set(STRATEGIES) == {strategy for strategy, count in compared.items() if count > resources / 12}
     # It throws where it finds no zone for a replica, and wherever there are no zones at all.
     assert {MULTIROUND} == set(thrown)
-    assert 2000 <= compared.total()
+    assert 5 / 6 * resources <= compared.total()
