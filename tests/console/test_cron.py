@@ -4,7 +4,7 @@ import asyncio
 import json
 import sqlite3
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -183,6 +183,30 @@ def test_the_doctor_names_each_schedule_with_a_trouble(folder):
     assert (1, "warning", "error") == (done.returncode, report["verdict"], tidy["verdict"])
     assert report["found"].startswith("unable: ")
     assert "apportion cron rm" in tidy["advice"]
+
+
+DAMAGES = [
+    *("name = x'00'", "queue = x'00'", "next_slot = 'soon'", "next_slot = 1 << 62", "last_slot = -5", "rule = x'00'"),
+    *("task = NULL || x'00'", "version = 'v'", "jitter_ms = 1.5", "lane = 9", "arguments = 'text'", "tzdata = x'00'"),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_command_survives_a_damaged_row(folder, damage):
+    said("apply", "app:queue", folder=folder)
+    said("run-now", URL, "reports", "tidy", folder=folder)
+    with closing(sqlite3.connect(folder / "work.db", isolation_level=None)) as file:
+        with suppress(sqlite3.IntegrityError):
+            file.execute(f"UPDATE schedule SET {damage} WHERE name = 'tidy'")
+        file.execute("UPDATE slot_mark SET at = 'once', by = x'00'")
+    place = (URL, "reports", "tidy")
+    for words in (("ls", URL), ("ls", URL, "--app", "app:queue"), ("history", *place), ("next", *place)):
+        for more in ((), ("--json",)):
+            assert b"Traceback" not in run("cron", *words, *more, folder=folder).stderr
+    for words in (("run-now", *place), ("pause", *place), ("resume", *place), ("plan", "app:queue")):
+        run("cron", *words, folder=folder)
+    said("apply", "app:queue", folder=folder)
+    said("run-now", *place, folder=folder)
 
 
 def test_the_doctor_makes_no_tables_of_tasks(folder):

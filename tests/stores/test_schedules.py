@@ -170,7 +170,9 @@ def test_the_tasks_of_a_firing_and_its_slot_are_one_commit(tmp_path):
     assert ((HOURLY,), ()) == asyncio.run(_run())
 
 
-@pytest.mark.parametrize("damage", ["next_slot = 'soon'", "last_slot = 'early'", "version = 'new'", "rule = x'00'"])
+@pytest.mark.parametrize(
+    "damage", ["next_slot = 'soon'", "last_slot = 'early'", "version = 'new'", "rule = x'00'", "paused = 'no'"]
+)
 def test_a_damaged_row_in_a_file_costs_itself_alone(tmp_path, damage):
     path = tmp_path / "work.db"
 
@@ -188,7 +190,26 @@ def test_a_damaged_row_in_a_file_costs_itself_alone(tmp_path, damage):
         await store.close()
         return [each.name for each in answer.firings], answer.unable, again.firings, [each.name for each in listed]
 
-    assert (["s"], (("q", "broken"),), (), ["broken", "s"]) == asyncio.run(_run())
+    unable = () if damage.startswith("paused") else (("q", "broken"),)
+    assert (["s"], unable, (), ["broken", "s"]) == asyncio.run(_run())
+
+
+@pytest.mark.parametrize("damage", ["name = x'00ff'", "queue = x'00ff'"])
+def test_a_damaged_row_without_a_place_costs_itself_alone(tmp_path, damage):
+    path = tmp_path / "work.db"
+
+    async def _run():
+        store = await connect_tasks(f"sqlite:///{path}")
+        await store.schedules.register([HOURLY, replace(HOURLY, name="other"), replace(HOURLY, name="broken")])
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute(f"UPDATE schedule SET {damage} WHERE name = 'broken'")
+        first = await store.schedules.fire(["q"], deciding(), by="n", without=[("q", "other")])
+        second = await store.schedules.fire(["q"], deciding(count(10)), by="n")
+        listed = await store.schedules.listed()
+        await store.close()
+        return [[each.name for each in answer.firings] for answer in (first, second)], len(listed)
+
+    assert ([["s"], ["other"]], 3) == asyncio.run(_run())
 
 
 def test_a_damaged_row_alone_is_looked_at(tmp_path):

@@ -3,12 +3,14 @@
 import asyncio
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import apportion
 from apportion.errors import AlreadyTriggered, InvalidInput
+from apportion.stores.sqlite.schedules import SqliteSchedules
 from apportion.sync import cron_admin
 from apportion.work.admin import cron
 
@@ -88,6 +90,24 @@ def test_a_schedule_from_data_is_not_touched_even_under_a_declared_name(url):
 
     kept = [("ours", "every 3600000ms"), ("tenant-7", "every 3600000ms")]
     assert ([("keep", "ours")], (), kept) == played(_play())
+
+
+def test_two_deployments_that_undo_each_other_both_come_to_an_end(url, monkeypatch):
+    async def _play():
+        await cron.apply(program(url))
+        before, listings = [each.schedule for each in await cron.schedules(url, "q")], []
+
+        async def _listed(self, queue=None):
+            """As if another deployment had changed everything back meanwhile."""
+            listings.append(queue)
+            assert len(listings) < 5, "the deployment does not end"
+            version = before[0].version + len(listings) - 1
+            return tuple(replace(each, queue="default/q", version=version) for each in before)
+
+        monkeypatch.setattr(SqliteSchedules, "listed", _listed)
+        return await cron.apply(program(url, rule="0 10 * * *"))
+
+    assert [("change", "report")] == acts(played(_play()))
 
 
 @pytest.mark.slow

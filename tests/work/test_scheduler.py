@@ -13,13 +13,14 @@ from apportion.stores.catalog import connect_tasks
 from apportion.stores.memory.schedules import MemorySchedules
 from apportion.stores.memory.store import Memory
 from apportion.stores.memory.tasks import MemoryTasks
-from apportion.stores.schedules.values import DueSchedule, TaskSchedule
+from apportion.stores.schedules.values import DueSchedule, FireAnswer, TaskSchedule
 from apportion.stores.task_control import Listing, StoreTime
 from apportion.work.call import Call
 from apportion.work.cron import scheduler
 from apportion.work.cron.acts import kept
 from apportion.work.cron.declaration import cron_schedule, every_schedule, placed
 from apportion.work.cron.due_slots import decide, missed_slots
+from apportion.work.cron.firing_events import FiringEvents
 from apportion.work.cron.scheduler import ScheduledHere, Scheduler
 from apportion.work.observers.schedule_log import log_schedule
 from apportion.work.observers.schedule_statistics import ScheduleStatistics
@@ -311,3 +312,49 @@ def test_a_schedule_made_anew_mends_its_damaged_row():
 
     is_new, (schedule,) = asyncio.run(_run())
     assert (True, "") == (is_new, schedule.damage)
+
+
+def test_a_schedule_that_cannot_be_evaluated_is_left_out_of_the_next_looks_and_told_once(monkeypatch):
+    monkeypatch.setattr(scheduler, "LOOK_SECONDS", 0.01)
+    fire, looks, events = MemorySchedules.fire, [], []
+
+    async def _fire(self, *values, without, **options):
+        looks.append(set(without))
+        return await fire(self, *values, without=without, **options)
+
+    monkeypatch.setattr(MemorySchedules, "fire", _fire)
+
+    async def _run():
+        tasks = MemoryTasks(memory())
+        await tasks.schedules.register([replace(overdue(), name="broken", rule="sometimes")])
+        firing = Scheduler(tasks, ["q"], ScheduledHere(declared=(), observers=(events.append,)), by="w")
+
+        async def _looked():
+            return len(looks) >= 4
+
+        await until(_looked)
+        await firing.end()
+
+    asyncio.run(_run())
+    assert [set(), {("q", "broken")}] == looks[:2]
+    assert ["ScheduleUnable"] == [type(each).__name__ for each in events]
+
+
+def test_a_disagreement_is_told_once_per_schedule():
+    told = []
+    events = FiringEvents((told.append,), worker="w")
+    yearly = replace(overdue(), rule="0 0 1 1 *")
+    for _ in range(3):
+        decision = decide(DueSchedule(schedule=yearly), now=NOW, new_id=str, tzdata="x")
+        events.note(yearly, decision)
+        events.tell(FireAnswer(now=NOW, firings=(decision.firing,)))
+    assert 1 == sum(type(each).__name__ == "ScheduleDisagreed" for each in told)
+    assert 3 == sum(type(each).__name__ == "SlotFired" for each in told)
+
+
+def test_a_firing_that_did_not_count_is_not_told():
+    told = []
+    events = FiringEvents((told.append,), worker="w")
+    events.note(overdue(), decide(DueSchedule(schedule=overdue()), now=NOW, new_id=str, tzdata="x"))
+    events.tell(FireAnswer(now=NOW))
+    assert [] == told

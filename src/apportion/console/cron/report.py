@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from apportion.console.print.output import print_columns, print_json, print_text
-from apportion.stores.schedules.values import SlotMark, TaskSchedule
+from apportion.stores.schedules.values import END_OF_TIME, SlotMark, TaskSchedule
 from apportion.work.admin.cron import ClockChange, Forecast, InspectedSchedule, ScheduleChange, TouchedTime
 from apportion.work.cron.deployment import Act
 from apportion.work.cron.due_slots import period_of
@@ -78,7 +78,7 @@ def print_history(queue: str, name: str, marks: Sequence[SlotMark], *, json: boo
         print_json("cron history", queue=queue, name=name, slots=list(map(_mark_member, marks)))
         return
     if marks:
-        rows = [(_time(each.slot), _time(each.at), each.by, each.mark, each.task) for each in marks]
+        rows = [(_time(each.slot), _time(each.at), str(each.by), str(each.mark), str(each.task)) for each in marks]
         print_columns(("slot", "at", "by", "what", "task"), rows)
         print()
     print_text(f"cron history: {queue} {name}: {_count(len(marks), 'slot')}")
@@ -127,7 +127,7 @@ def _print_changes(changes: Sequence[ScheduleChange]) -> None:
 
 def _row(schedule: TaskSchedule, mark: str) -> tuple[str, ...]:
     place = ("", "") if not schedule.next_slot else (_time(schedule.next_slot), _time(schedule.last_slot))
-    return mark + schedule.name, schedule.queue.rpartition("/")[2], _rule(schedule), *place
+    return f"{mark}{schedule.name}", schedule.queue.rpartition("/")[2], _rule(schedule), *place
 
 
 def _rule(schedule: TaskSchedule) -> str:
@@ -176,18 +176,18 @@ def _schedule_member(schedule: TaskSchedule) -> dict[str, object]:
     is_sound = not schedule.damage
     return {
         "queue": schedule.queue.rpartition("/")[2],
-        "name": schedule.name,
+        "name": str(schedule.name),
         "rule": str(schedule.rule) if period is None else None,
         "every_seconds": None if period is None else period.total_seconds(),
-        **{each: getattr(schedule, each) for each in _POLICIES},
+        **{each: str(getattr(schedule, each)) for each in _POLICIES},
         "jitter_seconds": schedule.jitter_ms / 1_000 if is_sound else None,
-        "task": schedule.task,
+        "task": str(schedule.task),
         "declared": schedule.is_declared,
         "paused": schedule.is_paused,
-        "version": schedule.version,
+        "version": schedule.version if is_sound else None,
         "next": _utc_of(schedule.next_slot) if is_sound and schedule.next_slot else None,
         "last": _utc_of(schedule.last_slot) if is_sound and schedule.next_slot else None,
-        "tzdata": schedule.tzdata,
+        "tzdata": str(schedule.tzdata),
     }
 
 
@@ -201,9 +201,9 @@ def _mark_member(mark: SlotMark) -> dict[str, object]:
     return {
         "slot": _utc_of(mark.slot),
         "at": _utc_of(mark.at),
-        "by": mark.by,
-        "what": mark.mark,
-        "task": mark.task or None,
+        "by": str(mark.by),
+        "what": str(mark.mark),
+        "task": str(mark.task) if mark.task else None,
     }
 
 
@@ -218,18 +218,18 @@ def _utc(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec=size).replace("+00:00", "Z")
 
 
-def _utc_of(milliseconds: int) -> str:
+def _utc_of(milliseconds: object) -> str:
+    """Return a time of the store as in JSON; a damaged one as it is."""
+    if not isinstance(milliseconds, int) or not 0 <= milliseconds < END_OF_TIME:
+        return str(milliseconds)
     return _utc(datetime.fromtimestamp(milliseconds / 1_000, UTC))
 
 
 def _time(milliseconds: object) -> str:
     """Return a time of the store as text; a damaged one as it is."""
-    if not isinstance(milliseconds, int):
+    if not isinstance(milliseconds, int) or not 0 <= milliseconds < END_OF_TIME:
         return str(milliseconds)
-    try:
-        return f"{datetime.fromtimestamp(milliseconds / 1_000, UTC):%Y-%m-%d %H:%M:%S}"
-    except (OverflowError, ValueError, OSError):
-        return str(milliseconds)
+    return f"{datetime.fromtimestamp(milliseconds / 1_000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _count(number: int, word: str) -> str:

@@ -58,9 +58,10 @@ _CHANGE = (
 _REMOVE = "DELETE FROM schedule WHERE queue = ? AND name = ? AND version = coalesce(?, version) RETURNING name"
 _FORGET = "DELETE FROM slot_mark WHERE queue = ? AND name = ?"
 _PAUSE = "UPDATE schedule SET paused = 1 WHERE queue = ? AND name = ? AND paused = 0 RETURNING name"
+_LEFT_OUT = "SELECT value ->> 0, value ->> 1 FROM json_each(?)"
 _SERVED = (
-    "paused = 0 AND queue IN (SELECT value FROM json_each(?))"
-    " AND json_array(queue, name) NOT IN (SELECT value FROM json_each(?))"
+    "paused = 0 AND typeof(name) = 'text' AND queue IN (SELECT value FROM json_each(?))"
+    f" AND (queue, name) NOT IN ({_LEFT_OUT})"
 )
 _NEXT = f"SELECT min(next_slot) FROM schedule WHERE {_SERVED}"
 _DUE = (
@@ -153,8 +154,7 @@ def _next(connection: Connection, queues: Collection[str], without: Collection[t
 
 
 def _served(queues: Collection[str], without: Collection[tuple[str, str]]) -> tuple[str, str]:
-    left_out = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in without]
-    return json.dumps(list(queues)), json.dumps(left_out)
+    return json.dumps(list(queues)), json.dumps(list(without))
 
 
 def _fired(

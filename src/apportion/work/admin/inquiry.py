@@ -67,7 +67,8 @@ class Inquiry:
         """Return the schedules of a queue, or of all queues of the namespace."""
         schedules = self.store.schedules
         found = await schedules.listed(None if queue is None else self.full(queue))
-        return tuple(replace(each, queue=self._name(each.queue)) for each in found if self._is_here(each.queue))
+        here = [each for each in found if isinstance(each.queue, str) and self._is_here(each.queue)]
+        return tuple(replace(each, queue=self._name(each.queue)) for each in here)
 
     async def marks(self, schedule: TaskSchedule) -> tuple[SlotMark, ...]:
         """Return the history of a schedule, which names its queue in full."""

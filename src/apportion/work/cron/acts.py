@@ -53,6 +53,7 @@ async def run_now(tasks: TaskStore, queue: str, name: str, *, by: str) -> str:
     `AlreadyTriggered` if the last slot lies ahead. Later slots stay as they are, and a pause goes on.
     """
     stored, now = await existing(tasks, queue, name), await tasks.query(StoreTime())
+    stored_rule(stored)  # refuses a damaged row
     moment = stored.next_slot if stored.last_slot < stored.next_slot <= now else now
     return await triggered(tasks, queue, name, _EPOCH + timedelta(milliseconds=moment), by=by)
 

@@ -38,8 +38,8 @@ class ScheduleChange:
 
 def compared(declared: Mapping[str, TaskSchedule], stored: Sequence[TaskSchedule]) -> tuple[ScheduleChange, ...]:
     """Return the differences of a queue, sorted by name; none for equal schedules and for those from data. Pure."""
-    found = {each.name: each for each in stored}
-    names = sorted({*declared, *(each.name for each in stored if each.is_declared)})
+    found = {each.name: each for each in stored if isinstance(each.name, str)}  # any other name is damage
+    names = sorted({*declared, *(name for name, each in found.items() if each.is_declared)})
     return tuple(change for name in names for change in _change(name, declared.get(name), found.get(name)))
 
 
