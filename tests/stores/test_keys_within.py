@@ -1,0 +1,118 @@
+"""Keys hold in a transaction of the caller too: a completion frees the next task, and an enqueue there is not lost."""
+
+import asyncio
+import sqlite3
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from apportion.guards.transactions import follow
+from apportion.model.epoch import FencingToken
+from apportion.stores.catalog import connect, connect_tasks
+from apportion.stores.lanes.values import OwnedLane
+from apportion.stores.task_values import NewTask, Settlement, Worker
+from apportion.work.effects.within import insertion
+from tests.stores.rigs import rig_of
+from tests.stores.rigs.postgres import DATABASE, SECRET
+
+ENGINES = ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)]
+LANE = OwnedLane(queue="q", partition=0, token=FencingToken(resource="q/0", holder="h", incarnation=1, epoch=1))
+
+
+def keyed():
+    """Return a new task of the key `k`."""
+    return NewTask(id=uuid4().hex, queue="q", name="f", arguments=b"", lane=16, key="k")
+
+
+def connected(engine, rig):
+    """Return a connection of the caller's own."""
+    if engine == "sqlite":
+        return sqlite3.connect(rig.url("n").removeprefix("sqlite:///").partition("?")[0], timeout=9)
+    host, port = rig.address()
+    return psycopg.connect(host=host, port=port, user="postgres", password=SECRET, dbname=DATABASE)
+
+
+@asynccontextmanager
+async def opened(rig):
+    """Open the tasks of a rig, with a worker that owns the lane."""
+    store, tasks = await connect(rig.url("n")), await connect_tasks(rig.url("n"))
+    try:
+        yield tasks, Worker(session=(await store.grant(ttl_seconds=60)).id, queues=("q",), lanes=(LANE,))
+    finally:
+        await tasks.close()
+        await store.close()
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    return request.param
+
+
+@pytest.fixture
+def rig(engine):
+    made = rig_of(engine)()
+    yield made
+    asyncio.run(made.close())
+
+
+def test_a_completion_in_a_transaction_of_the_caller_frees_the_next_task_of_the_key(engine, rig):
+    async def _run():
+        async with opened(rig) as (tasks, worker):
+            first, second = keyed(), keyed()
+            await tasks.enqueue([first, second])
+            (claim,) = (await tasks.turn(worker, want=9)).claims
+            connection = connected(engine, rig)
+            statement = tasks.transactions.completion(claim.receipt)
+            sql = statement.sql if engine == "sqlite" else _named(statement)
+            assert [(first.id,)] == connection.execute(sql, dict(statement.values)).fetchall()
+            connection.commit()
+            connection.close()
+            assert [second.id] == [each.task for each in (await tasks.turn(worker, want=9)).claims]
+
+    asyncio.run(_run())
+
+
+def _named(statement):
+    """Return a statement with values as psycopg names them."""
+    text = statement.sql
+    for name in statement.values:
+        text = text.replace(f":{name}", f"%({name})s")
+    return text
+
+
+@pytest.mark.slow
+def test_a_task_that_a_caller_adds_while_the_one_before_it_ends_is_the_next_of_its_key():
+    rig = rig_of("postgres")()
+
+    async def _run():
+        async with opened(rig) as (tasks, worker):
+            first, second = keyed(), keyed()
+            await tasks.enqueue([first])
+            (claim,) = (await tasks.turn(worker, want=9)).claims
+            with connected("postgres", rig) as connection:
+                follow(connection, insertion(connection, tasks.transactions, [second]))
+                done = Settlement(receipt=claim.receipt, fate="done")
+                assert () == (await tasks.turn(worker, [done], want=9)).claims  # and nobody waits for the caller
+                connection.commit()
+            assert [second.id] == [each.task for each in (await tasks.turn(worker, want=9)).claims]
+
+    try:
+        asyncio.run(_run())
+    finally:
+        asyncio.run(rig.close())
+
+
+def test_the_store_itself_refuses_a_second_open_claim_of_a_key(engine, rig):
+    async def _run():
+        async with opened(rig) as (tasks, worker):
+            await tasks.enqueue([keyed(), keyed()])
+            assert 1 == len((await tasks.turn(worker, want=9)).claims)
+
+    asyncio.run(_run())
+    table = "task" if engine == "sqlite" else "apportion.task"
+    connection = connected(engine, rig)
+    with pytest.raises((sqlite3.IntegrityError, psycopg.errors.UniqueViolation)):
+        connection.execute(f"UPDATE {table} SET session = 7")
+    connection.close()
