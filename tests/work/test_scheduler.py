@@ -224,6 +224,21 @@ def test_a_schedule_that_was_mended_fires_again(monkeypatch, caplog):
     assert 1 == sum("left to other workers" in line for line in caplog.messages)
 
 
+def test_after_a_commit_that_took_too_long_fewer_schedules_fire_in_one(monkeypatch):
+    monkeypatch.setattr(scheduler, "LOOK_SECONDS", 0.01)
+    fire, asked = MemorySchedules.fire, []
+
+    async def _slow(self, *values, most, **options):
+        asked.append(most)
+        if most > 10:
+            raise StoreUnavailable("memory://", "no reply came")
+        return await fire(self, *values, most=most, **options)
+
+    monkeypatch.setattr(MemorySchedules, "fire", _slow)
+    rows, _ = run(stored=[replace(overdue(), name=f"s{number:02}") for number in range(30)], until_tasks=30)
+    assert (30, [100, 25, 6, 12, 3]) == (len(rows), asked[:5])
+
+
 def test_declared_schedules_are_added_in_each_life_of_the_store():
     async def _run():
         tasks, lives = MemoryTasks(memory()), [1]

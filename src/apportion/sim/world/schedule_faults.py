@@ -10,7 +10,14 @@ from typing import Any, Protocol, TypeVar
 
 from apportion.sim.facts import ScheduleAct
 from apportion.stores.schedules.api import Decide, ScheduleStore
-from apportion.stores.schedules.values import DueSchedule, FireAnswer, Firing, SlotMark, TaskSchedule
+from apportion.stores.schedules.values import (
+    MOST_DUE_SCHEDULES,
+    DueSchedule,
+    FireAnswer,
+    Firing,
+    SlotMark,
+    TaskSchedule,
+)
 
 Result = TypeVar("Result")
 
@@ -44,14 +51,20 @@ class FaultySchedules(ScheduleStore):
         return await self._send("pause", lambda: self._inner.pause(queue, names), act=ScheduleAct(kind="pause"))
 
     async def fire(
-        self, queues: Collection[str], decide: Decide, *, by: str, without: Collection[tuple[str, str]] = ()
+        self,
+        queues: Collection[str],
+        decide: Decide,
+        *,
+        by: str,
+        without: Collection[tuple[str, str]] = (),
+        most: int = MOST_DUE_SCHEDULES,
     ) -> FireAnswer:
         context = copy_context()
 
         def _decide(due: DueSchedule, now: int) -> Firing | None:
             return context.run(decide, due, now)
 
-        perform = partial(self._inner.fire, queues, _decide, by=by, without=tuple(without))
+        perform = partial(self._inner.fire, queues, _decide, by=by, without=tuple(without), most=most)
         return await self._send("fire", perform, act=ScheduleAct(kind="fire"))
 
     async def trigger(self, firing: Firing, *, by: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from apportion.stores.memory.store import Memory
 from apportion.stores.schedules.api import Decide, ScheduleStore
 from apportion.stores.schedules.ledger import ScheduleLedger
-from apportion.stores.schedules.values import FireAnswer, Firing, SlotMark, TaskSchedule
+from apportion.stores.schedules.values import MOST_DUE_SCHEDULES, FireAnswer, Firing, SlotMark, TaskSchedule
 
 
 class MemorySchedules(ScheduleStore):
@@ -27,9 +27,15 @@ class MemorySchedules(ScheduleStore):
         return self._ledger().pause(queue, names)
 
     async def fire(
-        self, queues: Collection[str], decide: Decide, *, by: str, without: Collection[tuple[str, str]] = ()
+        self,
+        queues: Collection[str],
+        decide: Decide,
+        *,
+        by: str,
+        without: Collection[tuple[str, str]] = (),
+        most: int = MOST_DUE_SCHEDULES,
     ) -> FireAnswer:
-        answer = self._ledger().fire(queues, decide, by=by, without=without, now=self._memory.now_ms())
+        answer = self._ledger().fire(queues, decide, by=by, without=without, most=most, now=self._memory.now_ms())
         if answer.firings:
             self._memory.changed()
         return answer

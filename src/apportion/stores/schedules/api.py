@@ -11,7 +11,14 @@ Refuses: to evaluate rules. The caller decides, by a pure function, within the t
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeAlias
 
-from apportion.stores.schedules.values import DueSchedule, FireAnswer, Firing, SlotMark, TaskSchedule
+from apportion.stores.schedules.values import (
+    MOST_DUE_SCHEDULES,
+    DueSchedule,
+    FireAnswer,
+    Firing,
+    SlotMark,
+    TaskSchedule,
+)
 
 Decide: TypeAlias = Callable[[DueSchedule, int], Firing | None]
 
@@ -39,9 +46,15 @@ class ScheduleStore(Protocol):
         """Let schedules fire no more; return how many fired before. A firing with `resumes` ends the pause."""
 
     async def fire(
-        self, queues: Collection[str], decide: Decide, *, by: str, without: Collection[tuple[str, str]] = ()
+        self,
+        queues: Collection[str],
+        decide: Decide,
+        *,
+        by: str,
+        without: Collection[tuple[str, str]] = (),
+        most: int = MOST_DUE_SCHEDULES,
     ) -> FireAnswer:
-        """Fire due schedules, up to `MOST_DUE_SCHEDULES`, those with the oldest slot first, in one commit.
+        """Fire up to `most` due schedules, those with the oldest slot first, in one commit.
 
         `decide` gets a due schedule and the time, and returns its firing; None: the caller cannot evaluate it.
         `without` are the queues and names of schedules to leave out. `by` names the caller in the history.

@@ -69,11 +69,18 @@ class ScheduleLedger:
         return len(active)
 
     def fire(
-        self, queues: Collection[str], decide: Decide, *, by: str, without: Collection[tuple[str, str]] = (), now: int
+        self,
+        queues: Collection[str],
+        decide: Decide,
+        *,
+        by: str,
+        without: Collection[tuple[str, str]] = (),
+        most: int = MOST_DUE_SCHEDULES,
+        now: int,
     ) -> FireAnswer:
         """See `ScheduleStore.fire`."""
         firings, unable = [], []
-        for row in [row for row in self._served(queues, without) if row.next_slot <= now][:MOST_DUE_SCHEDULES]:
+        for row in [row for row in self._served(queues, without) if row.next_slot <= now][:most]:
             firing = decide(self._due(row), now)
             if firing is None:
                 unable.append((row.queue, row.name))

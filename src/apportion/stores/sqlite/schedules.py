@@ -66,7 +66,7 @@ _SERVED = (
 _NEXT = f"SELECT min(next_slot) FROM schedule WHERE {_SERVED}"
 _DUE = (
     f"SELECT {COLUMNS} FROM schedule WHERE {_SERVED} AND (next_slot <= ? OR next_slot >= '')"  # text: damaged
-    f" ORDER BY next_slot, queue, name LIMIT {MOST_DUE_SCHEDULES}"
+    " ORDER BY next_slot, queue, name LIMIT ?"
 )
 _OPEN = "SELECT id, session IS NOT NULL FROM task WHERE queue = ? AND schedule = ? ORDER BY pos"
 _FIRE = (
@@ -111,12 +111,20 @@ class SqliteSchedules(ScheduleStore):
         return await self._handle.write(lambda at, _: len(_counted(at, _PAUSE, ((queue, each) for each in names))))
 
     async def fire(
-        self, queues: Collection[str], decide: Decide, *, by: str, without: Collection[tuple[str, str]] = ()
+        self,
+        queues: Collection[str],
+        decide: Decide,
+        *,
+        by: str,
+        without: Collection[tuple[str, str]] = (),
+        most: int = MOST_DUE_SCHEDULES,
     ) -> FireAnswer:
         now, due = await self._handle.read(lambda at, now: (now, _next(at, queues, without)))
         if due is None or (isinstance(due, int) and due > now):
             return FireAnswer(now=now, next_slot=due)
-        return await self._handle.write(lambda at, now: _fired(at, queues, decide, by=by, without=without, now=now))
+        return await self._handle.write(
+            lambda at, now: _fired(at, queues, decide, by=by, without=without, most=most, now=now)
+        )
 
     async def trigger(self, firing: Firing, *, by: str) -> bool:
         return await self._handle.write(lambda at, now: _trigger(at, firing, by=by, now=now))
@@ -164,10 +172,11 @@ def _fired(
     *,
     by: str,
     without: Collection[tuple[str, str]],
+    most: int,
     now: int,
 ) -> FireAnswer:
     firings, unable = [], []
-    for row in connection.execute(_DUE, (*_served(queues, without), now)).fetchall():
+    for row in connection.execute(_DUE, (*_served(queues, without), now, most)).fetchall():
         schedule = schedule_of(row)
         firing = decide(_due(connection, schedule), now)
         if firing is None:

@@ -13,7 +13,7 @@ Source: cron of Debian. cronsim reads the rules; its own walk loses slots where 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -157,10 +157,7 @@ class Cron:
 
         The first is the later one where the clocks go forward over this minute.
         """
-        local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=self._zone)
-        passes = (_offset(local), _offset(local.replace(fold=1)))
-        count = _minute(local.replace(tzinfo=None))
-        return count - passes[0], count - passes[1]
+        return _passes(self._zone, day, hour, minute)
 
     def _first_after(self, before: int, after: int) -> int:
         """Return the first minute under the offset of `after`; the clocks go forward between the two."""
@@ -235,6 +232,14 @@ def _parsed(rule: str) -> "CronSim":
     except CronSimError as error:
         field = str(error).removeprefix("Bad ")
         raise InvalidInput("rule", rule, f"five fields of cron; the {field} is not one", hint) from error
+
+
+@lru_cache(maxsize=16_384)
+def _passes(zone: ZoneInfo, day: date, hour: int, minute: int) -> tuple[int, int]:
+    """Return the instants of a local minute. Kept, for schedules of one zone that are due together ask for the same."""
+    local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
+    count = _minute(local.replace(tzinfo=None))
+    return count - _offset(local), count - _offset(local.replace(fold=1))
 
 
 def _popped(waiting: list[int], *, below: int) -> Iterator[int]:

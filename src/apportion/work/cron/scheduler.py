@@ -58,6 +58,7 @@ class Scheduler:
         self._life, self._registered_in = life, -1
         self._unable: set[tuple[str, str]] = set()
         self._unable_until = 0.0
+        self._most = MOST_DUE_SCHEDULES
         self._running = asyncio.ensure_future(self._run())
 
     async def end(self) -> None:
@@ -71,7 +72,7 @@ class Scheduler:
                 seconds = await self._look()
             except _OUTAGES as error:
                 report(logger, logging.INFO, "schedules: the store does not answer, and is asked again: %s", error)
-                seconds = LOOK_SECONDS
+                seconds, self._most = LOOK_SECONDS, max(1, self._most // 4)  # a large commit may take too long
             except UNREADABLE as error:  # a row that cannot even be read; an operator may mend it
                 report(logger, logging.ERROR, "schedules: none of this worker's queue fires now: %r", error)
                 seconds = _BROKEN_SECONDS
@@ -84,10 +85,12 @@ class Scheduler:
         if now >= self._unable_until:
             self._unable.clear()
             self._unable_until = now + _BROKEN_SECONDS
-        answer = await self._schedules.fire(self._queues, self._decide, by=self._by, without=self._unable)
+        most = self._most
+        answer = await self._schedules.fire(self._queues, self._decide, by=self._by, without=self._unable, most=most)
+        self._most = min(2 * most, MOST_DUE_SCHEDULES)
         self._unable.update(answer.unable)
         self._told.tell(answer)
-        return _rest_seconds(answer)
+        return 0.0 if len(answer.firings) >= most else _rest_seconds(answer)
 
     async def _register(self) -> None:
         """Add the declared schedules that are absent, once in each life of the store."""
@@ -109,8 +112,6 @@ class Scheduler:
 
 
 def _rest_seconds(answer: FireAnswer) -> float:
-    if len(answer.firings) >= MOST_DUE_SCHEDULES:
-        return 0.0
     if answer.next_slot is None:
         return LOOK_SECONDS
     seconds = (answer.next_slot - answer.now) / 1_000

@@ -67,7 +67,7 @@ _SERVED = (
 _NEXT = f"SELECT (SELECT min(next_slot) FROM {{schema}}.schedule WHERE {_SERVED}), {{schema}}.now_ms()"
 _DUE = (
     f"SELECT {COLUMNS} FROM {{schema}}.schedule WHERE {_SERVED} AND next_slot <= %s"
-    f" ORDER BY next_slot, queue, name LIMIT {MOST_DUE_SCHEDULES} FOR UPDATE SKIP LOCKED"
+    " ORDER BY next_slot, queue, name LIMIT %s FOR UPDATE SKIP LOCKED"
 )
 _OPEN = (
     "SELECT task.queue, task.schedule, task.id, task.session IS NOT NULL FROM {schema}.task"
@@ -137,10 +137,16 @@ class PostgresSchedules(ScheduleStore):
         return await self._handle.write(_pause)
 
     async def fire(
-        self, queues: Collection[str], decide: Decide, *, by: str, without: Collection[tuple[str, str]] = ()
+        self,
+        queues: Collection[str],
+        decide: Decide,
+        *,
+        by: str,
+        without: Collection[tuple[str, str]] = (),
+        most: int = MOST_DUE_SCHEDULES,
     ) -> FireAnswer:
         async def _fire(transaction: Transaction, now: int) -> FireAnswer:
-            return await _fired(transaction, queues, decide, by=by, without=without, now=now)
+            return await _fired(transaction, queues, decide, by=by, without=without, most=most, now=now)
 
         rows: list[Any] = await self._handle.read(lambda transaction: transaction.ask(_NEXT, _served(queues, without)))
         [(due, now)] = rows
@@ -174,9 +180,10 @@ async def _fired(
     *,
     by: str,
     without: Collection[tuple[str, str]],
+    most: int,
     now: int,
 ) -> FireAnswer:
-    rows: list[Any] = await transaction.ask(_DUE, [*_served(queues, without), now])
+    rows: list[Any] = await transaction.ask(_DUE, [*_served(queues, without), now, most])
     schedules = list(map(schedule_of, rows))
     decided = [decide(due, now) for due in await _with_open_tasks(transaction, schedules)]
     unable = [(each.queue, each.name) for each, firing in zip(schedules, decided, strict=True) if firing is None]
