@@ -104,8 +104,8 @@ _IN_SQL = (
     Bug(
         "a schedule in the file fires though it is paused",
         _FILE,
-        '    "paused = 0 AND queue IN',
-        '    "queue IN',
+        "paused = 0 AND typeof(name) = 'text' AND queue",
+        "typeof(name) = 'text' AND queue",
     ),
 )
 
