@@ -4,7 +4,7 @@ import itertools
 import json
 import os
 import random
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -207,6 +207,14 @@ def test_an_unknown_zone_is_refused(zone):
 def test_a_time_without_a_zone_or_before_1973_is_refused(after):
     with pytest.raises(InvalidInput, match="after"):
         next(cron_slots("@daily", after=after))
+
+
+@pytest.mark.parametrize("rule", [Cron(rule="0 0 * * *", zone="Asia/Tokyo"), Every(period=timedelta(days=366))])
+def test_the_calendar_ends_before_the_year_9999(rule):
+    last = datetime(9998, 12, 31, 23, tzinfo=UTC)
+    assert [] == list(rule.slots(last))
+    with pytest.raises(InvalidInput, match="after"):
+        next(rule.slots(datetime(9999, 12, 31, 23, 59, tzinfo=timezone(timedelta(hours=-23)))))
 
 
 @pytest.mark.parametrize("period", [timedelta(0), timedelta(milliseconds=5), timedelta(days=400), 5])

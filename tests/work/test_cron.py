@@ -192,9 +192,25 @@ def test_a_schedule_has_one_rule(queue, given):
         asyncio.run(queue.schedule("tick", tick.call(), **given))
 
 
-def test_a_slot_without_a_zone_is_refused(queue):
+@pytest.mark.parametrize("given", [{"zone": "Europe/Berln"}, {"zone": "\ud800"}, {"gap": "twice"}, {"fold": "never"}])
+def test_a_period_takes_no_policy_that_a_rule_would_refuse(queue, given):
+    @queue.task()
+    async def tick() -> None: ...
+
+    with pytest.raises(InvalidInput, match=next(iter(given))):
+        asyncio.run(queue.schedule("tick", tick.call(), every=SOON, **given))
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\0b", "", None])
+def test_a_name_that_no_schedule_can_have_is_refused_where_one_is_forgotten(queue, name):
+    with pytest.raises(InvalidInput, match="name of the schedule"):
+        asyncio.run(queue.unschedule(name))
+
+
+@pytest.mark.parametrize("slot", ["2026-01-01", "9999-12-31T23:59-23:00", "9999-12-31T23:59+00:00"])
+def test_a_slot_without_a_zone_or_past_the_calendar_is_refused(queue, slot):
     with pytest.raises(InvalidInput, match="slot"):
-        asyncio.run(queue.trigger("tick", datetime.fromisoformat("2026-01-01")))
+        asyncio.run(queue.trigger("tick", datetime.fromisoformat(slot)))
 
 
 def test_the_sync_queue_schedules_and_triggers(tmp_path):

@@ -19,7 +19,7 @@ from apportion.stores.task_control import Listing, TaskRow
 from apportion.stores.task_values import Duplicate, OnDead, Settlement, TaskState
 from apportion.work.budget import length, milliseconds
 from apportion.work.call import Call, priority_of
-from apportion.work.cron.declaration import Policies, one_schedule
+from apportion.work.cron.declaration import Policies, checked_schedule_name, one_schedule
 from apportion.work.function import AnyTaskFunction
 from apportion.work.lanes.lane_member import LaneMember
 from apportion.work.observers.trace import traceparent
@@ -185,7 +185,7 @@ class SyncQueue(TaskQueue):
 
     def unschedule(self, name: str) -> bool:
         """Forget a schedule; its tasks stay. Return False if there was none of this name."""
-        return io_thread().wait(self._opened.unscheduled(self._full_name, name))
+        return io_thread().wait(self._opened.unscheduled(self._full_name, checked_schedule_name(name)))
 
     def trigger(self, name: str, slot: datetime) -> "SyncTaskHandle":
         """Enqueue the task of a slot of a schedule, and return its handle. Only later slots fire after it.

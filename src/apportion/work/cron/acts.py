@@ -97,10 +97,12 @@ async def found(tasks: TaskStore, queue: str, name: str) -> TaskSchedule | None:
 
 
 def milliseconds_of(field: str, moment: datetime) -> int:
-    """Return a moment in milliseconds since 1970; `InvalidInput` for one without a zone."""
+    """Return a moment in milliseconds since 1970; `InvalidInput` for one without a zone, or past the calendar."""
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         hint = f"Write {field}=datetime(2026, 11, 24, 9, tzinfo=UTC)"
         raise InvalidInput(field, moment, "a datetime with a time zone", hint)
+    if moment.year >= 9_999:
+        raise InvalidInput(field, str(moment), "a time before the year 9999", "Take a time that is near.")
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 

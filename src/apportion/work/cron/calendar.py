@@ -7,6 +7,7 @@ go back, a time that comes twice counts in its `first` pass, in its `last`, or i
 
 Promises: every slot is a whole minute, later than the one before it.
 Refuses: rules with seconds, rules that never come, and times before 1973, when some zones were half a minute apart.
+There are no slots from the year 9999 on.
 Source: cron of Debian. cronsim reads the rules; its own walk loses slots where clocks change by half an hour.
 """
 
@@ -37,7 +38,7 @@ MACROS = {
 }
 _MOST_CHARACTERS = 1_000
 _EPOCH = date(1970, 1, 1)
-_FIRST = datetime(1973, 1, 1, tzinfo=UTC)
+_START, _FIRST, _END = (datetime(year, 1, 1, tzinfo=UTC) for year in (1970, 1973, 9999))
 _LARGEST_OFFSET = 26 * 60  # minutes; no zone is further from UTC
 _LONGEST_FOLD = timedelta(hours=25)  # islands that crossed the date line had one day twice
 _DAYS_OF_THE_CALENDAR = 146_097  # dates and weekdays repeat after 400 years
@@ -62,12 +63,10 @@ class Every:
             raise InvalidInput("period", self.period, "whole milliseconds", "Write every(timedelta(minutes=5))")
 
     def slots(self, after: datetime) -> Iterator[datetime]:
-        """Yield the slots after an instant, endlessly."""
-        start = datetime(1970, 1, 1, tzinfo=UTC)
-        count = (_instant(after) - start) // self.period
-        while True:
-            count += 1
-            yield start + count * self.period
+        """Yield the slots after an instant, endlessly (until the year 9999)."""
+        since = (_instant(after) - _START) // self.period * self.period
+        while (since := since + self.period) < _END - _START:
+            yield _START + since
 
 
 @brief
@@ -122,7 +121,7 @@ class Cron:
         Those up to `after` may be left out.
         """
         waiting: list[int] = []
-        while day < date.max:
+        while day < _END.date():
             yield from _popped(waiting, below=(day - _EPOCH).days * 1_440 - _LARGEST_OFFSET)
             for hour in self._hours if self._is_day(day) else ():
                 begin, end = self._passes(day, hour, 0), self._passes(day, hour, 59)
@@ -250,8 +249,8 @@ def _popped(waiting: list[int], *, below: int) -> Iterator[int]:
 def _instant(after: datetime) -> datetime:
     if not isinstance(after, datetime) or after.tzinfo is None:
         raise InvalidInput("after", after, "a datetime with a zone", "Write datetime.now(UTC)")
-    if after < _FIRST:
-        raise InvalidInput("after", str(after), "a time from 1973 on", "Write datetime.now(UTC)")
+    if not _FIRST <= after < _END:
+        raise InvalidInput("after", str(after), "a time from 1973 on, before the year 9999", "Write datetime.now(UTC)")
     return after.astimezone(UTC)
 
 

@@ -38,7 +38,9 @@ def cron_schedule(queue: str, name: str, call: Call, rule: str, policies: Polici
 def every_schedule(queue: str, name: str, call: Call, period: timedelta, policies: Policies) -> TaskSchedule:
     """Return a schedule of a period, without a place in time; `InvalidInput` for a wrong option."""
     Every(period=period)
-    return _evaluated(replace(_unruled(queue, name, call, policies), rule=f"every {milliseconds(period)}ms"))
+    schedule = _unruled(queue, name, call, policies)
+    Cron(rule="@daily", zone=schedule.zone, gap=schedule.gap, fold=schedule.fold)  # options without an effect here
+    return _evaluated(replace(schedule, rule=f"every {milliseconds(period)}ms"))
 
 
 def one_schedule(
@@ -71,10 +73,16 @@ def _evaluated(schedule: TaskSchedule) -> TaskSchedule:
     return schedule
 
 
-def _unruled(queue: str, name: str, call: Call, policies: Policies) -> TaskSchedule:
+def checked_schedule_name(name: str) -> str:
+    """Return the name of a schedule; `InvalidInput` for a name that no schedule can have."""
     if not isinstance(name, str) or not 0 < len(name) <= _MOST_CHARACTERS or not name.isprintable():
         expected = f"1 to {_MOST_CHARACTERS} printable characters"
         raise InvalidInput("name of the schedule", name, expected, "Write name='tenant-7/report'")
+    return name
+
+
+def _unruled(queue: str, name: str, call: Call, policies: Policies) -> TaskSchedule:
+    checked_schedule_name(name)
     for field in ("delay", "at", "expires", "unique", "key"):
         value = getattr(call, field)
         if value is not None:
