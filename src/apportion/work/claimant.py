@@ -232,7 +232,8 @@ class Claimant:
         want = 0 if is_idle else max(0, min(capacity - left, half))
         if not batch and not want:
             return False
-        worker = replace(self._worker, session=session.id or 0, former=tuple(session.former), lanes=self._lanes.owned())
+        lanes = self._lanes.owned()
+        worker = replace(self._worker, session=session.id or 0, former=tuple(session.former), lanes=lanes)
         answer = await self._tasks.turn(worker, batch, want=want)
         session.former.clear()
         del self._settlements[: len(batch)]
@@ -247,7 +248,7 @@ class Claimant:
             held, moved = self._lanes.held(answer.claims)
             self._settlements += moved
             self._hears.claimed(held, session.incarnation)
-        elif want and not self._open and not self._settlements:
+        elif want and not self._open and not self._settlements and lanes is self._lanes.owned():
             self._drained.set()
         return bool(answer.claims or batch)
 
