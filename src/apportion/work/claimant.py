@@ -155,6 +155,7 @@ class Claimant:
 
     async def _run(self) -> None:
         while not self._is_over:
+            self._woken.clear()  # a turn under way may miss the cause of a later wake-up
             if not await self._tried():
                 await self._rest()
         await self._last()
@@ -263,7 +264,6 @@ class Claimant:
     async def _rest(self) -> None:
         """Wait for the end of a run, for a hint of the store, or for the next beat."""
         if not self._settlements and not self._is_over:
-            self._woken.clear()
             has_room = not self._is_leaving and len(self._open) < self._capacity()
             hint = self._tasks.wait(_POLL_SECONDS) if has_room else asyncio.sleep(_POLL_SECONDS)
             waits = [asyncio.ensure_future(each) for each in (hint, self._woken.wait())]

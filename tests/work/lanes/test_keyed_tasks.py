@@ -14,6 +14,8 @@ import pytest
 import apportion
 from apportion.errors import InvalidInput
 from apportion.model.epoch import FencingToken
+from apportion.stores.memory.tasks import MemoryTasks
+from apportion.work import claimant
 from apportion.work.children.child import claim_of
 from apportion.work.children.children import Job, _order
 from apportion.work.facade import Queue
@@ -114,6 +116,32 @@ def test_drain_runs_tasks_with_a_key(url):
         drained = await queue.drain()
         assert (30, 30) == (drained.done, len(log.runs))
 
+    played(_play())
+
+
+def test_lanes_that_come_during_a_turn_are_claimed_at_once(monkeypatch):
+    queue, log, turn = (
+        Queue("memory://slow", "q", lease_ttl=timedelta(seconds=90), partitions=1),
+        Log(),
+        MemoryTasks.turn,
+    )
+
+    @queue.task()
+    async def work(key: str, number: int) -> None:
+        await log.run(key, number)
+
+    async def _turn(self, worker, settlements=(), *, want=0):
+        """Answer a worker without lanes late."""
+        answer = await turn(self, worker, settlements, want=want)
+        await asyncio.sleep(0.2 if want and not worker.lanes else 0)
+        return answer
+
+    async def _play():
+        await queue.enqueue(work.call("k", 1), key="k")
+        assert 1 == (await queue.drain()).done
+
+    monkeypatch.setattr(MemoryTasks, "turn", _turn)
+    monkeypatch.setattr(claimant, "_POLL_SECONDS", 60.0)  # the wake-up is needed
     played(_play())
 
 
