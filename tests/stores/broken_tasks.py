@@ -220,8 +220,8 @@ class TornSlot(ScheduleLedger):
 class Insistent(ScheduleLedger):
     """Shows a node the schedules again that it cannot evaluate."""
 
-    def fire(self, queues, decide, *, by, without=(), now):
-        return super().fire(queues, decide, by=by, now=now)
+    def fire(self, queues, decide, *, without=(), **options):
+        return super().fire(queues, decide, **options)
 
 
 class Sleepless(ScheduleLedger):
