@@ -145,6 +145,25 @@ def test_lanes_that_come_during_a_turn_are_claimed_at_once(monkeypatch):
     played(_play())
 
 
+@pytest.mark.parametrize("column", ["incarnation", "epoch", "session", "holder"])
+@pytest.mark.parametrize("value", ["'x'", "x'ff00'", "CAST(x'ff' AS TEXT)"])
+def test_the_token_of_a_damaged_lane_is_forgotten(tmp_path, column, value):
+    queue, log = Queue(f"sqlite:///{tmp_path}/work.db", "q", lease_ttl=TTL, partitions=PARTITIONS), Log()
+
+    @queue.task()
+    async def work(key: str, number: int) -> None:
+        await log.run(key, number)
+
+    async def _play():
+        for number in (1, 2):
+            await queue.enqueue(work.call("k", number), key="k")
+            assert 1 == (await queue.drain()).done
+            with closing(sqlite3.connect(tmp_path / "work.db", timeout=20)) as connection, connection:
+                connection.execute(f"UPDATE lane SET {column} = {value}")
+
+    played(_play())
+
+
 def test_another_number_of_partitions_than_the_store_has_is_refused(url):
     queue, other = (Queue(url, "q", lease_ttl=TTL, partitions=each) for each in (PARTITIONS, 2 * PARTITIONS))
 

@@ -2,7 +2,7 @@
 
 Promises: a damaged row harms no other row. A damaged open task becomes a dead one, with its call, and an operator may
 redrive it. A damaged outcome keeps its state, if that can be read. A queue with damaged limits is paused. Sessions that
-a damaged row lists as deaths are forgotten.
+a damaged row lists as deaths are forgotten, and the token of a damaged lane is: its owner shows it again.
 Refuses: to look for damage while all goes well. A call that cannot read a row looks for it, and is then repeated.
 """
 

@@ -51,6 +51,10 @@ _SOUND_LIMITS = " AND ".join(
     + [f"typeof(per_ms) = 'integer' AND per_ms BETWEEN 1 AND {MOST_TIME}"]
     + [f"typeof(tokens) IN ('real', 'integer') AND abs(tokens) <= {MOST_NUMBER}"]
 )
+_SOUND_LANE = " AND ".join(
+    [f"typeof({each}) = 'integer' AND {each} >= 0" for each in ("incarnation", "epoch", "session")]
+    + ["typeof(lane) = 'integer'", "typeof(queue) = 'text'", "typeof(holder) = 'text'"]
+)
 _UNSOUND_WORKER = (
     "typeof(name) <> 'text' OR typeof(host) <> 'text' OR typeof(queues) <> 'text' OR typeof(pid) <> 'integer'"
     " OR typeof(concurrency) <> 'integer'"
@@ -71,19 +75,22 @@ _PAUSE = (
     "UPDATE control SET paused = 1, open_claims = NULL, rate = NULL, per_ms = 60000, tokens = 0, tokens_at = 0"
     f" WHERE NOT ({_SOUND_LIMITS}) RETURNING queue"
 )
+_FORGET_LANE = f"DELETE FROM lane WHERE NOT ({_SOUND_LANE}) RETURNING lane"
 _NAME = (
     f"SELECT 'task ' || {_TEXT.format('id')} FROM task WHERE NOT ({_SOUND_TASK})"
     f" UNION ALL SELECT 'ended task ' || {_TEXT.format('id')} FROM outcome WHERE NOT ({_SOUND_END})"
     f" UNION ALL SELECT 'limits of ' || {_TEXT.format('queue')} FROM control WHERE NOT ({_SOUND_LIMITS})"
     f" UNION ALL SELECT 'worker ' || session FROM worker WHERE {_UNSOUND_WORKER}"
+    f" UNION ALL SELECT 'lane ' || {_TEXT.format('lane')} FROM lane WHERE NOT ({_SOUND_LANE})"
 )
 _WITH_TEXTS = {
     "task": (*_TEXTS, "deaths_of", "uniq", "schedule", "key", "on_dead"),
     "outcome": (*_TEXTS, "deaths_of", "uniq", "schedule", "key", "on_dead", "state"),
     "control": ("queue",),
     "worker": ("name", "host", "queues"),
+    "lane": ("queue", "holder"),
 }
-_KEYS = {"task": "pos", "outcome": "id", "control": "queue", "worker": "session"}
+_KEYS = {"task": "pos", "outcome": "id", "control": "queue", "worker": "session", "lane": "lane"}
 
 
 class File(Protocol):
@@ -112,6 +119,7 @@ def put_aside(file: File, now: int) -> bool:
     tasks = [task for (task,) in file.execute(_KEEP, (now,)).fetchall()]
     file.execute(_REMOVE)
     mends += [task for (task,) in file.execute(_MEND, (now,)).fetchall()]
+    mends += [f"lane {lane}" for (lane,) in file.execute(_FORGET_LANE).fetchall()]
     return tell(tasks, [queue for (queue,) in file.execute(_PAUSE).fetchall()], mends)
 
 
