@@ -63,6 +63,7 @@ def _function(name, *changes):
     return lambda rig: function(rig, name, *changes)
 
 
+ANY_OF_KEY = ("o.pos < t.pos", "false"), ("NOT t.behind", "t.behind IS NOT NULL")
 ATTEMPT_OF_SQLITE = ("attempt = ?", "? IS NOT NULL")
 IN_ALL_DONE = "attempt = r.value AND session = ?2"
 SESSION_OF_SQLITE = ("AND session = ?", "AND ? IS NOT NULL")
@@ -137,7 +138,8 @@ PLANTS = {
         lambda rig: without(rig, "DROP TRIGGER task_ends", _ENDS, run=_on_file),
     ],
     "postgres: a claim that is not of the first task of its key": [
-        _statement(postgres, "FIRST", ("o.pos < t.pos", "false"), ("NOT behind", "behind IS NOT NULL")),
+        _statement(postgres, "FIRST", *ANY_OF_KEY),
+        _function("first_of_keys", *ANY_OF_KEY),
     ],
     "postgres: a token of a lane that is not compared": [
         any_token,

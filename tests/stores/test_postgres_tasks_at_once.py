@@ -251,7 +251,7 @@ def place(rig, schema, url):
 @pytest.mark.parametrize(
     ("statement", "values", "index"),
     [
-        (ORPHANS, [["q"], 50], "task_open"),
+        (ORPHANS, [["q"], [], [], 50], "task_open"),
         (READY, [*LANES, 2, 50], "task_ready"),
         (HAS_SUSPECT, [1], "task_open"),
         (COUNT_OPEN, ["q"], "task_open"),

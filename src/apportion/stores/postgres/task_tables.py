@@ -12,6 +12,7 @@ from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres import task_functions as functions
 from apportion.stores.postgres import task_within as enqueues
 from apportion.stores.postgres.driver import Row
+from apportion.stores.postgres.key_functions import HAS_KEYED_TURN, KEYED_FUNCTIONS
 from apportion.stores.postgres.key_tables import GRANT_LANES, HAS_KEYS, KEY_STEPS
 
 TASKS_VERSION = 1
@@ -58,7 +59,8 @@ _FUNCTIONS = (
     functions.CLAIM,
     functions.TURN,
 )
-_BODIES = tuple(each.replace("{by_index}", _BY_INDEX) for each in _FUNCTIONS)
+_BODIES = tuple(each.replace("{by_index}", _BY_INDEX) for each in (*_FUNCTIONS, *KEYED_FUNCTIONS))
+_NEW_BODIES = tuple(each.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION") for each in _BODIES)
 # `waiting_until`: until then, some worker listens for a hint of new work.
 TASK_TABLES = (
     "CREATE TABLE {schema}.work_meta (id integer PRIMARY KEY CHECK (id = 1), version integer NOT NULL,"
@@ -136,7 +138,7 @@ async def make_tables(ask: Callable[[str], Awaitable[list[Row]]]) -> None:
     Of many processes that begin at the same time, one makes them. Tables of a release before get the part of keyed
     tasks; the functions that such a release calls stay.
     """
-    if not (await ask(HAS_KEYS))[0][0]:
+    if not (await ask(HAS_KEYED_TURN))[0][0]:
         await ask(sql.LOCK_UPGRADE)
         for statement in await _missing(ask):
             await ask(statement)
@@ -150,9 +152,7 @@ async def _missing(ask: Callable[[str], Awaitable[list[Row]]]) -> tuple[str, ...
     if not (await ask(HAS_TASKS))[0][0]:
         return TASK_TABLES
     if not (await ask(HAS_KEYS))[0][0]:
-        return (
-            *KEY_STEPS,
-            GRANT_LANES,
-            *(each.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION") for each in _BODIES),
-        )
+        return (*KEY_STEPS, GRANT_LANES, *_NEW_BODIES)
+    if not (await ask(HAS_KEYED_TURN))[0][0]:
+        return _NEW_BODIES
     return ()

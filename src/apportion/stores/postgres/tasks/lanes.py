@@ -15,6 +15,7 @@ from apportion.stores.lanes.tokens import LaneRecord, is_cut, parted, some_of_ea
 from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter
+from apportion.stores.postgres.key_functions import FIRST, IS_FIRST
 from apportion.stores.task_records import OpenTask
 from apportion.stores.task_rows import open_task
 from apportion.stores.task_values import Worker
@@ -34,9 +35,7 @@ HOLD = (
     f"SELECT {_COLUMNS} FROM {{schema}}.lane WHERE (queue, lane) IN (SELECT * FROM unnest(%s::text[], %s::bigint[]))"
     " ORDER BY queue, lane FOR SHARE"
 )
-_FIRST = "key IS NOT NULL AND NOT behind AND session IS NULL AND due IS NULL AND deaths < %(deaths)s"
-_OPEN_OF_KEY = "SELECT FROM {schema}.task AS o WHERE o.queue = t.queue AND o.key = t.key"
-_IS_FIRST = f"NOT EXISTS ({_OPEN_OF_KEY} AND o.pos < t.pos) AND NOT EXISTS ({_OPEN_OF_KEY} AND o.session IS NOT NULL)"
+_FIRST = f"{FIRST} AND t.deaths < %(deaths)s"
 
 
 def first_statement(open_columns: str) -> str:
@@ -45,7 +44,7 @@ def first_statement(open_columns: str) -> str:
         "WITH picked AS MATERIALIZED ("
         " SELECT first.place FROM unnest(%(queues)s::text[], %(lanes)s::bigint[]) AS of (queue, lane), LATERAL ("
         "  SELECT t.ctid AS place, t.pos FROM {schema}.task AS t WHERE t.queue = of.queue AND t.lane = of.lane"
-        f"  AND {_FIRST} AND {_IS_FIRST} ORDER BY pos LIMIT %(each)s"
+        f"  AND {_FIRST} AND {IS_FIRST} ORDER BY t.pos LIMIT %(each)s"
         " ) AS first ORDER BY first.pos LIMIT %(most)s)"
         f" SELECT {open_columns} FROM picked JOIN {{schema}}.task AS t ON t.ctid = picked.place"
         f" WHERE {_FIRST} ORDER BY t.pos FOR UPDATE OF t SKIP LOCKED"
@@ -94,6 +93,11 @@ async def first_tasks(
     if is_cut([task.new.lane for task in found], few, most):
         found = list(map(open_task, await transaction.ask(statement, asked | {"each": most})))
     return await held(transaction, worker, found)
+
+
+def lane_values(worker: Worker) -> list[Parameter]:
+    """Return the last values of `KEYED_TURN`: the lanes of a worker, by columns."""
+    return _columns(worker.lanes, worker.session)[:-1]
 
 
 def _columns(lanes: Sequence[OwnedLane], session: int) -> list[Parameter]:

@@ -34,6 +34,7 @@ TURN = (
     "SELECT * FROM {schema}.turn(%s, %s, %s, %s, %s, %s, %s, %s, %s,"
     f" {_TEXTS}, {_NUMBERS}, {_NUMBERS}, %s, {_TEXTS}, {_TEXTS}, {_NUMBERS}, {_NUMBERS}, %s, %s)"
 )
+KEYED_TURN = f"{TURN[:-1]}, {_TEXTS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_TEXTS})".replace(".turn(", ".keyed_turn(")
 # The statements after it find their rows by the indexes alone, as the functions do.
 BEGIN = (
     "SELECT begun.*, set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),"
@@ -210,9 +211,9 @@ COUNT_ENDED = "SELECT queue, state, count(*) FROM {schema}.outcome GROUP BY 1, 2
 
 
 def claimed_task(row: Sequence[Any], session: int) -> Claim:
-    """Return the claim in a row of `TURN`."""
+    """Return the claim in a row of `TURN` or `KEYED_TURN`."""
     task, attempt, queue, lane, _, name, codec, arguments, failures, deaths, crashes, enqueued, trace, waited, slot = (
-        row[8:]
+        row[8:23]
     )
     return Claim(
         receipt=Receipt(task=task, attempt=attempt, session=session),
@@ -228,6 +229,7 @@ def claimed_task(row: Sequence[Any], session: int) -> Claim:
         trace=trace,
         waited_ms=waited,
         slot=slot,
+        key=row[23] if len(row) > 23 else None,
     )
 
 

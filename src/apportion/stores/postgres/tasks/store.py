@@ -101,7 +101,7 @@ class PostgresTasks(TaskStore):
             if want and self._upkeep.is_due():
                 await self.read(self._upkeep.done)
             claims, fenced = None, tuple[OwnedLane, ...]()
-            if not (settling.rare or worker.former or (want and worker.lanes)):
+            if not (settling.rare or worker.former):
                 claims = await self._common(worker, settling, want)
             if claims is None:
                 claims, fenced = await self._transact(lambda at: self._rare(at, worker, settling, want))
@@ -186,9 +186,11 @@ class PostgresTasks(TaskStore):
         is_rescan = want > 0 and self._floors.is_rescan(worker.queues, began)
         places = self._floors.places(worker.queues, is_rescan=is_rescan)
         asked = turn_values(worker, settling.done_values(), want, places, is_rescan=is_rescan)
-        durable = bool(settling.done)
+        is_keyed = want > 0 and bool(worker.lanes)
+        statement, more = (sql.KEYED_TURN, keyed.lane_values(worker)) if is_keyed else (sql.TURN, [])
+        values = [*self._known, bool(settling.done), *asked, *more]
         try:
-            answers = await self._committing.send(sql.TURN, [*self._known, durable, *asked], allowed=self._require_open)
+            answers = await self._committing.send(statement, values, allowed=self._require_open)
         except PostgresNoReply as error:
             raise StoreUnavailable(self._name, error.reason, _DOUBT) from error
         *rows, last = answers

@@ -1,0 +1,224 @@
+"""A turn of a worker with lanes of keyed tasks, as functions of the schema: one round trip, as `turn` is.
+
+`keyed_turn` does the common case. It answers `slow` before any effect where a rare rule applies: one of `turn`, a token
+that a lane has not seen, or a keyed task that waits in a lane of the worker as a suspect or expired.
+Promises: a claim holds the row of its lane, under the token that the worker showed. It takes a keyed task only if none
+of its key is older or claimed. Keyed tasks rank by age with those of the default priority.
+"""
+
+from apportion.stores.keys.ledger import KEYED_RANK
+from apportion.stores.postgres.task_functions import TURN
+
+# The first task of a key: its mark, and the comparison with the other open tasks of its key.
+FIRST = "t.key IS NOT NULL AND NOT t.behind AND t.session IS NULL AND t.due IS NULL"
+_OPEN_OF_KEY = "SELECT FROM {schema}.task AS o WHERE o.queue = t.queue AND o.key = t.key"
+IS_FIRST = f"NOT EXISTS ({_OPEN_OF_KEY} AND o.pos < t.pos) AND NOT EXISTS ({_OPEN_OF_KEY} AND o.session IS NOT NULL)"
+
+_HEAD, _, _REST = TURN.partition("\n) RETURNS TABLE (")
+_ARGUMENTS, _RESULTS = _HEAD.partition(".turn(")[2], _REST.partition("\n) LANGUAGE")[0]
+
+# Whether the rules are needed for the lanes of a worker, beside those of `is_rare`.
+IS_KEYED_RARE = """
+CREATE FUNCTION {schema}.is_keyed_rare(
+    at_ms bigint, own bigint, served text[], of_queues text[], of_lanes bigint[], incarnations bigint[],
+    epochs bigint[], holders text[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM unnest(of_queues, of_lanes, incarnations, epochs, holders)
+            AS of (queue, lane, incarnation, epoch, holder)
+        WHERE NOT EXISTS (SELECT FROM {schema}.lane AS l WHERE l.queue = of.queue AND l.lane = of.lane
+            AND l.incarnation = of.incarnation AND l.epoch = of.epoch AND l.holder = of.holder AND l.session = own)
+    ) OR EXISTS (
+        SELECT FROM {schema}.worker AS w JOIN {schema}.task AS t ON t.session = w.session
+        WHERE NOT EXISTS (SELECT FROM {schema}.lease WHERE id = w.session) AND t.queue = ANY (served)
+            AND (t.queue, t.lane) IN (SELECT * FROM unnest(of_queues, of_lanes))
+    ) OR EXISTS (
+        SELECT FROM {schema}.task AS t
+        WHERE deaths >= 2 AND session IS NULL AND queue = ANY (served) AND coalesce(due, 0) <= at_ms AND NOT behind
+            AND (t.queue, t.lane) IN (SELECT * FROM unnest(of_queues, of_lanes))
+    ) OR EXISTS (
+        SELECT FROM {schema}.task AS t
+        WHERE session IS NULL AND queue = ANY (served) AND expires <= at_ms AND coalesce(due, 0) <= at_ms
+            AND NOT behind AND (t.queue, t.lane) IN (SELECT * FROM unnest(of_queues, of_lanes))
+    );
+END $$
+"""
+
+# The first tasks of keys in lanes, locked, oldest first, with locks on the rows of their lanes. The first look takes a
+# few of each lane and trusts their marks; the second one reads all that can count, and compares the order of each.
+FIRST_OF_KEYS = """
+CREATE FUNCTION {schema}.first_of_keys(
+    served text[], of_queues text[], of_lanes bigint[], incarnations bigint[], epochs bigint[], holders text[],
+    most bigint
+) RETURNS TABLE (place tid, pos bigint, since bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    few bigint := least(most, 2 * ceil(most::numeric / cardinality(of_lanes)) + 4);
+    is_wary boolean := false;
+    seen bigint;
+    busiest bigint;
+    places tid[];
+    positions bigint[];
+    times bigint[];
+    numbers bigint[];
+    held bigint[];
+BEGIN
+    LOOP
+        WITH picked AS MATERIALIZED (
+            SELECT first.place, of.number FROM unnest(of_queues, of_lanes) WITH ORDINALITY AS of (queue, lane, number),
+            LATERAL (
+                SELECT t.ctid AS place, t.pos FROM {schema}.task AS t
+                WHERE t.queue = of.queue AND t.lane = of.lane AND {first} AND (NOT is_wary OR {is_first})
+                ORDER BY t.pos LIMIT few
+            ) AS first WHERE of.queue = ANY (served) ORDER BY first.pos LIMIT most
+        ), locked AS MATERIALIZED (
+            SELECT t.ctid AS place, t.pos, t.ready_at, picked.number
+            FROM picked JOIN {schema}.task AS t ON t.ctid = picked.place
+            WHERE {first} AND {is_first} ORDER BY t.pos FOR UPDATE OF t SKIP LOCKED
+        )
+        SELECT (SELECT count(*) FROM picked),
+            (SELECT max(lane.count) FROM (SELECT count(*) FROM picked GROUP BY picked.number) AS lane),
+            array_agg(l.place ORDER BY l.pos), array_agg(l.pos ORDER BY l.pos), array_agg(l.ready_at ORDER BY l.pos),
+            array_agg(l.number ORDER BY l.pos) INTO seen, busiest, places, positions, times, numbers FROM locked AS l;
+        EXIT WHEN is_wary OR seen = 0 OR (cardinality(places) = seen AND (few = most OR busiest < few));
+        is_wary := true;
+        few := most;
+    END LOOP;
+    held := ARRAY(SELECT of.number FROM unnest(of_queues, of_lanes, incarnations, epochs, holders) WITH ORDINALITY
+            AS of (queue, lane, incarnation, epoch, holder, number)
+        JOIN {schema}.lane AS l ON l.queue = of.queue AND l.lane = of.lane
+        WHERE of.number = ANY (numbers)
+            AND l.incarnation = of.incarnation AND l.epoch = of.epoch AND l.holder = of.holder
+        ORDER BY l.queue, l.lane FOR SHARE OF l);
+    RETURN QUERY SELECT f.place, f.pos, f.since FROM unnest(places, positions, times, numbers)
+        AS f (place, pos, since, number) WHERE f.number = ANY (held);
+END $$
+""".replace("{first}", FIRST).replace("{is_first}", IS_FIRST)
+
+# The places of a turn: the next of the first rank, and of eight places one goes to the oldest next of all ranks.
+KEYED_TURN = """
+CREATE FUNCTION {schema}.keyed_turn({arguments},
+    of_queues text[], of_lanes bigint[], incarnations bigint[], epochs bigint[], holders text[]
+) RETURNS TABLE ({results}, c_key text
+) LANGUAGE plpgsql {by_index} AS $$
+DECLARE
+    begun record;
+    served text[];
+    since bigint[];
+    is_new boolean;
+    is_due boolean;
+    places tid[];
+    ready bigint[];
+    nexts bigint[];
+    ends bigint[];
+    best integer;
+    taken tid[];
+BEGIN
+    SELECT * INTO begun FROM {schema}.begin_tasks(known_incarnation, lock_milliseconds, is_durable);
+    verdict := begun.verdict;
+    at_incarnation := begun.at_incarnation;
+    is_awaited := begun.is_awaited;
+    IF verdict = 'begun' THEN
+        oldest_open := txid_snapshot_xmin(txid_current_snapshot());
+        served := ARRAY(SELECT q FROM unnest(queues) AS q
+            WHERE NOT EXISTS (SELECT FROM {schema}.control WHERE queue = q AND paused <> 0));
+        IF {schema}.is_rare(begun.at_ms, served) OR {schema}.is_keyed_rare(begun.at_ms, own, served, of_queues,
+                of_lanes, incarnations, epochs, holders) THEN
+            verdict := 'slow';
+        ELSE
+            is_due := EXISTS (SELECT FROM {schema}.task
+                WHERE queue = ANY (queues) AND session IS NULL AND due <= begun.at_ms);
+            SELECT * INTO heads, since FROM {schema}.task_heads(served, place_queues, place_lanes, floors);
+            is_new := NOT EXISTS (SELECT FROM {schema}.worker AS w WHERE w.session = own AND w.queues = own_queues);
+            IF is_new OR is_due OR cardinality(done_ids) > 0 OR cardinality(array_remove(heads, NULL)) > 0
+                    OR EXISTS (SELECT FROM unnest(of_queues, of_lanes) AS of (queue, lane), LATERAL (
+                        SELECT FROM {schema}.task AS t
+                        WHERE t.queue = of.queue AND t.lane = of.lane AND {first} ORDER BY t.pos LIMIT 1
+                    ) AS first WHERE of.queue = ANY (served)) THEN
+                PERFORM FROM {schema}.lease WHERE id = own FOR KEY SHARE;
+            ELSE
+                PERFORM FROM {schema}.lease WHERE id = own;
+                wanted := 0;
+            END IF;
+            IF NOT FOUND THEN
+                verdict := 'lease lost';
+            END IF;
+        END IF;
+    END IF;
+    IF verdict <> 'begun' THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    IF cardinality(done_ids) > 0 THEN -- `+ 0`: not through all open claims of the session
+        WITH gone AS (
+            DELETE FROM {schema}.task AS t
+            USING unnest(done_ids, done_attempts, done_sessions) WITH ORDINALITY AS r (id, attempt, session, place)
+            WHERE t.id = r.id AND t.attempt = r.attempt AND t.session + 0 = r.session RETURNING r.place
+        )
+        SELECT array_agg(gone.place) INTO settled FROM gone;
+    END IF;
+    IF wanted > 0 THEN
+        IF is_new THEN
+            INSERT INTO {schema}.worker (session, name, host, pid, queues, concurrency)
+                VALUES (own, own_name, own_host, own_pid, own_queues, own_concurrency)
+                ON CONFLICT (session) DO UPDATE SET queues = excluded.queues;
+        END IF;
+        IF is_due THEN
+            PERFORM {schema}.become_due(begun.at_ms, queues, most_due);
+            SELECT * INTO heads, since FROM {schema}.task_heads(served, place_queues, place_lanes, floors);
+        END IF;
+        WITH plain AS MATERIALIZED (
+            SELECT first.place, first.pos, first.ready_at, of.lane
+            FROM unnest(place_queues, place_lanes, floors, heads) AS of (queue, lane, floor, head), LATERAL (
+                SELECT task.ctid AS place, task.pos, task.ready_at FROM {schema}.task
+                WHERE task.queue = of.queue AND task.lane = of.lane AND session IS NULL AND due IS NULL
+                    AND task.pos > of.floor ORDER BY task.pos LIMIT wanted FOR UPDATE SKIP LOCKED
+            ) AS first WHERE of.head IS NOT NULL
+        ), found AS MATERIALIZED (
+            SELECT * FROM plain UNION ALL
+            SELECT k.place, k.pos, k.since, {rank} FROM {schema}.first_of_keys(served, of_queues, of_lanes,
+                incarnations, epochs, holders, wanted) AS k
+        )
+        SELECT array_agg(f.place ORDER BY f.lane, f.pos), array_agg(f.ready_at ORDER BY f.lane, f.pos),
+            ARRAY[1, 1 + count(*) FILTER (WHERE f.lane < 1), 1 + count(*) FILTER (WHERE f.lane < 2),
+                1 + count(*) FILTER (WHERE f.lane < 3), 1 + count(*)] INTO places, ready, ends FROM found AS f;
+        nexts := ends[1:4];
+        ends := ends[2:5];
+        taken := places[1:wanted];
+        IF EXISTS (SELECT FROM unnest(nexts, ends) AS of (next, stop) WHERE next < stop OFFSET 1) THEN
+            taken := ARRAY[]::tid[];
+            FOR place IN 1 .. least(wanted, cardinality(places)) LOOP
+                best := NULL;
+                FOR rank IN 1 .. 4 LOOP
+                    IF nexts[rank] < ends[rank] AND (best IS NULL
+                            OR (mod(place, 8) = 0 AND ready[nexts[rank]] < ready[nexts[best]])) THEN
+                        best := rank;
+                    END IF;
+                END LOOP;
+                taken := taken || places[nexts[best]];
+                nexts[best] := nexts[best] + 1;
+            END LOOP;
+        END IF;
+        RETURN QUERY WITH claimed AS (
+            UPDATE {schema}.task AS t SET session = own, attempt = t.attempt + 1, progress = 0, note = ''
+            FROM unnest(taken) WITH ORDINALITY AS of (place, number)
+            WHERE t.ctid = of.place RETURNING t.*, of.number
+        )
+        SELECT NULL::text, NULL::bigint, NULL::boolean, NULL::bigint[], NULL::bigint[], NULL::bigint[], NULL::bigint,
+            NULL::bigint, c.id, c.attempt, c.queue, c.lane, c.pos, c.name, c.codec, c.arguments, c.failures, c.deaths,
+            c.crashes, c.enqueued, c.trace, greatest(0, begun.at_ms - c.ready_at), c.slot, c.key
+            FROM claimed AS c ORDER BY c.number;
+    END IF;
+    IF is_rescan THEN
+        SELECT positions INTO left_at FROM {schema}.task_heads(served, place_queues, place_lanes, floors);
+        mark := txid_current();
+    END IF;
+    RETURN NEXT;
+END $$
+""".replace("{arguments}", _ARGUMENTS).replace("{results}", _RESULTS)
+KEYED_TURN = KEYED_TURN.replace("{first}", FIRST).replace("{rank}", f"{KEYED_RANK}::bigint")
+KEYED_FUNCTIONS = (IS_KEYED_RARE, FIRST_OF_KEYS, KEYED_TURN)
+HAS_KEYED_TURN = (
+    "SELECT EXISTS (SELECT FROM pg_proc JOIN pg_namespace AS n ON n.oid = pronamespace"
+    " WHERE nspname = {channel} AND proname = 'keyed_turn')"
+)
