@@ -3,11 +3,13 @@
 import asyncio
 import re
 
+import psycopg
 import pytest
 
 from apportion.model.epoch import FencingToken
 from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.postgres.schema import Schema
+from apportion.stores.postgres.tasks import upkeep
 from apportion.stores.postgres.tasks.lanes import HOLD, SHOWN, lane_values
 from apportion.stores.postgres.tasks.statements import BEGIN, FIRST, KEYED_TURN, turn_values
 from apportion.stores.task_values import NewTask, Settlement, Worker
@@ -155,3 +157,40 @@ def test_marks_that_are_off_too_much_cost_looks_and_no_order(rig, schema, url):
             assert [0, 30] == [int(each.task, 16) for each in (await tasks.turn(own, want=3)).claims]
 
     asyncio.run(_run())
+
+
+@pytest.mark.parametrize("most", [2, upkeep.MOST_KEYS])
+def test_a_key_goes_on_after_a_completion_whose_snapshot_lacks_its_next_task(rig, schema, url, monkeypatch, most):
+    monkeypatch.setattr(upkeep, "UPKEEP_SECONDS", 0.0)
+    monkeypatch.setattr(upkeep, "MOST_KEYS", most)
+
+    async def _run():
+        async with opened(url, 1) as (store, [tasks]):
+            own = await owner(store)
+            await tasks.enqueue([of_key(each) for each in range(4)])
+            claims = (await tasks.turn(own, want=9)).claims
+            with administrator(rig) as caller:
+                caller.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+                caller.execute(f"SELECT FROM {schema}.meta")  # its snapshot
+                await tasks.enqueue([of_key(9, "k3")])
+                caller.execute(f"DELETE FROM {schema}.task WHERE id = %s", [claims[3].task])
+            assert [(True,)] == rig.sql(f"SELECT behind FROM {schema}.task WHERE key = 'k3'")
+            looks = [await tasks.turn(own, want=9) for _ in range(3)]
+            assert ["k3"] == [claim.key for answer in looks for claim in answer.claims]
+
+    asyncio.run(_run())
+
+
+def test_the_look_for_keys_that_are_stuck_takes_one_seek_for_each_key(rig, schema, url):
+    async def _made():
+        async with opened(url, 1):
+            return Schema(schema)
+
+    fitted = asyncio.run(_made())
+    with administrator(rig) as connection:
+        fill(connection, schema, MANY)
+        explain = b"EXPLAIN (ANALYZE, BUFFERS) "
+        told = "\n".join(line for (line,) in connection.execute(explain + fitted.fill(upkeep.KEYS), ["", "", 100]))
+        assert "using task_keyed on" in told
+        assert "Seq Scan on" not in told
+        assert int(re.search(r"shared hit=(\d+)", told).group(1)) < 1_000
