@@ -194,3 +194,31 @@ def test_the_look_for_keys_that_are_stuck_takes_one_seek_for_each_key(rig, schem
         assert "using task_keyed on" in told
         assert "Seq Scan on" not in told
         assert int(re.search(r"shared hit=(\d+)", told).group(1)) < 1_000
+
+
+def test_one_statement_that_deletes_tasks_of_many_keys_frees_the_next_of_each(rig, schema, url):
+    async def _run():
+        async with opened(url, 1) as (store, [tasks]):
+            own = await owner(store)
+            await tasks.enqueue([of_key(each, key) for each, key in enumerate("abcabca")])
+            claims = (await tasks.turn(own, want=9)).claims
+            assert ["a", "b", "c"] == [each.key for each in claims]
+            rig.sql(f"DELETE FROM {schema}.task WHERE session IS NOT NULL OR id = '{claims[0].task[:-1]}3'")
+            assert [4, 5, 6] == [int(each.task, 16) for each in (await tasks.turn(own, want=9)).claims]
+
+    asyncio.run(_run())
+
+
+def test_a_schema_without_the_functions_of_keyed_turns_gets_them_at_the_next_opening(rig, schema, url):
+    async def _run():
+        async with opened(url, 1) as (_, [tasks]):
+            await tasks.enqueue([of_key(each, "a") for each in range(2)])
+        rig.sql(f"DROP FUNCTION {schema}.keys_leave() CASCADE")
+        rig.sql(f"DROP FUNCTION {schema}.keyed_turn")
+        async with opened(url, 1) as (store, [tasks]):
+            own = await owner(store)
+            claims = (await tasks.turn(own, want=9)).claims
+            answer = await tasks.turn(own, [Settlement(receipt=claims[0].receipt, fate="done")], want=9)
+            assert [0, 1] == [int(each.task, 16) for each in (*claims, *answer.claims)]
+
+    asyncio.run(_run())

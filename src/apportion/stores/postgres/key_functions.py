@@ -218,7 +218,3 @@ END $$
 """.replace("{arguments}", _ARGUMENTS).replace("{results}", _RESULTS)
 KEYED_TURN = KEYED_TURN.replace("{first}", FIRST).replace("{rank}", f"{KEYED_RANK}::bigint")
 KEYED_FUNCTIONS = (IS_KEYED_RARE, FIRST_OF_KEYS, KEYED_TURN)
-HAS_KEYED_TURN = (
-    "SELECT EXISTS (SELECT FROM pg_proc JOIN pg_namespace AS n ON n.oid = pronamespace"
-    " WHERE nspname = {channel} AND proname = 'keyed_turn')"
-)

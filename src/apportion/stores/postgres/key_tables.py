@@ -51,6 +51,41 @@ BEGIN
     RETURN NULL;
 END $$
 """
+# The same for all tasks that a statement deletes, by a few statements.
+KEYS_LEAVE = """
+CREATE FUNCTION {schema}.keys_leave() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    queues text[];
+    keys text[];
+    found bigint[];
+BEGIN
+    SELECT array_agg(k.queue), array_agg(k.key) INTO queues, keys FROM (
+        SELECT DISTINCT gone.queue, gone.key FROM gone WHERE gone.key IS NOT NULL AND NOT gone.behind ORDER BY 1, 2
+    ) AS k;
+    WHILE queues IS NOT NULL LOOP
+        WITH first AS MATERIALIZED (
+            SELECT next.id, of.number FROM unnest(queues, keys) WITH ORDINALITY AS of (queue, key, number), LATERAL (
+                SELECT t.id FROM {schema}.task AS t WHERE t.queue = of.queue AND t.key = of.key
+                ORDER BY t.pos LIMIT 1 FOR NO KEY UPDATE
+            ) AS next
+        ), freed AS (
+            UPDATE {schema}.task AS t SET behind = false FROM first WHERE t.id = first.id AND t.behind
+        )
+        SELECT array_agg(first.number) INTO found FROM first;
+        SELECT array_agg(of.queue), array_agg(of.key) INTO queues, keys
+        FROM unnest(queues, keys) WITH ORDINALITY AS of (queue, key, number)
+        WHERE NOT of.number = ANY (coalesce(found, ARRAY[]::bigint[]))
+            AND EXISTS (SELECT FROM {schema}.task AS t WHERE t.queue = of.queue AND t.key = of.key);
+    END LOOP;
+    RETURN NULL;
+END $$
+"""
+_LEAVES_TOGETHER = (
+    KEYS_LEAVE,
+    "CREATE TRIGGER task_leaves AFTER DELETE ON {schema}.task REFERENCING OLD TABLE AS gone"
+    " FOR EACH STATEMENT EXECUTE FUNCTION {schema}.keys_leave()",
+)
+LEAVE_TOGETHER = ("DROP TRIGGER IF EXISTS task_leaves ON {schema}.task", *_LEAVES_TOGETHER)
 KEY_STEPS: tuple[str, ...] = (
     'ALTER TABLE {schema}.task ADD COLUMN key text COLLATE "C",'
     " ADD COLUMN on_dead text NOT NULL DEFAULT 'skip', ADD COLUMN behind boolean NOT NULL DEFAULT false,"
@@ -70,8 +105,7 @@ KEY_STEPS: tuple[str, ...] = (
     " FOR EACH ROW WHEN (NEW.key IS NOT NULL) EXECUTE FUNCTION {schema}.key_enters()",
     "CREATE CONSTRAINT TRIGGER task_commits AFTER INSERT OR UPDATE OF pos, key ON {schema}.task"
     " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.behind) EXECUTE FUNCTION {schema}.key_commits()",
-    "CREATE TRIGGER task_leaves AFTER DELETE ON {schema}.task"
-    " FOR EACH ROW WHEN (OLD.key IS NOT NULL AND NOT OLD.behind) EXECUTE FUNCTION {schema}.key_leaves()",
+    *_LEAVES_TOGETHER,
     "CREATE TRIGGER task_moves AFTER UPDATE OF pos, key ON {schema}.task FOR EACH ROW"
     " WHEN (OLD.key IS NOT NULL AND NOT OLD.behind AND (OLD.pos, OLD.key) IS DISTINCT FROM (NEW.pos, NEW.key))"
     " EXECUTE FUNCTION {schema}.key_leaves()",
@@ -90,3 +124,7 @@ BEGIN
 END $$
 """
 HAS_KEYS = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = {channel} AND tablename = 'lane')"
+HAS_ALL_OF_KEYS = (
+    "SELECT EXISTS (SELECT FROM pg_proc JOIN pg_namespace AS n ON n.oid = pronamespace"
+    " WHERE nspname = {channel} AND proname = 'keys_leave')"
+)

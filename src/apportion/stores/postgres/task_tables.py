@@ -12,8 +12,8 @@ from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres import task_functions as functions
 from apportion.stores.postgres import task_within as enqueues
 from apportion.stores.postgres.driver import Row
-from apportion.stores.postgres.key_functions import HAS_KEYED_TURN, KEYED_FUNCTIONS
-from apportion.stores.postgres.key_tables import GRANT_LANES, HAS_KEYS, KEY_STEPS
+from apportion.stores.postgres.key_functions import KEYED_FUNCTIONS
+from apportion.stores.postgres.key_tables import GRANT_LANES, HAS_ALL_OF_KEYS, HAS_KEYS, KEY_STEPS, LEAVE_TOGETHER
 
 TASKS_VERSION = 1
 _SHARED_COLUMNS = """
@@ -138,7 +138,7 @@ async def make_tables(ask: Callable[[str], Awaitable[list[Row]]]) -> None:
     Of many processes that begin at the same time, one makes them. Tables of a release before get the part of keyed
     tasks; the functions that such a release calls stay.
     """
-    if not (await ask(HAS_KEYED_TURN))[0][0]:
+    if not (await ask(HAS_ALL_OF_KEYS))[0][0]:
         await ask(sql.LOCK_UPGRADE)
         for statement in await _missing(ask):
             await ask(statement)
@@ -153,6 +153,6 @@ async def _missing(ask: Callable[[str], Awaitable[list[Row]]]) -> tuple[str, ...
         return TASK_TABLES
     if not (await ask(HAS_KEYS))[0][0]:
         return (*KEY_STEPS, GRANT_LANES, *_NEW_BODIES)
-    if not (await ask(HAS_KEYED_TURN))[0][0]:
-        return _NEW_BODIES
+    if not (await ask(HAS_ALL_OF_KEYS))[0][0]:
+        return (*LEAVE_TOGETHER, *_NEW_BODIES)
     return ()
