@@ -35,6 +35,7 @@ class Store:
     def __init__(self):
         self.granted, self.revoked, self.renewals = 0, [], 0
         self.alive, self.problem, self.incarnation = True, None, 1
+        self.renewed = []
 
     async def scan(self, prefix):
         await asyncio.sleep(0)
@@ -46,6 +47,7 @@ class Store:
 
     async def renew(self, leases):
         self.renewals += len(leases)
+        self.renewed += leases
         if self.problem is not None:
             raise self.problem
         return frozenset(leases) if self.alive else frozenset()
@@ -203,6 +205,20 @@ async def test_who_joins_in_a_later_life_of_the_store_ends_the_session_of_an_ear
     late = await sessions.join(0.2, lambda _: None, incarnation=1)  # of which its own handle will tell
     assert 2 == late.lease
     for part in (old, new, late):
+        await part.end(is_clear=True)
+
+
+@runs
+async def test_a_session_of_an_earlier_life_is_renewed_no_more_even_if_nobody_ends_it():
+    store = Store()
+    [old], sessions = await joined(1, store=store)
+    store.incarnation = 2
+    new = await sessions.join(0.2, lambda _: None, incarnation=2)
+    store.renewed.clear()
+    while store.renewed.count(new.lease) < 3:
+        await asyncio.sleep(0.005)
+    assert [new.lease] == sorted({*store.renewed})
+    for part in (old, new):
         await part.end(is_clear=True)
 
 

@@ -104,6 +104,8 @@ class Session:
         """End the session if the store is in a later life than the one that granted the lease."""
         if self.incarnation < incarnation:
             self._stop(StoreWentBack("the store", f"incarnation {self.incarnation}", f"it is in {incarnation}"))
+            if self._keeping is not None:  # a restored copy may have the lease too, and it must end there
+                self._keeping.cancel()
 
     async def _keep(self) -> None:
         interval = self.ttl_seconds / RENEWALS_PER_TTL

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from apportion.stores import Compare, Event, Item, Outcome, Put
+from apportion.stores.lanes.tokens import LaneRecord
 from apportion.stores.schedules.values import Firing, SlotMark, TaskSchedule
 from apportion.stores.task_control import Command
 from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
 from apportion.stores.task_values import NewTask, Receipt, Settlement, Worker
 
 SchedulePlace: TypeAlias = tuple[str, str]
+LanePlace: TypeAlias = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,8 +201,8 @@ class TasksChanged(Fact):
     """The tasks of a store after a change: all of them, and the leases and worker records that there are.
 
     `changed` are the ids of the tasks that are not as before. `effects` counts the rows that handlers wrote in
-    completing transactions, by task. `schedules` and their histories, `marks`, are by queue and name. With `is_first`,
-    a life of the store began with these tasks.
+    completing transactions, by task. `schedules` and their histories, `marks`, are by queue and name; `lanes`, which
+    remember the tokens of their owners, by queue and number. With `is_first`, a life of the store began with all this.
     """
 
     incarnation: int
@@ -214,6 +216,7 @@ class TasksChanged(Fact):
     effects: Mapping[str, int]
     schedules: Mapping[SchedulePlace, TaskSchedule] = field(default_factory=dict)
     marks: Mapping[SchedulePlace, tuple[SlotMark, ...]] = field(default_factory=dict)
+    lanes: Mapping[LanePlace, LaneRecord] = field(default_factory=dict)
     is_first: bool = False
 
 

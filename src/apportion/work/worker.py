@@ -67,6 +67,7 @@ class QueueWorker(OnlyAsync):
         self._begun: list[Receipt] = []
         self._sending: asyncio.Handle | None = None
         self._is_sending = False  # in this turn of the loop
+        self._is_open = False
         self._url = url
         self._functions, self._processes = functions, processes
         self.concurrency: int = concurrency
@@ -146,7 +147,9 @@ class QueueWorker(OnlyAsync):
     def _entered(self, claimant: Claimant, _: Runner) -> "QueueWorker":
         self._claimant = claimant
         self._warming = self._loop.call_later(_WARM_SECONDS, self._runs.warm)
+        self._is_open = True
         self._runs.open()
+        self._send()  # the claims of lanes that have moved meanwhile
         return self
 
     @contextmanager
@@ -181,6 +184,8 @@ class QueueWorker(OnlyAsync):
 
     def _send_soon(self) -> None:
         """Let the ends of one turn of the loop go to the I/O thread together; of some turns while more claims wait."""
+        if not self._is_open:
+            return
         can_wait = self._runs.has_more and len(self._ended) < _MANY
         if self._sending is None or not (can_wait or self._is_sending):
             if self._sending is not None:

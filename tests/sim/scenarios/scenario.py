@@ -22,12 +22,13 @@ from apportion.sim.world.backings import MemoryBacking
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.sink import Sink
 from apportion.sim.world.world import MakeBacking, World
-from tests.sim.scenarios import cron_play, task_play
+from tests.sim.scenarios import cron_play, key_play, task_play
 from tests.sim.scenarios import damage as damage_play
 from tests.sim.scenarios.cron_play import CronPlay
 from tests.sim.scenarios.cron_schedules import foreign_zone_data
 from tests.sim.scenarios.damage import DamagePlay
 from tests.sim.scenarios.group import SAFETY_SECONDS, GroupPlay, watched
+from tests.sim.scenarios.key_play import KeyPlay
 from tests.sim.scenarios.sqlite_backing import SqliteBacking
 from tests.sim.scenarios.store_member import StoreMember, wanted
 from tests.sim.scenarios.survival import NobodyFails
@@ -147,6 +148,7 @@ SCENARIOS = {
     "group": SeededScenario(
         make=GroupPlay, held=(*ALL, NobodyFails, *groups.INVARIANTS, BoundedOrphan), step_limit=120_000
     ),
+    "keys": SeededScenario(make=KeyPlay, held=key_play.HELD, step_limit=240_000),
     "store": SeededScenario(make=StorePlay, held=HELD, step_limit=40_000),
     "tasks": SeededScenario(make=TaskPlay, held=task_play.HELD, step_limit=120_000),
 }

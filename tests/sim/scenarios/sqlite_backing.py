@@ -19,6 +19,7 @@ from apportion.stores.requests import Space
 from apportion.stores.schedules.rows import CHANGED, COLUMNS, MARK_COLUMNS, changed_values, mark_of, schedule_of
 from apportion.stores.schedules.values import SlotMark, TaskSchedule
 from apportion.stores.sqlite import ledger, task_statements
+from apportion.stores.sqlite.claims.lanes import record_of
 from apportion.stores.sqlite.connection import Connection, SqliteRows, Value, open_sqlite
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.schema import statements
@@ -35,6 +36,7 @@ _FAST = Path("/dev/shm")
 _BUSY_RATIO = 0.1
 _HISTORY = "SELECT revision, key, value, lease FROM event WHERE revision > ? ORDER BY revision, key"
 _EFFECTS = "CREATE TABLE IF NOT EXISTS effect (task TEXT)"
+_LANES = "SELECT queue, lane, incarnation, epoch, holder, session FROM lane"
 _ITEMS = "SELECT key, value, revision, lease FROM item ORDER BY key"
 
 
@@ -210,6 +212,7 @@ class SqliteBacking:
             ended={ended.task.id: ended for ended in map(ended_task, ask(task_statements.ENDED))},
             controls={queue: queue_control(row) for queue, *row in ask(task_statements.CONTROLS)},
             workers={session: Worker(session=session, queues=()) for (session,) in ask("SELECT session FROM worker")},
+            lanes={(queue, lane): record_of(rest) for queue, lane, *rest in ask(_LANES)},
         )
         alive = {lease for (lease,) in ask("SELECT id FROM lease")}
         effects = dict(ask("SELECT task, count(*) FROM effect GROUP BY task").fetchall())

@@ -121,6 +121,13 @@ async def long(number: int) -> None:
         pass
 
 
+@DECLARED.task(**_QUICKLY)
+async def steady(number: int) -> None:
+    """Take up to a time to live, at the usual priority."""
+    async with _runs(2.0):
+        pass
+
+
 @DECLARED.task(failures=3, **_QUICKLY)
 async def flaky(number: int) -> None:
     """Fail now and then."""

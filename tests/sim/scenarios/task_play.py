@@ -109,13 +109,15 @@ class TaskPlay:
         while True:
             self._leaving[process] = asyncio.Event()
             with suppress(*_OUTAGES):
-                worker = self._queue().worker(concurrency=self._concurrency[process])
+                worker = self._worker(process)
                 worker._leave_seconds = random.choice([0.1, 1.0])
                 await self._given_time(self._serve(worker, self._leaving[process]))
             await asyncio.sleep(random.uniform(0.05, 0.5))
 
-    @staticmethod
-    def _queue() -> Queue:
+    def _worker(self, process: str) -> QueueWorker:
+        return self._queue().worker(concurrency=self._concurrency[process])
+
+    def _queue(self) -> Queue:
         queue = Queue(URL, NAME, lease_ttl=timedelta(seconds=TTL_SECONDS))
         queue._functions.update(FUNCTIONS)
         return queue
@@ -135,7 +137,7 @@ class TaskPlay:
             await task
 
     async def _enqueue(self, process: str) -> None:
-        queue = Queue(URL, NAME)
+        queue = self._queue()
         while not await self.stage.is_calm_after(random.expovariate(1 / self._pause_seconds)):
             calls = [self._call() for _ in range(random.choice([1, 1, 1, 4]))]
             try:

@@ -11,7 +11,8 @@ from apportion.stores.task_records import OpenTask, QueueControl
 
 
 class UniqueWhileOpen(TaskInvariant):
-    """A queue has at most one open task of a unique name; a claimed one that gave up its name does not count.
+    """A queue has at most one open task of a unique name; a claimed one that gave up its name does not count,
+    nor does a dead one that blocks its key.
 
     A call under the name of a finished task makes a new task.
     """
@@ -29,7 +30,8 @@ class UniqueWhileOpen(TaskInvariant):
         """See `TaskInvariant`."""
         if not fact.changed:
             return
-        named = [task for task in fact.open.values() if task.new.unique is not None and not task.is_replaced]
+        opened = [task for task in fact.open.values() if not (task.is_replaced or task.is_blocking)]
+        named = [task for task in opened if task.new.unique is not None]
         names = Counter((task.queue, task.new.unique) for task in named)
         if double := sorted(f"{name} of {queue}" for (queue, name), count in names.items() if count > 1):
             self.broken(f"{double} stand for more than one open task")

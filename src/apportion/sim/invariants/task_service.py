@@ -4,11 +4,12 @@ See `tasks.py` for the others. A promise about time begins once nothing fails an
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from apportion.sim.facts import Died, Renewed, RunBegan, RunEnded, TaskCall, TasksChanged, TaskServed
 from apportion.sim.invariants.history import History
 from apportion.sim.invariants.task_steps import TaskInvariant
+from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.task_records import OpenTask, QueueControl, receipt_of
 from apportion.stores.task_values import TurnAnswer, Worker
 
@@ -63,7 +64,8 @@ class RetakenInTime(TaskInvariant):
         calm = self.history.calm_since
         for task in before.open.values():
             since = self._since.get(task.session or 0)
-            if since is None or before.controls.get(task.queue, QueueControl()).is_paused:
+            is_keyed = task.new.key is not None  # it waits for the owner of its lane, see `KeyGoesOn`
+            if since is None or is_keyed or before.controls.get(task.queue, QueueControl()).is_paused:
                 continue
             self.figure = max(self.figure, fact.at - since)
             if calm is not None:
@@ -107,26 +109,38 @@ class NothingLeftBehind(TaskInvariant):
         call, tasks = self.history.task_calls[fact.call], self.history.tasks
         if not isinstance(fact.answer, TurnAnswer) or call.worker is None or tasks is None or not call.want:
             return
-        claims, worker = fact.answer.claims, call.worker
+        claims, worker, fenced = fact.answer.claims, call.worker, fact.answer.fenced
         taken, self._taken = self._taken, 0
         if taken < (call.want + 1) // 2:
-            for task in self._served(tasks, worker):
+            for task in self._served(tasks, worker, fenced):
                 if task.session is not None and task.session not in tasks.alive:
                     self.broken(
                         f"{worker.session} wanted {call.want}, got {len(claims)}, and left {task.id} to the dead"
                     )
         if len(claims) < call.want:
             is_clear = not any(task.session == worker.session and task.is_suspect for task in tasks.open.values())
-            for task in self._served(tasks, worker):
+            claimed = {(task.queue, task.new.key) for task in tasks.open.values() if task.session is not None}
+            for task in self._served(tasks, worker, fenced):
+                if task.new.key is not None and ((task.queue, task.new.key) in claimed or self._waits(task, tasks)):
+                    continue
                 is_allowed = self._is_unlimited(tasks, task) and (is_clear or len(task.deaths_of) < 2)
                 if task.state == "ready" and is_allowed:
                     self.broken(f"{worker.session} wanted {call.want}, got {len(claims)}, and left {task.id} behind")
 
     @staticmethod
-    def _served(tasks: TasksChanged, worker: Worker) -> Iterator[OpenTask]:
+    def _served(tasks: TasksChanged, worker: Worker, fenced: Collection[OwnedLane]) -> Iterator[OpenTask]:
+        lanes = {(each.queue, each.lane) for each in worker.lanes if each not in fenced}
         for task in tasks.open.values():
+            if task.new.key is not None and (task.queue, task.new.lane) not in lanes:
+                continue
             if task.queue in worker.queues and not tasks.controls.get(task.queue, QueueControl()).is_paused:
                 yield task
+
+    @staticmethod
+    def _waits(task: OpenTask, tasks: TasksChanged) -> bool:
+        """Whether an earlier task of the key is open."""
+        earlier = [each for each in tasks.open.values() if each.position < task.position]
+        return any((each.queue, each.new.key) == (task.queue, task.new.key) for each in earlier)
 
     @staticmethod
     def _is_unlimited(tasks: TasksChanged, task: OpenTask) -> bool:

@@ -50,6 +50,7 @@ class TaskView:
             effects=dict(effects),
             schedules=dict(schedules),
             marks=dict(marks),
+            lanes=copy.lanes,
             is_first=before is None,
         )
         return [self._last]
@@ -60,6 +61,7 @@ class TaskView:
             tasks.open == before.open
             and tasks.ended == before.ended
             and tasks.controls == before.controls
+            and tasks.lanes == before.lanes
             and tasks.workers.keys() == before.workers
             and frozenset(alive) == before.alive
             and effects == before.effects
@@ -75,6 +77,7 @@ def copied(tasks: TaskLedger) -> TaskLedger:
         ended=dict(tasks.ended),
         workers=dict(tasks.workers),
         controls=controls,
+        lanes=dict(tasks.lanes),
         log=dict(tasks.log),
     )
 

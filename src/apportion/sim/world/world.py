@@ -27,6 +27,7 @@ from apportion.runtime.clock import Clock
 from apportion.sim.facts import Died, Fact
 from apportion.sim.invariants.handlers import INVARIANTS
 from apportion.sim.invariants.holders import Holders
+from apportion.sim.invariants.keys import INVARIANTS as OF_KEYS
 from apportion.sim.invariants.schedules import INVARIANTS as OF_SCHEDULES
 from apportion.sim.invariants.store import Checker, Invariant
 from apportion.sim.invariants.tasks import INVARIANTS as OF_TASKS
@@ -64,7 +65,7 @@ class World(AbstractContextManager["World", None]):
 
     `invariants` hold for everything that runs; the default is all of `sim.invariants.store`. With this default, those
     of `sim.invariants.handlers` hold too, once a process opens any part of `apportion`, and those of
-    `sim.invariants.tasks` and `sim.invariants.schedules` once it opens tasks. A broken invariant ends `run` with
+    `sim.invariants.tasks`, `.keys` and `.schedules` once it opens tasks. A broken invariant ends `run` with
     `InvariantBroken`. With `collect`, the violation is only added to `checker.violations`. A world that runs more than
     `step_limit` callbacks also ends `run` in this way.
     """
@@ -110,7 +111,7 @@ class World(AbstractContextManager["World", None]):
             self,
             number=self.troubles.number,
             held=INVARIANTS if is_default else (),
-            held_of_tasks=(*OF_TASKS, *OF_SCHEDULES) if is_default else (),
+            held_of_tasks=(*OF_TASKS, *OF_KEYS, *OF_SCHEDULES) if is_default else (),
         )
         self.children: ChildProcesses = ChildProcesses(self.processes, self.machines.machine, self.kill)
         self._fences = fences_of(Senses(self.loop, self.draws("bytes")))
