@@ -34,7 +34,7 @@ from apportion.stores.schedules.values import (
     TaskSchedule,
 )
 from apportion.stores.task_control import Cancel
-from apportion.stores.task_rows import shared_values
+from apportion.stores.task_rows import Value, shared_values
 
 # ruff: noqa: S608 - every statement is ours
 
@@ -82,10 +82,15 @@ _FIRE = (
     " WHERE s.queue = f.queue AND s.name = f.name AND s.version = f.version AND s.last_slot = f.last_slot"
     " AND f.slot > s.last_slot RETURNING s.queue, s.name"
 )
-_MARK = f"INSERT INTO {{schema}}.slot_mark ({MARK_COLUMNS}) VALUES ({_marks(MARK_COLUMNS)})"
+_MARK = (
+    f"INSERT INTO {{schema}}.slot_mark ({MARK_COLUMNS}) SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[],"
+    " %s::bigint[], %s::text[], %s::text[], %s::text[])"
+)
 _FORGET_MARKS = (
-    "DELETE FROM {schema}.slot_mark WHERE queue = %s AND name = %s AND slot <= (SELECT slot FROM {schema}.slot_mark"
-    f" WHERE queue = %s AND name = %s ORDER BY slot DESC OFFSET {KEPT_MARKS} LIMIT 1)"
+    "DELETE FROM {schema}.slot_mark AS m USING unnest(%s::text[], %s::text[]) AS of (queue, name), LATERAL"
+    " (SELECT slot FROM {schema}.slot_mark AS kept WHERE kept.queue = of.queue AND kept.name = of.name"
+    f" ORDER BY slot DESC OFFSET {KEPT_MARKS} LIMIT 1) AS old"
+    " WHERE m.queue = of.queue AND m.name = of.name AND m.slot <= old.slot"
 )
 _LISTED = f"SELECT {COLUMNS} FROM {{schema}}.schedule WHERE queue = coalesce(%s::text, queue) ORDER BY queue, name"
 _HISTORY = "SELECT slot, at, by, mark, task FROM {schema}.slot_mark WHERE queue = %s AND name = %s ORDER BY slot"
@@ -223,9 +228,15 @@ async def _made(transaction: Transaction, firings: Sequence[Firing], *, by: str,
     )
     counted = {(queue, name) for queue, name in rows}
     made = [each for each in firings if (each.queue, each.name) in counted]
-    await transaction.each(_MARK, [mark for each in made for mark in mark_values(each, at=now, by=by)])
-    await transaction.each(_FORGET_MARKS, [[each.queue, each.name] * 2 for each in made])
+    await _ask_lists(transaction, _MARK, [mark for each in made for mark in mark_values(each, at=now, by=by)])
+    await _ask_lists(transaction, _FORGET_MARKS, [(each.queue, each.name) for each in made])
     await task_admin.control(transaction, Cancel(tasks=tuple(task for each in made for task in each.cancels)), now)
     tasks = [enqueued_task(task, now) for each in made for task in each.tasks]
-    await transaction.each(task_sql.REOPEN, [shared_values(task) for task in tasks])
+    await _ask_lists(transaction, task_sql.OPEN_ALL, [shared_values(task) for task in tasks])
     return made
+
+
+async def _ask_lists(transaction: Transaction, statement: str, rows: Sequence[Sequence[Value]]) -> None:
+    """Run a statement once for all rows: it takes one list for each column."""
+    if rows:
+        await transaction.ask(statement, [list(column) for column in zip(*rows, strict=True)])

@@ -86,6 +86,15 @@ WAIT = (
 UNBLOCK = "UPDATE {schema}.task SET blocking = 0, uniq = %s WHERE id = %s AND blocking = 1 RETURNING id"
 FORGET_BLOCKING = "DELETE FROM {schema}.task WHERE queue = %s AND blocking = 1"
 REOPEN = f"INSERT INTO {{schema}}.task (pos, {SHARED}) VALUES ({{schema}}.next_position(), {_MARKS})"
+# The same for many, in order: one list for each column.
+_TYPES = dict.fromkeys(
+    ("id", "queue", "name", "codec", "uniq", "deaths_of", "note", "reason", "trace", "schedule", "key", "on_dead"),
+    "text",
+) | {"arguments": "bytea", "progress": "float8"}
+_LISTS = ", ".join(f"%s::{_TYPES.get(each, 'bigint')}[]" for each in COLUMNS)
+OPEN_ALL = (
+    f"INSERT INTO {{schema}}.task (pos, {SHARED}) SELECT {{schema}}.next_position(), new.* FROM unnest({_LISTS}) AS new"
+)
 END = (
     f"WITH gone AS (DELETE FROM {{schema}}.task WHERE id = %s) INSERT INTO {{schema}}.outcome"
     f" (state, at, keep_until, result, {SHARED}) VALUES (%s, %s, %s, %s, {_MARKS})"
