@@ -12,6 +12,7 @@ from apportion.stores import Compare, Event, Item, Outcome, Put
 from apportion.stores.lanes.tokens import LaneRecord
 from apportion.stores.schedules.values import Firing, SlotMark, TaskSchedule
 from apportion.stores.task_control import Command
+from apportion.stores.task_once import OnceStep
 from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
 from apportion.stores.task_values import NewTask, Receipt, Settlement, Worker
 
@@ -248,6 +249,7 @@ class TaskCall(Fact):
     settlements: tuple[Settlement, ...] = ()
     want: int = 0
     command: Command | None = None
+    once: OnceStep | None = None
     act: ScheduleAct | None = None
 
 
@@ -279,6 +281,18 @@ class RunEnded(Fact):
 
     run: int
     kills: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectHappened(Fact):
+    """The effect of a key happened, in the run of a claim. `may_repeat`: it is asked for again if its fate is unknown.
+
+    The key is that of the idempotency log, and its queue has no other of this name.
+    """
+
+    key: str
+    receipt: Receipt
+    may_repeat: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,11 +22,12 @@ from apportion.sim.world.backings import MemoryBacking
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.sink import Sink
 from apportion.sim.world.world import MakeBacking, World
-from tests.sim.scenarios import cron_play, key_play, task_play
+from tests.sim.scenarios import cron_play, effect_play, key_play, task_play
 from tests.sim.scenarios import damage as damage_play
 from tests.sim.scenarios.cron_play import CronPlay
 from tests.sim.scenarios.cron_schedules import foreign_zone_data
 from tests.sim.scenarios.damage import DamagePlay
+from tests.sim.scenarios.effect_play import EffectPlay
 from tests.sim.scenarios.group import SAFETY_SECONDS, GroupPlay, watched
 from tests.sim.scenarios.key_play import KeyPlay
 from tests.sim.scenarios.sqlite_backing import SqliteBacking
@@ -145,6 +146,7 @@ class SeededScenario:
 SCENARIOS = {
     "cron": SeededScenario(make=CronPlay, held=cron_play.HELD, step_limit=120_000),
     "damage": SeededScenario(make=DamagePlay, held=damage_play.HELD, step_limit=120_000),
+    "effects": SeededScenario(make=EffectPlay, held=effect_play.HELD, step_limit=120_000),
     "group": SeededScenario(
         make=GroupPlay, held=(*ALL, NobodyFails, *groups.INVARIANTS, BoundedOrphan), step_limit=120_000
     ),

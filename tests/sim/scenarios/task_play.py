@@ -6,7 +6,7 @@ the faults. Tasks can be cut off while leases are renewed, and the other way rou
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from types import SimpleNamespace
@@ -28,6 +28,7 @@ from apportion.stores.task_records import OpenTask
 from apportion.work import admin
 from apportion.work.call import Call
 from apportion.work.facade import Queue
+from apportion.work.function import TaskFunction
 from apportion.work.worker import QueueWorker
 from tests.sim.scenarios.survival import NobodyFails
 from tests.sim.scenarios.task_functions import BAD, FUNCTIONS, LIMIT_SECONDS, NAME, STAGE, URL, USUAL, Stage, quick
@@ -54,6 +55,7 @@ class TaskPlay:
         self._leaving: dict[str, asyncio.Event] = {}
         self._enqueuing: set[str] = set()
         self._number = 0
+        self.usual: Sequence[TaskFunction[[int], Any]] = USUAL
         self.nemesis = Nemesis(world, drawn(world.seed), start=self.start)
         self._is_lifted = False
 
@@ -157,7 +159,7 @@ class TaskPlay:
 
     def _call(self) -> Call:
         self._number += 1
-        functions = BAD if random.random() < self._bad_ratio else USUAL
+        functions: Sequence[TaskFunction[[int], Any]] = BAD if random.random() < self._bad_ratio else self.usual
         call = random.choice(functions).call(self._number)
         draw = random.random()
         if draw < 0.15:

@@ -1,6 +1,6 @@
 """The zoo: bugs that were put into shipped files, and must be found. Each replaces a text that stands there once."""
 
-from tests.sim.zoo import cron, groups, keys, nemeses, tasks
+from tests.sim.zoo import cron, effects, groups, keys, nemeses, tasks
 from tests.sim.zoo.cage import Bug
 
 _ON_LEDGER = (
@@ -359,6 +359,7 @@ BUGS = (
     + tasks.BUGS
     + cron.BUGS
     + keys.BUGS
+    + effects.BUGS
 )
 
 # What each invariant finds when it is the only one: two bugs at least, or it would count as absent.
@@ -397,4 +398,5 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     **tasks.FOUND_BY,
     **cron.FOUND_BY,
     **keys.FOUND_BY,
+    **effects.FOUND_BY,
 }

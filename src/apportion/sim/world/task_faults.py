@@ -52,7 +52,7 @@ class FaultyTasks(TaskStore):
         return await self._certain("beat", lambda: self._inner.beat(session, notes))
 
     async def once(self, step: OnceStep) -> OnceState:
-        return await self._certain("once", lambda: self._inner.once(step))
+        return await self._certain("once", lambda: self._inner.once(step), once=step)
 
     async def query(self, question: Question[Answer]) -> Answer:
         """See `TaskStore`. A caller knows another life of the store once it has the answer to a listing."""
