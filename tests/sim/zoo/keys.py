@@ -5,6 +5,7 @@ from dataclasses import replace
 from tests.sim.zoo.cage import Bug
 
 _KEYS, _LEDGER, _LANES = "stores/keys/ledger.py", "stores/task_ledger.py", "work/lanes/lanes.py"
+_STATEMENTS = "stores/sqlite/task_statements.py"
 
 _ON_KEYS = (
     Bug(
@@ -52,7 +53,6 @@ _ON_LANES = (
         "stores/lanes/tokens.py",
         "    return seen is None or token > seen or (token == seen and token.holder == seen.holder)",
         "    return seen is None or token == token",
-        seeds=300,
     ),
     Bug(
         "a lane does not note the token of its owner",
@@ -66,7 +66,6 @@ _ON_LANES = (
         "            if self._keeping is not None:  # a restored copy may have the lease too, and it must end there\n"
         "                self._keeping.cancel()\n",
         "",
-        seeds=300,
     ),
     Bug(
         "claims of moved lanes are given back before the worker is open (it was there)",
@@ -77,7 +76,37 @@ _ON_LANES = (
     ),
 )
 
-BUGS = tuple(replace(bug, scenario="keys") for bugs in (_ON_KEYS, _ON_LANES) for bug in bugs)
+_IN_SQL = (
+    Bug(
+        "the smallest position of a key in the file is not looked at",
+        _STATEMENTS,
+        '_IS_BEHIND = "EXISTS (SELECT 1 FROM task WHERE queue = {queue} AND key = {key})"',
+        '_IS_BEHIND = "EXISTS (SELECT 1 FROM task WHERE queue = {queue} AND key = {key} AND session IS NOT NULL)"',
+    ),
+    Bug(
+        "a keyed retry in the file goes to the end",
+        "stores/sqlite/task_ledger.py",
+        "    if task.new.key is not None and value_of(",
+        "    if task.new.key is not None and delay_ms == 0 and value_of(",
+    ),
+    Bug(
+        "the next of a key in the file is forgotten after a dead one",
+        _STATEMENTS,
+        "WHEN OLD.key IS NOT NULL AND NOT OLD.behind",
+        "WHEN OLD.key IS NOT NULL AND NOT OLD.behind AND NOT OLD.failures",
+    ),
+    Bug(
+        "a lane in the file takes an older token",
+        "stores/sqlite/claims/lanes.py",
+        "    for lane in accepted:\n",
+        "    accepted, fenced = list(worker.lanes), []\n    for lane in accepted:\n",
+    ),
+)
+
+BUGS = (
+    *(replace(bug, scenario="keys") for bugs in (_ON_KEYS, _ON_LANES) for bug in bugs),
+    *(replace(bug, scenario="keys", store="sqlite") for bug in _IN_SQL),
+)
 
 FOUND_BY: dict[str, tuple[str, ...]] = {
     "OneOfAKey": (

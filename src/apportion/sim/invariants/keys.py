@@ -200,9 +200,10 @@ class LaneTokensGrow(KeyInvariant):
         for claim in fact.answer.claims:
             place = claim.queue, claim.lane
             record, token = tasks.lanes.get(place), shown.get(place)
-            if claim.key is not None and (token is None or record is None or not _follows(token, record.token)):
-                seen = None if record is None else record.token
-                self.broken(f"{claim.receipt} was claimed in lane {place} under {token}, where {seen} was seen")
+            seen = None if record is None else record.token
+            is_noted = token is not None and seen is not None and _follows(token, seen) and _follows(seen, token)
+            if claim.key is not None and not is_noted:
+                self.broken(f"{claim.receipt} was claimed in lane {place} under {token}, where {seen} is noted")
 
 
 def _unnamed(task: OpenTask) -> NewTask:
