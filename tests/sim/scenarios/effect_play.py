@@ -1,9 +1,12 @@
 """The scenario of effects: the tasks' scenario, where most tasks have effects that must not happen twice.
 
+On a database, the end of a transaction that completes a task may be lost: its commit, or the reply.
+
 It has seeds of its own, so that a task function more leaves every seed of the tasks' scenario as it was.
 """
 
 import random
+from dataclasses import replace
 
 from apportion.sim.facts import EffectHappened
 from apportion.sim.invariants.store import Invariant
@@ -13,10 +16,11 @@ from apportion.work.current import current_task
 from apportion.work.effects.once import OnUnknown
 from apportion.work.running_task import CURRENT
 from tests.sim.scenarios import task_play
-from tests.sim.scenarios.task_functions import _QUICKLY, DECLARED, STAGE, USUAL, _runs
+from tests.sim.scenarios.task_functions import _QUICKLY, DECLARED, STAGE, USUAL, _runs, transfers
 from tests.sim.scenarios.task_play import TaskPlay
 
 HELD: tuple[type[Invariant], ...] = (*task_play.HELD, OnceIsOnce)
+_LOST_RATIO = 0.2  # of the ends of transactions
 _SHARED_BY = 3  # so many calls have an effect in common
 
 
@@ -50,4 +54,6 @@ class EffectPlay(TaskPlay):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.usual = (*USUAL, *[charges] * len(USUAL))
+        self.usual = (*USUAL, *[transfers] * 3, *[charges] * len(USUAL))
+        mix = self.nemesis.mix
+        self.nemesis.mix = replace(mix, odds=replace(mix.odds, transaction=_LOST_RATIO))

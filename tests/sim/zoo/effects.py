@@ -35,7 +35,27 @@ _ON_KEYS = (
     ),
 )
 
-BUGS = tuple(replace(bug, scenario="effects") for bug in _ON_KEYS)
+_ON_TRANSACTIONS = (
+    Bug(
+        "a completion has a transaction of its own, after that of the effect",
+        "work/running_task.py",
+        "            self._task.complete(connection)\n"
+        "            self._stack = stack.pop_all()\n"
+        "        return connection\n\n"
+        "    def __exit__(self, *raised: *Raised) -> None:\n"
+        "        self._stack.__exit__(*raised)\n",
+        "            self._stack = stack.pop_all()\n"
+        "        return connection\n\n"
+        "    def __exit__(self, *raised: *Raised) -> None:\n"
+        "        self._stack.__exit__(*raised)\n"
+        "        if raised[0] is None:\n"
+        "            with self._task.desk.transactions.begin() as connection:\n"
+        "                self._task.complete(connection)\n",
+        store="sqlite",
+    ),
+)
+
+BUGS = tuple(replace(bug, scenario="effects") for bug in (*_ON_KEYS, *_ON_TRANSACTIONS))
 
 FOUND_BY: dict[str, tuple[str, ...]] = {
     "OnceIsOnce": (

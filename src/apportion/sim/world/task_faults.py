@@ -2,11 +2,12 @@
 
 They have a way of their own: the tasks of a process can be cut off while its leases are renewed, and the other way
 round. No request comes twice, for databases repeat none. Wake-ups are hints, and a fault may keep them.
-Refuses: faults of transactions. Their calls go to the store undisturbed.
+A transaction of a handler has faults at its end alone: the commit does not happen, or its reply does not come.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,10 +18,10 @@ from apportion.sim.world.schedule_faults import FaultySchedules
 from apportion.sim.world.troubles import Troubles
 from apportion.sim.world.wire import NAME, FaultyWire, NoReply
 from apportion.stores.schedules.api import ScheduleStore
-from apportion.stores.task_api import TaskStore, TaskTransactions
+from apportion.stores.task_api import Insertion, TaskStatement, TaskStore, TaskTransactions
 from apportion.stores.task_control import Answer, Command, Listing, Question
 from apportion.stores.task_once import OnceState, OnceStep
-from apportion.stores.task_values import BeatAnswer, NewTask, Note, Settlement, TurnAnswer, Worker
+from apportion.stores.task_values import BeatAnswer, NewTask, Note, Receipt, Settlement, TurnAnswer, Worker
 
 Result = TypeVar("Result")
 
@@ -34,7 +35,7 @@ class FaultyTasks(TaskStore):
         self._process, self._inner, self._troubles, self._look, self._now = process, inner, troubles, look, now
         self._wire = FaultyWire(process, troubles, now=now())
         self._is_closed = False
-        self.transactions: TaskTransactions = inner.transactions
+        self.transactions: TaskTransactions = FaultyTransactions(process, inner.transactions, troubles)
         self.schedules: ScheduleStore = FaultySchedules(inner.schedules, self._certain)
         troubles.open_handles[process] += 1
 
@@ -112,3 +113,37 @@ class FaultyTasks(TaskStore):
         if lost is Way.ERROR:
             raise StoreUnavailable(NAME, "the connection broke before it was sent")
         return await self._wire.ask(what, _perform, lost=lost)
+
+
+class FaultyTransactions(TaskTransactions):
+    """The transactions of the handlers of one process, with ends that may be lost."""
+
+    def __init__(self, process: str, inner: TaskTransactions, troubles: Troubles) -> None:
+        self._process, self._inner, self._troubles = process, inner, troubles
+        self.dialect = inner.dialect
+
+    @contextmanager
+    def begin(self) -> Iterator[Any]:
+        """See `TaskTransactions`. `StoreUnavailable` if the end is lost, whether the commit happened or not."""
+        odds = self._troubles.odds
+        with self._inner.begin() as connection:
+            yield connection
+            if self._troubles.happens(odds.transaction, "transaction lost: its commit", self._process):
+                raise StoreUnavailable(NAME, "the connection broke before the commit")
+        if self._troubles.happens(odds.transaction, "transaction lost: its reply", self._process):
+            raise StoreUnavailable(NAME, "the connection broke after the commit")
+
+    def completion(self, receipt: Receipt) -> TaskStatement:
+        return self._inner.completion(receipt)
+
+    def outcome(self, receipt: Receipt, result: bytes) -> TaskStatement:
+        return self._inner.outcome(receipt, result)
+
+    def place(self) -> TaskStatement:
+        return self._inner.place()
+
+    def require_here(self, rows: Sequence[Any]) -> None:
+        self._inner.require_here(rows)
+
+    def insertion(self, tasks: Sequence[NewTask]) -> Insertion:
+        return self._inner.insertion(tasks)

@@ -23,7 +23,8 @@ _SHORT_SECONDS = 0.1
 class Odds:
     """The ratios of calls with a fault at the store itself, not on the way.
 
-    With the ratio `cancelled`, the caller of a member cancels it at some turn of the loop.
+    With the ratio `cancelled`, the caller of a member cancels it at some turn of the loop. With `transaction`, the end
+    of a handler's transaction is lost: its commit, or the reply.
     """
 
     stale_scan: float = 0.0
@@ -31,6 +32,7 @@ class Odds:
     watch_silent: float = 0.0
     sync_error: float = 0.0
     cancelled: float = 0.0
+    transaction: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
