@@ -10,7 +10,7 @@ from tests.sim.scenarios.task_nemesis import KINDS
 from tests.sim.test_seeds import LOST, played, start
 
 KEYS, SQLITE = ("--scenario", "keys"), ("--scenario", "keys", "--store", "sqlite")
-SEEDS, SQLITE_SEEDS, REPEATED, MORE_SEEDS = 260, 40, 8, 4_000  # `make soak` plays more
+SEEDS, SQLITE_SEEDS, REPEATED, MORE_SEEDS = 270, 30, 6, 4_000  # `make soak` plays more
 
 
 @pytest.fixture(scope="module")

@@ -67,13 +67,6 @@ _ON_LANES = (
         "                self._keeping.cancel()\n",
         "",
     ),
-    Bug(
-        "claims of moved lanes are given back before the worker is open (it was there)",
-        "work/worker.py",
-        "        if not self._is_open:\n            return\n",
-        "",
-        seeds=300,
-    ),
 )
 
 _IN_SQL = (

@@ -18,6 +18,7 @@ from apportion.stores.memory.tasks import MemoryTasks
 from apportion.work import claimant
 from apportion.work.children.child import claim_of
 from apportion.work.children.children import Job, _order
+from apportion.work.claimant import Claimant
 from apportion.work.facade import Queue
 from tests.work.lanes.test_lanes import claim as claim_in
 
@@ -245,6 +246,32 @@ def test_a_worker_whose_id_another_takes_over_ends_its_block(url):
             await until(lambda: log.runs)
         assert [("k", 7)] == log.runs
 
+    played(_play())
+
+
+def test_a_lane_that_moves_before_the_block_has_begun_costs_no_error(url, monkeypatch):
+    queue, errors, given = Queue(url, "q", lease_ttl=TTL, partitions=PARTITIONS), [], []
+    begin, settle = Claimant.begin, Claimant.settle
+
+    async def _begun_slowly(*given, hears, **options):
+        claimant = await begin(*given, hears=hears, **options)
+        hears.claimed([claim_in(7)], 1)
+        hears.moved(frozenset({7}))
+        await asyncio.sleep(0.05)
+        return claimant
+
+    def _settled(self, settlements, begun=()):
+        given.extend(each.reason for each in settlements)
+        settle(self, settlements, begun)
+
+    async def _play():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        async with queue.worker(member=member("a")):
+            await until(lambda: given)
+        assert ([], ["its lane has moved"]) == (errors, given)
+
+    monkeypatch.setattr(Claimant, "begin", _begun_slowly)
+    monkeypatch.setattr(Claimant, "settle", _settled)
     played(_play())
 
 
