@@ -44,7 +44,7 @@ class SyncRunningTask(RunningTask):
         """
         self.require_time()
         effect, value = Effect(self.claim, key, function, on_unknown), None
-        turn = EffectTurn(self.claim.receipt, key)
+        turn = EffectTurn(self.desk, self.claim.receipt, key)
         first = turn.begun(lambda: self.desk.once(effect.begin()))
         state = io_thread().wait(first, undo=turn.end)
         with turn:

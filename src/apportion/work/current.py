@@ -43,7 +43,7 @@ class AsyncRunningTask(RunningTask):
         """
         self.require_time()
         effect, value = Effect(self.claim, key, function, on_unknown), None
-        turn = EffectTurn(self.claim.receipt, key)
+        turn = EffectTurn(self.desk, self.claim.receipt, key)
         first = turn.begun(lambda: self.desk.once(effect.begin()))
         state = await io_thread().hop(first, undo=turn.end)
         with turn:

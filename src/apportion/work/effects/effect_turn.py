@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from contextvars import ContextVar, Token
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from apportion.errors import InvalidInput
@@ -17,19 +18,23 @@ from apportion.runtime.io_thread import io_thread
 from apportion.stores.task_once import OnceState
 from apportion.stores.task_values import Receipt
 
-_locks: "WeakValueDictionary[tuple[Receipt, str], asyncio.Lock]" = WeakValueDictionary()  # for the I/O thread
-_within: "ContextVar[frozenset[tuple[Receipt, str]]]" = ContextVar("within", default=frozenset())
+Place: TypeAlias = tuple[object, Receipt, str]
+_locks: "WeakValueDictionary[Place, asyncio.Lock]" = WeakValueDictionary()  # for the I/O thread
+_within: "ContextVar[frozenset[Place]]" = ContextVar("within", default=frozenset())
 
 
 class EffectTurn:
-    """The turn of one call: its first step waits for it, and the block that follows ends it."""
+    """The turn of one call: its first step waits for it, and the block that follows ends it.
 
-    def __init__(self, receipt: Receipt, key: str) -> None:
-        self._effect = receipt, key
+    `desk` is the worker of the run: another worker, as in a store that was restored, may have the same receipt.
+    """
+
+    def __init__(self, desk: object, receipt: Receipt, key: str) -> None:
+        self._effect = desk, receipt, key
         if self._effect in _within.get():
             hint = "Give each effect a key of its own."
             raise InvalidInput("key", key, "another key than that of the effect that runs here", hint)
-        self._token: Token[frozenset[tuple[Receipt, str]]] | None = None
+        self._token: Token[frozenset[Place]] | None = None
         self._lock: asyncio.Lock | None = None
 
     async def begun(self, step: Callable[[], Awaitable[OnceState]]) -> OnceState:
