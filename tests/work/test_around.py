@@ -24,7 +24,7 @@ SPANS = InMemorySpanExporter()
 
 @pytest.fixture
 def queue(tmp_path):
-    return Queue(f"memory://q{id(tmp_path)}", "mail")
+    return Queue(f"memory://q{tmp_path.name}", "mail")
 
 
 def drained(queue, *calls, ahead=timedelta(0)):

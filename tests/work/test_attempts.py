@@ -47,7 +47,7 @@ class Hand:
 
 @pytest.fixture(params=["memory://{}", "sqlite:///{}/work.db"])
 def queue(request, tmp_path):
-    where = tmp_path if "sqlite" in request.param else f"q{id(tmp_path)}"
+    where = tmp_path if "sqlite" in request.param else f"q{tmp_path.name}"
     return Queue(request.param.format(where), "mail", lease_ttl=timedelta(seconds=2))
 
 

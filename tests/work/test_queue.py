@@ -17,7 +17,7 @@ TTL = timedelta(seconds=2)
 
 @pytest.fixture(params=["memory://{}", "sqlite:///{}/work.db"])
 def url(request, tmp_path):
-    return request.param.format(tmp_path if "sqlite" in request.param else f"q{id(tmp_path)}")
+    return request.param.format(tmp_path if "sqlite" in request.param else f"q{tmp_path.name}")
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ TTL = timedelta(seconds=2)
 
 @pytest.fixture(params=["memory://{}", "sqlite:///{}/work.db"])
 def queue(request, tmp_path):
-    where = tmp_path if "sqlite" in request.param else f"s{id(tmp_path)}"
+    where = tmp_path if "sqlite" in request.param else f"s{tmp_path.name}"
     return sync.Queue(request.param.format(where), "mail", lease_ttl=TTL)
 
 
