@@ -25,6 +25,7 @@ JUNK_OF_TYPES = {
     "text": ["''", "'x'", "','", "E'\\x01'"],
     "bigint": ["-1", "9223372036854775807", "253402300800000"],
     "double precision": ["'NaN'", "'Infinity'", "-1"],
+    "boolean": ["true", "false"],
     "bytea": ["''", "'\\xff00'"],
 }
 

@@ -20,6 +20,8 @@ COLUMNS = (
 def open_task(row: tuple[Any, ...]) -> OpenTask:
     """Return the task of a row of `task_statements.OPEN`."""
     position, session, is_blocking, *shared = row
+    if is_blocking not in (0, 1):
+        raise ValueError(f"blocking {is_blocking} of task {shared[0]}")
     return _task(position, session, shared, is_blocking=bool(is_blocking))
 
 

@@ -61,8 +61,7 @@ def rows(connection: Connection, listing: Listing) -> tuple[TaskRow, ...]:
     """Return the tasks of a listing. O(open tasks after the position) at most."""
     if listing.tasks is not None:
         ids = dict.fromkeys(listing.tasks)
-        opened = [row for each in ids for row in connection.execute(sql.BY_ID, (each,)).fetchall()]
-        opened = [row for row in opened if not row[sql.OPEN_COLUMNS.index("blocking")]]
+        opened = [row for each in ids for row in connection.execute(sql.SHOWN_BY_ID, (each,)).fetchall()]
         ended = [row for each in ids for row in connection.execute(sql.ENDED_BY_ID, (each,)).fetchall()]
         return (*view.rows(opened, sql.OPEN_COLUMNS), *view.rows(ended, sql.ENDED_COLUMNS))
     if listing.prefix is not None:

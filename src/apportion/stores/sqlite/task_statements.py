@@ -118,6 +118,7 @@ _NEW = ", ".join(f"{each} = :{each}" for each in COLUMNS if each not in ("id", "
 RENEW = f"UPDATE task SET pos = (SELECT max(pos) + 1 FROM task), {_NEW} WHERE id = :named RETURNING pos"
 PLACE = "PRAGMA database_list"
 BY_ID = f"{OPEN} WHERE id = ?"
+SHOWN_BY_ID = f"{BY_ID} AND NOT blocking"  # one that blocks its key is shown by its outcome
 BY_UNIQUE = f"{OPEN} WHERE queue = ? AND uniq = ? AND replaced = 0"
 GIVE_UP_NAME = "UPDATE task SET replaced = 1 WHERE pos = ?"
 REMOVE = "DELETE FROM task WHERE id = ?"
