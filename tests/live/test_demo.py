@@ -31,12 +31,10 @@ def test_a_planted_overlap_is_found():
 CRON_CHECKS = {"missing", "doubled", "refired"}
 
 
-def test_every_check_of_cron_passes_within_half_a_minute():
-    began = time.monotonic()
+def test_every_check_of_cron_passes():
     code, checks = demo("cron")
     assert {} == {name: check for name, check in checks.items() if not check["passed"]}
     assert (0, CRON_CHECKS) == (code, set(checks))
-    assert time.monotonic() - began < 30
 
 
 def test_a_fault_is_planted_for_each_check_of_cron_and_found():

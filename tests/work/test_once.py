@@ -12,6 +12,7 @@ from apportion.errors import ClaimLost, InvalidInput, LeaseLost
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.task_once import OnceStep
 from apportion.stores.task_values import Receipt
+from apportion.work.effects.effect_turn import EffectTurn
 from tests.work.test_queue import played, queue, url
 
 __all__ = ["queue", "url"]
@@ -342,5 +343,20 @@ def test_verbs_of_a_run_without_time_left_ask_no_store(queue, monkeypatch):
         await queue.enqueue(pay.call())
         await queue.drain()
         assert 5 == len(raised)
+
+    played(_play())
+
+
+def test_workers_with_equal_receipts_do_not_wait_for_each_other():
+    receipt = Receipt(task="t", attempt=1, session=1)
+
+    async def _step():
+        return "begun"
+
+    async def _play():
+        held = EffectTurn(object(), receipt, "charge")
+        assert "begun" == await io_thread().hop(held.begun(_step))
+        other = EffectTurn(object(), receipt, "charge")  # as after a restore of the store
+        assert "begun" == await asyncio.wait_for(io_thread().hop(other.begun(_step)), 5)
 
     played(_play())

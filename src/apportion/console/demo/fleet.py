@@ -79,12 +79,12 @@ class Fleet:
         self._workers[name].send_signal(signal.SIGCONT)
         self._say(name, "go on")
 
-    def until(self, event: str, is_so: Callable[[], bool]) -> float:
+    def until(self, event: str, is_so: Callable[[], bool], *, patience_seconds: float = PATIENCE_SECONDS) -> float:
         """Wait until a condition holds; return the seconds that this took."""
         began = time.monotonic()
         while not is_so():
-            if time.monotonic() - began > PATIENCE_SECONDS:
-                raise TooSlow(f"waited {PATIENCE_SECONDS:g} s for this: {event}")
+            if time.monotonic() - began > patience_seconds:
+                raise TooSlow(f"waited {patience_seconds:g} s for this: {event}")
             time.sleep(_LOOK_SECONDS)
             self._look(self)
         return time.monotonic() - began

@@ -94,12 +94,12 @@ class Nodes:
             stdin.flush()
         return self._heard(name)
 
-    def until(self, event: str, is_so: Callable[[], bool]) -> None:
+    def until(self, event: str, is_so: Callable[[], bool], *, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until a condition holds."""
         began = time.monotonic()
         while not is_so():
-            if time.monotonic() - began > PATIENCE_SECONDS:
-                raise Overdue(f"waited {PATIENCE_SECONDS:g} s for this: {event}")
+            if time.monotonic() - began > patience_seconds:
+                raise Overdue(f"waited {patience_seconds:g} s for this: {event}")
             time.sleep(_LOOK_SECONDS)
         self._look(self)
 

@@ -2,6 +2,7 @@
 
 import tempfile
 from datetime import timedelta
+from math import inf
 from pathlib import Path
 
 from rich.text import Text
@@ -86,8 +87,7 @@ def _picture(screen: Screen, nodes: Nodes) -> None:
 def _linger(nodes: Nodes, screen: Screen) -> None:
     screen.say(f"The nodes go on until Ctrl-C. Look: apportion cron ls {nodes.url}")
     try:
-        while True:
-            nodes.until("Ctrl-C", lambda: False)
+        nodes.until("Ctrl-C", lambda: False, patience_seconds=inf)
     except KeyboardInterrupt:
         screen.say("they leave")
 

@@ -77,13 +77,13 @@ class Crew:
         """Ask a worker for its partitions, as `apportion group drain` does."""
         admin.drain(self.url, GROUP, name)
 
-    def until(self, what: str, is_so: Callable[[], bool]) -> float:
+    def until(self, what: str, is_so: Callable[[], bool], *, patience_seconds: float = PATIENCE_SECONDS) -> float:
         """Look at the group until a condition holds; return the seconds that this took."""
         began = time.monotonic()
         with sync.open_store(self.url) as store:
             while not is_so():
-                if time.monotonic() - began > PATIENCE_SECONDS:
-                    raise Late(f"waited {PATIENCE_SECONDS:g} s for this: {what}")
+                if time.monotonic() - began > patience_seconds:
+                    raise Late(f"waited {patience_seconds:g} s for this: {what}")
                 time.sleep(_LOOK_SECONDS)
                 try:
                     self.view.load(store.scan(self.view.keys.live), self._clock.elapsed())

@@ -1,6 +1,7 @@
 """Show of groups: the script of the demonstration of groups, and the verdict of a separate process on its log."""
 
 import tempfile
+from math import inf
 from pathlib import Path
 
 from apportion import native
@@ -91,7 +92,7 @@ def _settle(crew: Crew, screen: Screen, names: list[str]) -> None:
 def _linger(crew: Crew, screen: Screen) -> None:
     screen.say(f"All work is done; the workers go on until Ctrl-C. Look: apportion group show {crew.url} places")
     try:
-        crew.until("Ctrl-C", lambda: False)
+        crew.until("Ctrl-C", lambda: False, patience_seconds=inf)
     except KeyboardInterrupt:
         screen.say("they leave")
 

@@ -3,11 +3,12 @@
 import asyncio
 import json
 import tempfile
+from math import inf
 from pathlib import Path
 
+from apportion.console.demo.board import Board
 from apportion.console.demo.fleet import Fleet
 from apportion.console.demo.keys.atlas import LEASE, NAME, PARTITIONS, ROUNDS, Visits, enqueue, itinerary
-from apportion.console.demo.keys.board import VisitBoard
 from apportion.console.demo.screen import Screen
 from apportion.console.demo.traces import log, read
 from apportion.console.demo.verdict import Verdict, verified
@@ -28,7 +29,8 @@ def show_keys(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
     """Let workers visit the places of each country in order, disturb them, and return the verdict on their work."""
     total = sum(map(len, itinerary().values()))
     with tempfile.TemporaryDirectory(prefix="apportion-demo-") as folder:
-        fleet = Fleet(Path(folder), "keys", VisitBoard(screen, total).look)
+        board = Board(screen, total, "places", lambda file: Visits(file).by_worker())
+        fleet = Fleet(Path(folder), "keys", board.look)
         try:
             _Script(fleet, screen).play()
             if stays:
@@ -118,8 +120,7 @@ def _lanes_run(fleet: Fleet, since: int) -> set[int]:
 def _linger(fleet: Fleet, screen: Screen) -> None:
     screen.say(f"The workers go on until Ctrl-C. Look: apportion group show {fleet.url} {group_of(NAME)}")
     try:
-        while True:
-            fleet.until("Ctrl-C", lambda: False)
+        fleet.until("Ctrl-C", lambda: False, patience_seconds=inf)
     except KeyboardInterrupt:
         screen.say("they leave")
 

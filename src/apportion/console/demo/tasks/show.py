@@ -2,11 +2,12 @@
 
 import json
 import tempfile
+from math import inf
 from pathlib import Path
 
+from apportion.console.demo.board import Board
 from apportion.console.demo.fleet import Fleet
 from apportion.console.demo.screen import Screen
-from apportion.console.demo.tasks.board import Board
 from apportion.console.demo.tasks.library import FAILS, KILLS, LEASE, Counts, enqueue, files
 from apportion.console.demo.traces import read
 from apportion.console.demo.verdict import Verdict, verified
@@ -25,7 +26,8 @@ def show_tasks(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
     """Let workers parse Python's own library, disturb them, and return the verdict on their work."""
     names = files()
     with tempfile.TemporaryDirectory(prefix="apportion-demo-") as folder:
-        fleet = Fleet(Path(folder), "tasks", Board(screen, len(names) + 1).look)
+        board = Board(screen, len(names) + 1, "files", lambda file: Counts(file).by_worker())
+        fleet = Fleet(Path(folder), "tasks", board.look)
         try:
             _play(fleet, screen, names)
             if stays:
@@ -77,8 +79,7 @@ def _play(fleet: Fleet, screen: Screen, names: list[str]) -> None:
 def _linger(fleet: Fleet, screen: Screen) -> None:
     screen.say(f"The workers go on until Ctrl-C. Look: apportion tasks stats {fleet.url}")
     try:
-        while True:
-            fleet.until("Ctrl-C", lambda: False)
+        fleet.until("Ctrl-C", lambda: False, patience_seconds=inf)
     except KeyboardInterrupt:
         screen.say("they leave")
 
