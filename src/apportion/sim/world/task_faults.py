@@ -120,7 +120,7 @@ class FaultyTransactions(TaskTransactions):
 
     def __init__(self, process: str, inner: TaskTransactions, troubles: Troubles) -> None:
         self._process, self._inner, self._troubles = process, inner, troubles
-        self.dialect = inner.dialect
+        self.dialect: str = inner.dialect
 
     @contextmanager
     def begin(self) -> Iterator[Any]:
