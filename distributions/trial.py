@@ -62,7 +62,7 @@ class Trial:
 
     def test(self) -> Iterator[str]:
         """Run the fast tests of the sdist against the installed wheel."""
-        with tarfile.open(self._file("*.tar.gz")) as file:
+        with tarfile.open(self.place / self._file("*.tar.gz")) as file:
             file.extractall(self.place, filter="data")
         sources = next(path for path in self.place.glob("apportion-*") if path.is_dir())
         python = self._environment("tests")
