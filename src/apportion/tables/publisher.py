@@ -68,6 +68,28 @@ class _Known:
     saved: Routing | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Extra:
+    """The compares and puts that a caller adds to the commits of a version, and the number that it asks for."""
+
+    when: Sequence[api.Compare]
+    puts: Sequence[api.Put]
+    number: int | None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the version is to be published in any case."""
+        return bool(self.puts) or self.number is not None
+
+    def numbered(self, known: _Known) -> _Known:
+        """Return the state whose next version has the asked number; `StaleEpoch` if that number was reached."""
+        if self.number is None or self.number == known.number + 1:
+            return known
+        if self.number <= known.number:
+            raise StaleEpoch(f"version {self.number}", _said(known))
+        return replace(known, head=None, value=None, number=self.number - 1)  # no delta leads there
+
+
 class Publisher:
     """Publishes under one name. It remembers the version that it published, so the next version costs no read.
 
@@ -84,15 +106,27 @@ class Publisher:
         self._known: _Known | None = None
         self._last = Version(incarnation=0, number=0)  # the newest that was seen here
 
-    async def publish(self, value: Routing, *, when: Sequence[api.Compare] = ()) -> Published:
+    async def publish(
+        self,
+        value: Routing,
+        *,
+        when: Sequence[api.Compare] = (),
+        puts: Sequence[api.Put] = (),
+        number: int | None = None,
+    ) -> Published:
         """Make `value` the next version, if it is not the newest and every compare of `when` holds.
 
-        `StaleEpoch` when another publisher was first, `Conflict` when a compare did not hold: nothing was published.
+        `puts` are written by the commit that makes the version the newest; `when` compares their keys. `number` is the
+        number that the version gets. It may skip some; the version is whole then. With either, a value that is the
+        newest is published too.
+
+        `StaleEpoch` when another publisher was first, or has reached `number`. `Conflict` when a compare did not hold.
+        Nothing was published then.
         `InvalidInput` for a table where an assignment was published, or the reverse. `BadSnapshot` for a value above
         16 MiB. Calls of the store raise their own errors. If the value may have been published, the hint of
         `StoreUnavailable` says so.
         """
-        value = routed(value)
+        value, extra = routed(value), _Extra(when=when, puts=puts, number=number)
         attempts: set[str] = set()
         unsure, refused_from = False, None
         if self._known is not None and self._is_newest(self._known.head, value):
@@ -101,7 +135,7 @@ class Publisher:
             known = await self._read(unsure=unsure)
             links = () if known.head is None else known.head.links
             ours = [link for link in links if link.nonce in attempts]
-            if ours or (refused_from is None and self._is_newest(known.head, value)):
+            if ours or (refused_from is None and self._is_newest(known.head, value) and not extra.is_asked):
                 self._known = known
                 return _published(known.incarnation, links, (ours or links)[-1], value)
             if refused_from is not None:
@@ -110,7 +144,7 @@ class Publisher:
                 known = _anew(known)
             nonce = uuid4().hex[:12]
             attempts.add(nonce)
-            outcome = await self._attempt(known, value, when, nonce)
+            outcome = await self._attempt(extra.numbered(known), value, extra, nonce)
             if isinstance(outcome, api.Committed) and self._known is not None and self._known.head is not None:
                 links = self._known.head.links
                 return _published(known.incarnation, links, links[-1], value)
@@ -175,7 +209,8 @@ class Publisher:
         is_damaged = value is None and self._keys.head in chunks
         number = max([0, *map(self._keys.version_of, chunks)]) if head is None else head.version
         if is_damaged or number < seen:  # others may have seen newer versions
-            is_damaged, value, number = True, None, scan.revision
+            is_damaged, value = True, None
+            number = max([scan.revision, *map(self._keys.version_of, chunks)])
         self._last = max(self._last, Version(incarnation=scan.incarnation, number=number if value else seen))
         return _Known(
             incarnation=scan.incarnation,
@@ -212,7 +247,7 @@ class Publisher:
             raise InvalidInput(f"kind of {self._keys.name}", kind_of(value), f"{head.kind}, as published before", hint)
         return head.epoch == value.epoch
 
-    async def _attempt(self, known: _Known, value: Routing, when: Sequence[api.Compare], nonce: str) -> api.Outcome:
+    async def _attempt(self, known: _Known, value: Routing, extra: "_Extra", nonce: str) -> api.Outcome:
         """Write the chunks and the head of the next version. A commit that fails has no effect on readers."""
         limits = self._store.capabilities()
         part_bytes = max(1, min(limits.max_value_bytes, limits.max_commit_bytes // 2))
@@ -225,9 +260,9 @@ class Publisher:
         old_head = (
             api.Absent(key=self._keys.head) if not revision else api.Unchanged(key=self._keys.head, revision=revision)
         )
-        always: list[api.Compare] = [old_head, *when]
+        always: list[api.Compare] = [old_head, *extra.when]
         pointer = api.Put(key=self._keys.head, value=encode_head(head))
-        room = room_of(limits, always, pointer)
+        room = room_of(limits, always, pointer).less(map(put_bytes, extra.puts))
         named = zip(self._keys.parts(head.links[-1]), chunks, strict=True)
         *early, last = batches([api.Put(key=key, value=chunk) for key, chunk in named], room)
         revisions = dict(known.revisions)
@@ -244,7 +279,7 @@ class Publisher:
         # whole.
         kept = [*old, *needed[: room.takes(map(key_bytes, needed))]]
         when = [*always, *absent(last), *(api.Unchanged(key=key, revision=known.revisions[key]) for key in kept)]
-        outcome = await self._store.commit(when=when, puts=[*last, pointer], deletes=old)
+        outcome = await self._store.commit(when=when, puts=[*last, pointer, *extra.puts], deletes=old)
         if isinstance(outcome, api.Committed):
             revisions |= {put.key: outcome.revision for put in (*last, pointer)}
             there = {key: revision for key, revision in revisions.items() if key not in old}
