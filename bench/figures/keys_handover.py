@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from apportion.sim.conformance.rig import Rig
-from apportion.work.lanes.keys import partition_of
+from apportion.stores.keys.partitions import partition_of
 from bench import engines
 from bench.goal import at_most
 from bench.queues.keyed_worker import PARTITIONS, opened

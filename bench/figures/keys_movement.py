@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import apportion
 from apportion.groups.facade import AsyncGroup
-from apportion.work.lanes.keys import partition_of
+from apportion.stores.keys.partitions import partition_of
 from bench.goal import at_most
 from bench.row import Row
 

@@ -3,15 +3,18 @@
 import asyncio
 import sqlite3
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from uuid import uuid4
 
 import psycopg
 import pytest
 
+from apportion.errors import InvalidInput, KeyedTasksOpen, Unavailable
 from apportion.guards.transactions import follow
 from apportion.model.epoch import FencingToken
 from apportion.stores.catalog import connect, connect_tasks
-from apportion.stores.lanes.values import OwnedLane
+from apportion.stores.lanes.values import AgreePartitions, OwnedLane, ResizePartitions
+from apportion.stores.task_control import Cancel, Listing, Pause, SetLimit
 from apportion.stores.task_values import NewTask, Settlement, Worker
 from apportion.work.effects.within import insertion
 from tests.stores.rigs import rig_of
@@ -116,3 +119,78 @@ def test_the_store_itself_refuses_a_second_open_claim_of_a_key(engine, rig):
     with pytest.raises((sqlite3.IntegrityError, psycopg.errors.UniqueViolation)):
         connection.execute(f"UPDATE {table} SET session = 7")
     connection.close()
+
+
+def counted(partitions):
+    """Return a new task of a key that its producer placed by so many partitions."""
+    return NewTask(id=uuid4().hex, queue="q", name="f", arguments=b"", lane=16, key="k", partitions=partitions)
+
+
+def test_a_producer_that_missed_a_resize_adds_nothing_in_its_transaction(engine, rig):
+    async def _run():
+        async with opened(rig) as (tasks, _):
+            await tasks.control(AgreePartitions(queue="q", partitions=8))
+            connection = connected(engine, rig)
+            connection.execute("CREATE TABLE effect (n INTEGER)")
+            connection.execute("INSERT INTO effect VALUES (1)")
+            follow(connection, insertion(connection, tasks.transactions, [counted(8)]))
+            connection.commit()
+            (row,) = await tasks.query(Listing(queue="q"))
+            await tasks.control(Cancel(tasks=(row.id,)))
+            await tasks.control(ResizePartitions(queue="q", partitions=9))
+            connection.execute("INSERT INTO effect VALUES (2)")
+            with pytest.raises(InvalidInput, match=r"(?s)partitions of queue q is 8, expected 9.* partitions=9"):
+                follow(connection, insertion(connection, tasks.transactions, [counted(8)]))
+            connection.commit()  # the refusal leaves the transaction of the caller usable
+            assert [(1,), (2,)] == connection.execute("SELECT n FROM effect ORDER BY n").fetchall()
+            connection.close()
+            assert () == await tasks.query(Listing(queue="q"))
+
+    asyncio.run(_run())
+
+
+@pytest.mark.slow
+def test_a_resize_waits_for_an_open_transaction_that_enqueued_a_key_and_other_calls_do_not():
+    rig = rig_of("postgres")()
+
+    async def _run():
+        async with opened(rig) as (tasks, worker):
+            await tasks.control(AgreePartitions(queue="q", partitions=8))
+            await tasks.control(SetLimit(queue="q", open_claims=5))
+            await tasks.enqueue([replace(keyed(), id="0" * 32)])
+            with connected("postgres", rig) as connection:
+                follow(connection, insertion(connection, tasks.transactions, [counted(8)]))
+                await tasks.control(AgreePartitions(queue="q", partitions=8))
+                assert ["0" * 32] == [each.task for each in (await tasks.turn(worker, want=9)).claims]
+                await tasks.control(Pause(queue="q", is_paused=False))
+                with pytest.raises((Unavailable, KeyedTasksOpen)):
+                    await tasks.control(ResizePartitions(queue="q", partitions=9))
+                connection.commit()
+            with pytest.raises(KeyedTasksOpen):
+                await tasks.control(ResizePartitions(queue="q", partitions=9))
+
+    try:
+        asyncio.run(_run())
+    finally:
+        asyncio.run(rig.close())
+
+
+@pytest.mark.slow
+def test_a_transaction_that_sees_an_older_state_cannot_enqueue_by_the_former_number():
+    rig = rig_of("postgres")()
+
+    async def _run():
+        async with opened(rig) as (tasks, _):
+            await tasks.control(AgreePartitions(queue="q", partitions=8))
+            with connected("postgres", rig) as connection:
+                connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+                connection.execute("SELECT 1 FROM apportion.control")
+                await tasks.control(ResizePartitions(queue="q", partitions=9))
+                with pytest.raises(psycopg.errors.SerializationFailure):
+                    follow(connection, insertion(connection, tasks.transactions, [counted(8)]))
+            assert () == await tasks.query(Listing(queue="q"))
+
+    try:
+        asyncio.run(_run())
+    finally:
+        asyncio.run(rig.close())

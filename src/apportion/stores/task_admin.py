@@ -10,8 +10,9 @@ from typing import cast
 
 from apportion.errors import InvariantBroken
 from apportion.stores.keys import questions as keys
+from apportion.stores.keys.partitions import agreed
 from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, OwnerOfLane
-from apportion.stores.lanes.tokens import agreed, check_resizable
+from apportion.stores.lanes.tokens import check_resizable
 from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, ResizePartitions
 from apportion.stores.task_control import (
     Answer,

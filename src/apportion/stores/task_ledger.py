@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from apportion.errors import LeaseLost
 from apportion.stores.keys.ledger import are_first, is_within, rank, shown
+from apportion.stores.keys.partitions import check_counted, counted, placed
 from apportion.stores.lanes.tokens import LaneRecord
 from apportion.stores.task_once import OnceEntry, OnceState, OnceStep, once
 from apportion.stores.task_records import (
@@ -71,6 +72,8 @@ class TaskLedger:
 
     def enqueue(self, tasks: Sequence[NewTask], *, now: int) -> tuple[tuple[str, bool], ...]:
         """See `TaskStore.enqueue`."""
+        for queue, _ in counted(tasks):
+            check_counted(tasks, queue, _partitions(self.controls, queue))
         return tuple(self._enqueued(each, now) for each in tasks)
 
     def turn(
@@ -174,6 +177,7 @@ class TaskLedger:
         """
         self.ended.pop(task.id, None)
         due, is_placed = now + delay_ms, task.new.key is not None and task.id in self.open
+        task = task if task.id in self.open else placed(task, _partitions(self.controls, task.queue))
         position = task.position if is_placed else self._next_position()
         self.open[task.id] = replace(
             task, position=position, due=due if delay_ms > 0 else None, ready_at=due, is_blocking=False
@@ -257,6 +261,10 @@ class TaskLedger:
     def by_position(self) -> list[OpenTask]:
         """Return all open tasks, oldest first."""
         return sorted(self.open.values(), key=lambda task: task.position)
+
+
+def _partitions(controls: Mapping[str, QueueControl], queue: str) -> int | None:
+    return controls.get(queue, QueueControl()).partitions
 
 
 def _shares_name(task: OpenTask, new: NewTask) -> bool:

@@ -43,7 +43,8 @@ class NewTask:
     `slot` name the slot of a schedule that the task was made for.
 
     Tasks of one `key` run one at a time, in the order of their positions, in the `lane` of the key's partition. When
-    one is dead, the next goes on ("skip"), or waits until the dead one is redriven or cancelled ("block").
+    one is dead, the next goes on ("skip"), or waits until the dead one is redriven or cancelled ("block"). The lane was
+    chosen from so many `partitions`: `InvalidInput` if the queue has another number (None: any).
     """
 
     id: str
@@ -63,6 +64,7 @@ class NewTask:
     slot: int | None = None
     key: str | None = None
     on_dead: OnDead = "skip"
+    partitions: int | None = None
 
     def __post_init__(self) -> None:
         if self.key is None and self.lane < KEYED_LANES:

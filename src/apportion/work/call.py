@@ -135,6 +135,7 @@ class Call:
             trace=trace,
             key=self.key,
             on_dead=self.on_dead or "skip",
+            partitions=None if self.key is None or keys is None else keys.partitions,
         )
 
 

@@ -140,6 +140,8 @@ class OpenedQueue:
             return await ask(store)
         except StoreWentBack:
             await store.query(Listing(tasks=()))
+            if self._keys is not None:
+                await self._keys.agree(store)
             if not again:
                 raise
             return await ask(store)

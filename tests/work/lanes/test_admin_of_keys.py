@@ -147,3 +147,22 @@ def test_the_number_of_partitions_changes_while_no_worker_and_no_keyed_task_is_t
             assert 16 == len(worker._claimant._lanes.owned())
 
     played(_play())
+
+
+def test_a_producer_that_ran_on_through_a_resize_is_refused_until_it_opens_the_queue_with_the_new_number(queue):
+    @queue.task()
+    async def work() -> None: ...
+
+    async def _play():
+        handle = await queue.enqueue(work.call(), key="k")
+        await handle.cancel()
+        await admin.resize(queue.url, "mail", 16)
+        for _ in range(2):
+            with pytest.raises(InvalidInput, match=r"(?s)mail is 8, expected 16, as it has\..* tasks resize"):
+                await queue.enqueue(work.call(), key="k")
+        assert () == (await admin.tasks(queue.url, "mail")).tasks
+        await queue.enqueue(work.call())  # a task without a key has no partition
+        larger = Queue(queue.url, "mail", lease_ttl=TTL, partitions=16)
+        assert (await larger.enqueue(work.call(), key="k")).created
+
+    played(_play())

@@ -1,4 +1,4 @@
-"""Tokens of lanes: the owner that goes on with a lane, the agreement on partitions, and the reach of a claim.
+"""Tokens of lanes: the owner that goes on with a lane, and the reach of a claim.
 
 A lane remembers the highest token that it has seen, so that a former owner claims nothing there any more.
 """
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from apportion.errors import InvalidInput, KeyedTasksOpen
+from apportion.errors import KeyedTasksOpen
 from apportion.model.epoch import FencingToken
 from apportion.stores.lanes.values import OwnedLane
 
@@ -45,14 +45,6 @@ def some_of_each(most: int, lanes: int) -> int:
 def is_cut(lanes: Sequence[int], each: int, most: int) -> bool:
     """Whether tasks may be missing among the oldest ones, for so many of each lane were read and no more."""
     return each < most and max(Counter(lanes).values(), default=0) >= each
-
-
-def agreed(queue: str, found: int | None, wanted: int) -> int:
-    """Return the number of partitions of a queue; `InvalidInput` where it has another number than the wanted one."""
-    if found is not None and found != wanted:
-        hint = f"Open it with partitions={found}, or change the number: apportion tasks resize"
-        raise InvalidInput(f"partitions of queue {queue.rpartition('/')[2]}", wanted, f"{found}, as it has", hint)
-    return wanted
 
 
 def check_resizable(queue: str, open_tasks: int) -> None:

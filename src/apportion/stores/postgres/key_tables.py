@@ -126,5 +126,5 @@ END $$
 HAS_KEYS = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = {channel} AND tablename = 'lane')"
 HAS_ALL_OF_KEYS = (
     "SELECT EXISTS (SELECT FROM pg_proc JOIN pg_namespace AS n ON n.oid = pronamespace"
-    " WHERE nspname = {channel} AND proname = 'keys_leave')"
+    " WHERE nspname = {channel} AND proname = 'enqueue_keyed')"
 )

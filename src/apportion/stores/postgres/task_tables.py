@@ -52,6 +52,7 @@ _FUNCTIONS = (
     enqueues.ADD,
     enqueues.MEET,
     enqueues.ENQUEUE,
+    enqueues.ENQUEUE_KEYED,
     enqueues.ENQUEUE_WITHIN,
     functions.HEADS,
     functions.DUE,

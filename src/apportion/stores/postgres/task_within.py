@@ -118,6 +118,34 @@ BEGIN
 END $$
 """
 
+# Enqueues keyed tasks, if each queue has as many partitions as the caller counted with. The lock stays until the
+# commit, so that no resize comes between. `resized` is a queue that `has` another number.
+ENQUEUE_KEYED = """
+CREATE FUNCTION {schema}.enqueue_keyed(
+    known_incarnation bigint, lock_milliseconds integer, counted text[], counts bigint[], ids text[], queues text[],
+    lanes bigint[], names text[], codecs text[], calls bytea[], delays bigint[], dues bigint[], expiries bigint[],
+    uniques text[], mosts bigint[], traces text[], keys text[], dead_modes text[], replacing boolean[],
+    OUT verdict text, OUT at_incarnation bigint, OUT is_awaited boolean, OUT answers text[], OUT made boolean[],
+    OUT resized text, OUT has bigint
+) LANGUAGE plpgsql {by_index} AS $$
+BEGIN
+    PERFORM {schema}.be_safe(lock_milliseconds);
+    PERFORM FROM {schema}.control WHERE queue = ANY (counted) ORDER BY queue FOR KEY SHARE;
+    SELECT of.queue, control.partitions INTO resized, has FROM unnest(counted, counts) AS of (queue, count)
+        LEFT JOIN {schema}.control ON control.queue = of.queue
+        WHERE control.partitions IS DISTINCT FROM of.count LIMIT 1;
+    IF FOUND THEN
+        SELECT begun.* INTO verdict, at_incarnation
+            FROM {schema}.begin_tasks(known_incarnation, lock_milliseconds, true) AS begun;
+        verdict := replace(verdict, 'begun', 'resized');
+        RETURN;
+    END IF;
+    SELECT enqueued.* INTO verdict, at_incarnation, is_awaited, answers, made
+        FROM {schema}.enqueue_tasks(known_incarnation, lock_milliseconds, ids, queues, lanes, names, codecs, calls,
+            delays, dues, expiries, uniques, mosts, traces, keys, dead_modes, replacing) AS enqueued;
+END $$
+"""
+
 ENQUEUE_WITHIN = """
 CREATE FUNCTION {schema}.enqueue_within(known_incarnation bigint, lock_milliseconds integer, new_tasks text)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -135,16 +163,19 @@ BEGIN
             array_agg((t->>'most')::bigint ORDER BY n) AS mosts, array_agg(t->>'trace' ORDER BY n) AS traces,
             array_agg(t->>'key' ORDER BY n) AS keys,
             array_agg(coalesce(t->>'on_dead', 'skip') ORDER BY n) AS dead_modes,
-            array_agg((t->>'replaces')::boolean ORDER BY n) AS replacing
+            array_agg((t->>'replaces')::boolean ORDER BY n) AS replacing,
+            array_agg(t->>'queue' ORDER BY n) FILTER (WHERE t->>'partitions' IS NOT NULL) AS counted,
+            array_agg((t->>'partitions')::bigint ORDER BY n) FILTER (WHERE t->>'partitions' IS NOT NULL) AS counts
         FROM json_array_elements(new_tasks::json) WITH ORDINALITY AS of (t, n)
-    ) AS new, LATERAL {schema}.enqueue_tasks(known_incarnation, lock_milliseconds, new.ids, new.queues, new.lanes,
-        new.names, new.codecs, new.calls, new.delays, new.dues, new.expiries, new.uniques, new.mosts, new.traces,
+    ) AS new, LATERAL {schema}.enqueue_keyed(known_incarnation, lock_milliseconds, new.counted, new.counts,
+        new.ids, new.queues, new.lanes, new.names,
+        new.codecs, new.calls, new.delays, new.dues, new.expiries, new.uniques, new.mosts, new.traces,
         new.keys, new.dead_modes, new.replacing) AS enqueued;
     PERFORM set_config('lock_timeout', lock_before, true), set_config('synchronous_commit', commit_before, true);
     IF answer.is_awaited THEN
         PERFORM pg_notify({channel}, 'tasks');
     END IF;
     RETURN json_build_object('verdict', answer.verdict, 'incarnation', answer.at_incarnation,
-        'answers', answer.answers, 'made', answer.made)::text;
+        'answers', answer.answers, 'made', answer.made, 'resized', answer.resized, 'has', answer.has)::text;
 END $$
 """

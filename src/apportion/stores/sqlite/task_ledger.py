@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from apportion.errors import InvariantBroken, LeaseLost
+from apportion.stores.keys.partitions import check_counted, counted, placed
 from apportion.stores.sqlite import statements as lease_sql
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.claims import lanes as keyed
@@ -47,6 +48,8 @@ def now_ms(connection: Connection) -> int:
 
 def enqueue(connection: Connection, tasks: Sequence[NewTask], now: int) -> tuple[tuple[str, bool], ...]:
     """See `TaskStore.enqueue`. Without a unique name or a key, a task is looked at only if it is there."""
+    for queue, _ in counted(tasks):
+        check_counted(tasks, queue, control_of(connection, queue).partitions)
     if all(each.unique is None and each.key is None for each in tasks):
         connection.execute("SAVEPOINT plain")
         before = int(value_of(connection, sql.TOTAL_CHANGES))
@@ -137,7 +140,9 @@ def wait(connection: Connection, task: OpenTask, delay_ms: int, now: int) -> Non
     if task.new.key is not None and value_of(connection, sql.KEEP_PLACE, shared_values(task)) is not None:
         return
     connection.execute(sql.REMOVE, (task.id,))
-    if not _add(connection, task):
+    if not _add(
+        connection, task if task.new.key is None else placed(task, control_of(connection, task.queue).partitions)
+    ):
         raise InvariantBroken(f"task {task.id} cannot be opened again: its id or its unique name is taken")
 
 

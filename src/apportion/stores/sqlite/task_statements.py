@@ -111,6 +111,7 @@ INSERT = (
     " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = :id) ON CONFLICT DO NOTHING RETURNING pos"
 )
 TIME_AND_LIFE = f"SELECT ({NOW}), incarnation FROM meta"
+PARTITIONS = "SELECT partitions FROM control WHERE queue = :queue"
 IS_KNOWN = "SELECT 1 FROM task WHERE id = :id UNION ALL SELECT 1 FROM outcome WHERE id = :id"
 NAMED = "SELECT id, session FROM task WHERE queue = :queue AND uniq = :uniq AND replaced = 0"
 RENAME = "UPDATE task SET replaced = 1 WHERE id = :named RETURNING pos"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from apportion.errors import InvalidInput
+from apportion.stores.keys.partitions import check_counted, counted
 from apportion.stores.requests import went_back
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.file import LOCK_WAIT_SECONDS
@@ -55,6 +56,9 @@ class SqliteTransactions(TaskTransactions):
         [(now, found)] = yield TaskStatement(sql=sql.TIME_AND_LIFE, values={})
         if found != self._incarnation:
             raise went_back(self._name, seen=(self._incarnation, 0), found=(found, 0))
+        for queue, _ in counted(tasks):
+            rows = yield TaskStatement(sql=sql.PARTITIONS, values={"queue": queue})
+            check_counted(tasks, queue, rows[0][0] if rows else None)
         answers: tuple[tuple[str, bool], ...] = ()
         for each in tasks:
             answers += ((yield from _inserted(each, now)),)

@@ -1,7 +1,6 @@
 """Keys of tasks: which lane of its queue a key belongs to, and whether a queue can take a key at all.
 
-Promises: the partition of a key depends only on the UTF-8 of the key and the number of partitions, in every process and
-release. It is the leading part of the hash, as the slot of `Slots` is: `hash * partitions >> 64`.
+Refuses: to open a queue with another number of partitions than the one in its store.
 """
 
 from dataclasses import dataclass
@@ -9,14 +8,13 @@ from dataclasses import dataclass
 from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
 from apportion.groups.view.records import checked_partitions
-from apportion.placement import hashers
 from apportion.stores.api import Need
 from apportion.stores.catalog import check_url
+from apportion.stores.keys.partitions import partition_of
 from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions
 from apportion.stores.task_api import TaskStore
 
 _NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
-_digest = hashers.get("xxh3-64").digest
 
 
 @brief
@@ -51,15 +49,6 @@ class QueueKeys:
     async def agree(self, tasks: TaskStore) -> None:
         """Note the number of partitions in the store; `InvalidInput` if the queue has another one there."""
         await tasks.control(AgreePartitions(queue=self.queue, partitions=self.partitions))
-
-
-def partition_of(key: str, partitions: int) -> int:
-    """Return the partition of a key. O(bytes of the key).
-
-    >>> partition_of("tenant-42", 64)
-    59
-    """
-    return _digest(key.encode()) * partitions >> 64
 
 
 def group_of(queue: str) -> str:

@@ -13,7 +13,8 @@ from apportion.console.demo.screen import Screen
 from apportion.console.demo.traces import log, read
 from apportion.console.demo.verdict import Verdict, verified
 from apportion.groups import admin
-from apportion.work.lanes.keys import group_of, partition_of
+from apportion.stores.keys.partitions import partition_of
+from apportion.work.lanes.keys import group_of
 
 WORKERS = tuple(f"worker-{number}" for number in range(1, 5))
 MEANINGS = {

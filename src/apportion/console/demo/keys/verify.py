@@ -16,7 +16,7 @@ from typing import Any
 from apportion.console.demo.keys.atlas import PARTITIONS, Visits, itinerary
 from apportion.console.demo.traces import read
 from apportion.console.demo.verdict import Verdict
-from apportion.work.lanes.keys import partition_of
+from apportion.stores.keys.partitions import partition_of
 
 Line = dict[str, Any]
 Owners = Mapping[int, str]

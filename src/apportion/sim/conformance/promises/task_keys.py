@@ -230,3 +230,29 @@ async def the_number_of_partitions_is_agreed_and_changes_while_no_keyed_task_is_
     await stage.tasks.control(resize)
     (stats,) = [each for each in (await stage.overview()).queues if each.queue == stage.queue]
     same(9, stats.partitions, "the number of partitions after the resize")
+
+
+@task_case()
+async def keyed_tasks_that_were_placed_by_another_number_of_partitions_are_refused(stage: TaskStage) -> None:
+    """A caller that missed a resize adds nothing, neither the task nor others of the same call."""
+    new = replace(keyed(stage, "a"), partitions=8)
+    await raises(InvalidInput, stage.tasks.enqueue([new]), "a task for a queue without a number of partitions")
+    await stage.tasks.control(AgreePartitions(queue=stage.queue, partitions=8))
+    await stage.tasks.control(ResizePartitions(queue=stage.queue, partitions=9))
+    for tasks in ([new], [stage.new(), new], [replace(new, partitions=9), new]):
+        await raises(InvalidInput, stage.tasks.enqueue(tasks), "a task that was placed by the former number")
+    same((), await stage.rows(), "the tasks after the refusals")
+    await stage.add(replace(new, partitions=9), stage.new(), replace(keyed(stage, "b"), partitions=9))
+    same(3, len(await stage.rows()), "the tasks that were placed by the number of the queue")
+
+
+@task_case()
+async def a_dead_task_that_is_redriven_after_a_resize_goes_to_the_lane_of_its_key(stage: TaskStage) -> None:
+    """The lane of a redriven task is that of its key under the number of partitions that the queue has now."""
+    await stage.tasks.control(AgreePartitions(queue=stage.queue, partitions=1))
+    (task,) = await stage.add(replace(keyed(stage, "tenant-42"), partitions=1))
+    worker = await owner(stage)
+    await stage.settle(worker, ended(only(await stage.claim(worker, want=9)), "dead"))
+    await stage.tasks.control(ResizePartitions(queue=stage.queue, partitions=64))
+    same(1, await stage.tasks.control(Redrive(tasks=(task,))), "tasks that were redriven")
+    same([KEYED_LANES + 59], [each.lane for each in await stage.rows()], "the lane of the task")

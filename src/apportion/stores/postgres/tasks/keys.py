@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from apportion.stores.keys.partitions import agreed
 from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, KeyHead, KeyStats, LaneOwner, OwnerOfLane, owner
-from apportion.stores.lanes.tokens import agreed, check_resizable
+from apportion.stores.lanes.tokens import check_resizable
 from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, ResizePartitions
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.tasks.lanes import record_of
-from apportion.stores.postgres.tasks.statements import OPEN
+from apportion.stores.postgres.tasks.statements import OPEN, PARTITIONS
 from apportion.stores.task_rows import open_task
 
 _BUSIEST = (
@@ -22,7 +23,8 @@ _LANE = (
 )
 _COUNT = "SELECT count(*) FROM {schema}.task WHERE queue = %s AND key IS NOT NULL"
 _CONTROL = "INSERT INTO {schema}.control (queue) VALUES (%s) ON CONFLICT DO NOTHING"
-_PARTITIONS = "SELECT partitions FROM {schema}.control WHERE queue = %s FOR UPDATE"
+# A resize waits for enqueues of keyed tasks that have not committed; to agree waits for other changes of the row alone.
+_AGREED, _RESIZED = f"{PARTITIONS} FOR NO KEY UPDATE", f"{PARTITIONS} FOR UPDATE"
 _SET = "UPDATE {schema}.control SET partitions = %s WHERE queue = %s"
 
 
@@ -49,8 +51,9 @@ async def owner_of(transaction: Transaction, question: OwnerOfLane) -> LaneOwner
 async def set_partitions(transaction: Transaction, command: AgreePartitions | ResizePartitions) -> None:
     """Do a command about the number of partitions, under a lock on the row of the queue."""
     await transaction.ask(_CONTROL, [command.queue])
-    [(found,)] = await transaction.ask(_PARTITIONS, [command.queue])
-    if isinstance(command, ResizePartitions):
+    is_resize = isinstance(command, ResizePartitions)
+    [(found,)] = await transaction.ask(_RESIZED if is_resize else _AGREED, [command.queue])
+    if is_resize:
         [(count,)] = await transaction.ask(_COUNT, [command.queue])
         check_resizable(command.queue, int(str(count)))
     else:

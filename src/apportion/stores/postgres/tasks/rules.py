@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from apportion.stores.keys.ledger import rank
+from apportion.stores.keys.partitions import placed
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter
 from apportion.stores.postgres.tasks import lanes as keyed
@@ -156,6 +157,9 @@ async def reopen(transaction: Transaction, task: OpenTask, now: int) -> None:
     if await transaction.ask(sql.UNBLOCK, [task.new.unique, task.id]):
         await wait(transaction, [(task, 0)], now)
         return
+    if task.new.key is not None:
+        [(found,)] = await transaction.ask(sql.KEPT_PARTITIONS, [task.queue]) or [(None,)]
+        task = placed(task, None if found is None else int(str(found)))
     await transaction.ask(sql.REOPEN, shared_values(replace(task, due=None, ready_at=now)))
 
 

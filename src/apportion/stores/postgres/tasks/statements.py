@@ -8,6 +8,7 @@ The driver fills in `{schema}` and the like, quoted.
 from collections.abc import Sequence
 from typing import Any
 
+from apportion.stores.keys.partitions import counted
 from apportion.stores.lanes.values import KEYED_LANES
 from apportion.stores.postgres.driver import Parameter
 from apportion.stores.postgres.key_tables import NEVER
@@ -29,6 +30,11 @@ ENQUEUE_ONE = (
     "SELECT * FROM {schema}.enqueue_tasks(%s, %s, ARRAY[%b::text], ARRAY[%b::text], ARRAY[%b::bigint], ARRAY[%b::text],"
     " ARRAY[%b::text], ARRAY[%b::bytea], ARRAY[%b::bigint], ARRAY[%b::bigint], ARRAY[%b::bigint], ARRAY[%b::text],"
     " ARRAY[%b::bigint], ARRAY[%b::text], ARRAY[%b::text], ARRAY[%b::text], ARRAY[%b::boolean])"
+)
+# The same for keyed tasks: beside them, the queues and the numbers of partitions that the caller counted with.
+_OF_KEYED = f".enqueue_keyed(%s, %s, {_TEXTS}, {_NUMBERS},"
+ENQUEUE_KEYED, ENQUEUE_ONE_KEYED = (
+    each.replace(".enqueue_tasks(%s, %s,", _OF_KEYED) for each in (ENQUEUE, ENQUEUE_ONE)
 )
 TURN = (
     "SELECT * FROM {schema}.turn(%s, %s, %s, %s, %s, %s, %s, %s, %s,"
@@ -183,9 +189,11 @@ _CONTROL = "paused, open_claims, rate, per_ms, tokens, tokens_at, partitions"
 CONTROLS = f"SELECT queue, {_CONTROL} FROM {{schema}}.control"
 LOCKED_CONTROLS = (
     f"{CONTROLS} WHERE queue = ANY (%s::text[]) AND (open_claims IS NOT NULL OR rate IS NOT NULL)"
-    " ORDER BY queue FOR UPDATE"
+    " ORDER BY queue FOR NO KEY UPDATE"
 )
 PAUSED = "SELECT queue FROM {schema}.control WHERE queue = ANY (%s::text[]) AND paused <> 0"
+PARTITIONS = "SELECT partitions FROM {schema}.control WHERE queue = %s"
+KEPT_PARTITIONS = f"{PARTITIONS} FOR KEY SHARE"  # no resize comes before the commit
 SPEND = "UPDATE {schema}.control SET tokens = %s, tokens_at = %s WHERE queue = %s"
 PAUSE = (
     "INSERT INTO {schema}.control (queue, paused) VALUES (%s, %s)"
@@ -251,14 +259,18 @@ def turn_values(
     return [*own, *done, want, list(worker.queues), *places, is_rescan, MOST_DUE]
 
 
-def one_enqueue_values(task: NewTask) -> list[Parameter]:
-    """Return the values of `ENQUEUE_ONE` after the first two."""
-    return [each[0] for each in _columns([task])]
+def enqueue_statement(tasks: Sequence[NewTask]) -> tuple[str, list[Parameter]]:
+    """Return the statement that enqueues tasks, and its values after the first two.
 
-
-def enqueue_values(tasks: Sequence[NewTask]) -> list[Parameter]:
-    """Return the values of `ENQUEUE` after the first two. A column of one value, or of NULL alone, is sent short."""
-    return [_short(place, values) for place, values in enumerate(_columns(tasks))]
+    A column of one value, or of NULL alone, is sent short.
+    """
+    numbers = counted(tasks)
+    more: list[Parameter] = [list(each) for each in zip(*numbers, strict=True)]
+    columns = _columns(tasks)
+    if len(tasks) == 1:
+        return ENQUEUE_ONE_KEYED if numbers else ENQUEUE_ONE, [*more, *[each[0] for each in columns]]
+    short = [_short(place, values) for place, values in enumerate(columns)]
+    return ENQUEUE_KEYED if numbers else ENQUEUE, [*more, *short]
 
 
 def _short(place: int, values: list[Any]) -> list[Any]:

@@ -17,9 +17,10 @@ from apportion.runtime.clock import Clock
 from apportion.runtime.endings import or_undo
 from apportion.stores.damage.postgres import put_aside
 from apportion.stores.damage.rows import or_put_aside
+from apportion.stores.keys.partitions import check_counted
 from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.postgres.door import Transaction
-from apportion.stores.postgres.driver import Parameter, Row
+from apportion.stores.postgres.driver import Row
 from apportion.stores.postgres.errors import MAKE_SCHEMA, ValueRefused
 from apportion.stores.postgres.link import PostgresLink
 from apportion.stores.postgres.links import Links
@@ -33,7 +34,7 @@ from apportion.stores.postgres.tasks.hints import Hints
 from apportion.stores.postgres.tasks.once import once
 from apportion.stores.postgres.tasks.rules import Settling
 from apportion.stores.postgres.tasks.schedules import PostgresSchedules
-from apportion.stores.postgres.tasks.statements import claimed_task, enqueue_values, one_enqueue_values, turn_values
+from apportion.stores.postgres.tasks.statements import claimed_task, enqueue_statement, turn_values
 from apportion.stores.postgres.tasks.transactions import PostgresTransactions
 from apportion.stores.postgres.tasks.upkeep import Upkeep
 from apportion.stores.postgres.wire import PostgresNoReply
@@ -72,17 +73,18 @@ class PostgresTasks(TaskStore):
         if not tasks:
             return ()
         ids = [each.id for each in tasks]
-        values = one_enqueue_values(tasks[0]) if len(tasks) == 1 else enqueue_values(tasks)
-        asked: list[Parameter] = [*self._known, *values]
+        statement, values = enqueue_statement(tasks)
         try:
-            statement = sql.ENQUEUE_ONE if len(tasks) == 1 else sql.ENQUEUE
-            [row] = await self._committing.send(statement, asked, allowed=self._require_open)
+            [row] = await self._committing.send(statement, [*self._known, *values], allowed=self._require_open)
         except PostgresNoReply as error:
             if await _has_all(self._committing, ids):
                 return tuple((each, True) for each in ids)
             raise OutcomeUnknown(self._name, ids, error.reason) from error
-        verdict, incarnation, is_awaited, answers, made = _values(row)
+        verdict, incarnation, is_awaited, answers, made, *resized = _values(row)
         self._met(verdict, incarnation)
+        if verdict == "resized":
+            queue, found = resized
+            check_counted(tasks, queue, found)
         self._hints.changed(is_awaited=is_awaited)
         return tuple((each, True) for each in ids) if answers is None else tuple(zip(answers, made, strict=True))
 

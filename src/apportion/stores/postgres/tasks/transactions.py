@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from apportion.errors import InvalidInput
+from apportion.stores.keys.partitions import check_counted
 from apportion.stores.postgres.door import Door
 from apportion.stores.postgres.driver import Row, psycopg
 from apportion.stores.postgres.tasks import statements as sql
@@ -72,6 +73,8 @@ class PostgresTransactions(TaskTransactions):
         [(text,)] = yield TaskStatement(sql=self._filled(sql.INSERTION), values=values)
         answer = json.loads(text)
         self._met(answer["verdict"], answer["incarnation"])
+        if (queue := answer["resized"]) is not None:
+            check_counted(tasks, queue, answer["has"])
         if answer["answers"] is None:
             return tuple((each.id, True) for each in tasks)
         return tuple(zip(answer["answers"], answer["made"], strict=True))
@@ -96,5 +99,6 @@ def _fields(new: NewTask) -> dict[str, str | int | bool | None]:
         "trace": new.trace,
         "key": new.key,
         "on_dead": new.on_dead,
+        "partitions": new.partitions,
         "replaces": new.on_duplicate == "replace",
     }

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from apportion.stores.keys.partitions import agreed
 from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, KeyHead, KeyStats, LaneOwner, OwnerOfLane, owner
-from apportion.stores.lanes.tokens import agreed, check_resizable
+from apportion.stores.lanes.tokens import check_resizable
 from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, ResizePartitions
 from apportion.stores.sqlite import statements as lease_sql
 from apportion.stores.sqlite.claims.lanes import record_of
