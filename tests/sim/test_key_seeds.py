@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from tests.sim.scenarios.key_play import BAD, USUAL
+from tests.sim.scenarios.key_play import BAD, USUAL, group_url
 from tests.sim.scenarios.scenario import play
 from tests.sim.scenarios.task_nemesis import KINDS
 from tests.sim.test_seeds import LOST, played, start
 
 KEYS, SQLITE = ("--scenario", "keys"), ("--scenario", "keys", "--store", "sqlite")
-SEEDS, SQLITE_SEEDS, REPEATED, MORE_SEEDS = 270, 30, 6, 4_000  # `make soak` plays more
+SEEDS, SQLITE_SEEDS, REPEATED, MORE_SEEDS = 330, 36, 6, 4_000  # `make soak` plays more
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,13 @@ def test_many_seeds_of_keys_reach_what_is_rare(hundreds):
     blows = ({*KINDS} - {"lost commit", "kill of a child"}) | {f"commit lost: its {part}" for part in LOST}
     runs = [f"runs {each.task_options.name}" for each in (*USUAL, *BAD)]
     rare = ["runs poison as a suspect", "row DRAINING QUIET", "turn: LeaseLost", "turn: StoreWentBack"]
-    assert [] == [name for name in [*blows, *runs, *rare, "a worker leaves"] if f"{name} " not in printed]
+    alone = [f"strikes {places}" for places in ("group", "store", "tasks", "store + tasks", "store + tasks + group")]
+    assert [] == [name for name in [*blows, *runs, *rare, *alone, "a worker leaves"] if f"{name} " not in printed]
     assert re.search(r"longest: KeyGoesOn \d", printed)
+
+
+def test_three_hundred_seeds_have_a_store_for_the_group_beside_that_of_the_tasks():
+    assert 300 <= sum(group_url(seed) is not None for count in (SEEDS, SQLITE_SEEDS) for seed in range(count))
 
 
 @pytest.mark.slow
@@ -68,8 +73,9 @@ def test_thousands_of_seeds_of_keys_hold(options):
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
-def test_a_seed_of_keys_holds_and_repeats(store):
-    report = play(0, scenario="keys", store=store)
+@pytest.mark.parametrize("seed", range(2))  # the first has one store, the second two
+def test_a_seed_of_keys_holds_and_repeats(seed, store):
+    report = play(seed, scenario="keys", store=store)
     assert () == report.violations
-    assert report.digest == play(0, scenario="keys", store=store, story=True).digest
+    assert report.digest == play(seed, scenario="keys", store=store, story=True).digest
     assert report.seconds > 8

@@ -20,15 +20,17 @@ def remains(world: World, name: str) -> list[str]:
 
 
 def _remains(world: World, name: str) -> Iterator[str]:
-    process, leases = world.processes.known(name), world.checker.history.leases
+    process = world.processes.known(name)
     for task in asyncio.all_tasks(world.loop):
         if isinstance(task, SeededTask) and task.made_in.get(CURRENT) is process:
             yield f"task {getattr(task.get_coro(), '__qualname__', task)}"
-    yield from ["an open handle of the store"] * world.troubles.open_handles[name]
-    yield from ["an open handle of the tasks"] * world.task_troubles.open_handles[name]
-    for lease in world.holders.held_by(name):
-        if lease in leases and world.now < leases[lease].renewed_at + leases[lease].ttl_seconds:
-            yield f"lease {lease}"
+    for site in world.sites:
+        for each in site.troubles:
+            yield from [f"an open handle of the {each.place}"] * each.open_handles[name]
+        leases = site.checker.history.leases
+        for lease in site.holders.held_by(name):
+            if lease in leases and world.now < leases[lease].renewed_at + leases[lease].ttl_seconds:
+                yield f"lease {lease}"
     shared = [each for each in process.machine.shared.values() if not isinstance(each, OpenedQueue)]
     yield from ["a session for groups to share"] * len(shared)
     yield from ["a group that a SIGTERM calls"] * len(process.machine.leaving)

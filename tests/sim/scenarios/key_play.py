@@ -1,7 +1,8 @@
 """The keys' scenario: workers of a queue with partitions share its keys as members of a group, while all may fail.
 
-The seed draws two to four workers, the partitions, the keys, the acts of an operator, and the faults. The store of the
-tasks and that of the group are cut off together, or each alone.
+The seed draws two to four workers, the partitions, the keys, the acts of an operator, and the faults. In most seeds the
+group has a store of its own. The store of the tasks and that of the group are then cut off together, or each alone, and
+each may go back to an old copy alone.
 """
 
 import asyncio
@@ -27,7 +28,14 @@ HELD = (*task_play.HELD, *keys.INVARIANTS)
 USUAL = (functions.quick, functions.quick, functions.plain, functions.flaky, functions.snoozes, functions.steady)
 BAD = (functions.hopeless, functions.hopeless, functions.hangs)
 UNKEYED = (functions.quick, functions.slow, functions.flaky, functions.gives_up)
+GROUP_URL = "etcd://group:2379"
 _SETTLE_SECONDS = 0.2
+_SHARED = 6  # of so many seeds, one has a single store
+
+
+def group_url(seed: int) -> str | None:
+    """Return the URL of the store of the group; None where it is the store of the tasks."""
+    return None if seed % _SHARED == 0 else GROUP_URL
 
 
 class KeyPlay(TaskPlay):
@@ -64,7 +72,8 @@ class KeyPlay(TaskPlay):
         return self._queue().worker(concurrency=self._concurrency[process], member=member)
 
     def _queue(self) -> Queue:
-        queue = Queue(URL, NAME, lease_ttl=timedelta(seconds=TTL_SECONDS), partitions=self._partitions)
+        ttl = timedelta(seconds=TTL_SECONDS)
+        queue = Queue(URL, NAME, lease_ttl=ttl, partitions=self._partitions, group_url=self.world.group_url)
         queue._functions.update(FUNCTIONS)
         return queue
 

@@ -21,7 +21,8 @@ from apportion.sim.invariants.store import ALL, Invariant, Violation
 from apportion.sim.world.backings import MemoryBacking
 from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.sink import Sink
-from apportion.sim.world.world import MakeBacking, World
+from apportion.sim.world.sites.site import MakeBacking
+from apportion.sim.world.world import World
 from tests.sim.scenarios import cron_play, effect_play, key_play, task_play
 from tests.sim.scenarios import damage as damage_play
 from tests.sim.scenarios.cron_play import CronPlay
@@ -136,11 +137,15 @@ class StorePlay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeededScenario:
-    """A play, the invariants that it is checked against, and a limit of many times the steps of a usual seed."""
+    """A play, the invariants that it is checked against, and a limit of many times the steps of a usual seed.
+
+    `group_url` draws whether the groups of a seed have a store of their own, and its URL.
+    """
 
     make: Callable[[World], Play]
     held: tuple[type[Invariant], ...]
     step_limit: int
+    group_url: Callable[[int], str | None] = lambda _: None
 
 
 SCENARIOS = {
@@ -150,7 +155,7 @@ SCENARIOS = {
     "group": SeededScenario(
         make=GroupPlay, held=(*ALL, NobodyFails, *groups.INVARIANTS, BoundedOrphan), step_limit=120_000
     ),
-    "keys": SeededScenario(make=KeyPlay, held=key_play.HELD, step_limit=240_000),
+    "keys": SeededScenario(make=KeyPlay, held=key_play.HELD, step_limit=240_000, group_url=key_play.group_url),
     "store": SeededScenario(make=StorePlay, held=HELD, step_limit=40_000),
     "tasks": SeededScenario(make=TaskPlay, held=task_play.HELD, step_limit=120_000),
 }
@@ -174,6 +179,7 @@ def play(
     world = World(
         seed,
         store=STORES[store],
+        group_url=played.group_url(seed),
         invariants=played.held if invariants is None else invariants,
         fault_limit=fault_limit,
         story=story,

@@ -41,12 +41,15 @@ class History:
 
     The cause of the present change is `attempt`, a commit with these writes, or `ending`, a lease. A change without
     any is a defect. If both are set, the attempt counts, unless its answer says later that it did not happen.
+
+    `group` is the history of the store that has the groups: this one, unless the world has another store for them.
     """
 
     incarnation: int
     revision: int
 
     def __init__(self) -> None:
+        self.group: History = self
         self.incarnation = 0
         self.revision = 0
         self.items: dict[str, Item] = {}

@@ -26,7 +26,12 @@ GO_ON_SECONDS = 2.0 + 1.0 + 1.0  # a time to live, the back-off of a turn, and a
 
 
 class KeyInvariant(TaskInvariant):
-    """One promise about tasks with a key."""
+    """One promise about tasks with a key. `groups` is the history of the store of the group."""
+
+    @property
+    def groups(self) -> History:
+        """The history of the store of the group."""
+        return self.history.group
 
     def key_steps(self, before: TasksChanged, fact: TasksChanged) -> Iterator[tuple[KeyPlace, TaskStep]]:
         """Yield the step of each task with a key, with the queue and the key."""
@@ -78,7 +83,7 @@ class OneOfAKey(KeyInvariant):
         task = tasks.open.get(fact.receipt.task)
         if task is not None and not fact.is_child:
             lane = f"{_group(task.queue)}/{task.new.lane - KEYED_LANES}"
-            holds = self.history.holds
+            holds = self.groups.holds
             if not any((each.process, each.resource) == (fact.process, lane) for each in holds.values()):
                 self.broken(f"run {fact.run} of {fact.receipt} begins, and {fact.process} does not hold {lane}")
 
@@ -177,7 +182,7 @@ class KeyGoesOn(KeyInvariant):
     def _back_off_seconds(self, head: OpenTask) -> float:
         """Return how long the lane of a task may wait for its next owner, after the deaths of its owners."""
         partition = head.new.lane - KEYED_LANES
-        item = self.history.item(GroupKeys(group=_group(head.queue)).own(partition))
+        item = self.groups.item(GroupKeys(group=_group(head.queue)).own(partition))
         return 0.0 if item is None else wait_seconds(len(ownership(item.value).ended) + 1)
 
 

@@ -250,7 +250,7 @@ ALL: tuple[type[Invariant], ...] = tuple(Invariant.__subclasses__())
 
 
 class Checker:
-    """Checks facts against invariants, one by one.
+    """Checks facts against invariants, one by one. Checkers of several stores may report to one list, `violations`.
 
     >>> checker = Checker([RevisionsGrow])
     >>> checker.add(Began(at=0.0, incarnation=1, revision=4))
@@ -261,9 +261,11 @@ class Checker:
 
     _FACTS: ClassVar[tuple[type[Fact], ...]] = tuple(Fact.__subclasses__())
 
-    def __init__(self, invariants: Iterable[type[Invariant]] | None = None) -> None:
+    def __init__(
+        self, invariants: Iterable[type[Invariant]] | None = None, violations: list[Violation] | None = None
+    ) -> None:
         self.history: History = History()
-        self.violations: list[Violation] = []
+        self.violations: list[Violation] = [] if violations is None else violations
         self._at = 0.0
         self._checks: list[Invariant] = []
         self._looks: dict[type[Fact], list[Callable[[Any], None]]] = {kind: [] for kind in self._FACTS}

@@ -1,11 +1,12 @@
 """Machines of a world: the thread, clock and store that `apportion.open_group` and the like find there.
 
 So production code runs in a world unchanged: the shipped groups, elections, tables, queues and stores. They use the
-loop and the clock of their process, and the world's one store, whatever URL they name. The tasks of that store have a
-way through the network of their own. A child process is a process of the world.
+loop and the clock of their process, and the world's one store, whatever URL they name; or its store for groups, where a
+world has one under this URL. The tasks of a store have a way through the network of their own. A child process is a
+process of the world.
 
 Promises: the world learns when work on a group's holdings begins and ends, and checks it against the invariants of
-groups. Refuses: calls of `apportion.sync`, which wait in a thread; a second store; calls outside a process.
+groups. Refuses: calls of `apportion.sync`, which wait in a thread; any other store; calls outside a process.
 """
 
 import asyncio
@@ -37,6 +38,8 @@ class Place(Protocol):
     """The functions that machines need from their world."""
 
     checker: Checker
+    group_checker: Checker
+    group_url: str | None
 
     @property
     def children(self) -> RunsChildren:
@@ -46,8 +49,8 @@ class Place(Protocol):
     def now(self) -> float:
         """The true time."""
 
-    def store(self, name: str) -> CoordinationStore:
-        """Return a new handle for a process."""
+    def store(self, name: str, url: str | None = None) -> CoordinationStore:
+        """Return a new handle for a process, of the store that has the URL."""
 
     def tasks(self, name: str) -> TaskStore:
         """Return a new handle of the tasks for a process."""
@@ -70,9 +73,9 @@ class WorldMachine(Machine, Protocol):
 
 
 class Machines:
-    """The machines of one world and its one store.
+    """The machines of one world and its stores.
 
-    Invariants in `held` apply once a process opens the store, those in `held_of_tasks` once one opens its tasks.
+    Invariants in `held` apply once a process opens a store, those in `held_of_tasks` once one opens its tasks.
     """
 
     def __init__(
@@ -84,18 +87,22 @@ class Machines:
         held_of_tasks: Iterable[type[Invariant]],
     ) -> None:
         self._world, self._number = world, number
-        self._held = {False: tuple(held), True: tuple(held_of_tasks)}
+        self._held = {"store": tuple(held), "tasks": tuple(held_of_tasks), "group": tuple(held)}
         self._url = ""
 
     def machine(self, process: str) -> WorldMachine:
         """Return the machine of one life of a process."""
         return _Machine(process, self._world, number=self._number, opened=self._opened)
 
-    def _opened(self, url: str, *, is_of_tasks: bool) -> None:
+    def _opened(self, url: str, part: str) -> None:
+        world = self._world
+        if part == "store" and url == world.group_url:
+            world.group_checker.hold(self._held.pop("group", ()))
+            return
         if self._url not in ("", url):
             refuse(f"a second store, {url},", f"one URL for all in a world; this one has {self._url}")
         self._url = url
-        self._world.checker.hold(self._held.pop(is_of_tasks, ()))
+        world.checker.hold(self._held.pop(part, ()))
 
 
 class _Machine:
@@ -134,12 +141,12 @@ class _Machine:
 
     async def connect(self, url: str) -> CoordinationStore:
         """See `WorldMachine`."""
-        self._opened(url, is_of_tasks=False)
-        return self._world.store(self._process)
+        self._opened(url, "store")
+        return self._world.store(self._process, url)
 
     async def connect_tasks(self, url: str) -> TaskStore:
         """See `WorldMachine`."""
-        self._opened(url, is_of_tasks=True)
+        self._opened(url, "tasks")
         return self._world.tasks(self._process)
 
     async def in_child(self, work: Coroutine[object, object, Result]) -> Result | None:

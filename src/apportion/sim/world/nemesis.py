@@ -72,7 +72,7 @@ class Nemesis:
         self.mix = mix
         self.start = start
         self.draw: Random = world.draws("nemesis")
-        self.copies: list[object] = []
+        self.copies: list[list[object]] = []
         self.down: list[str] = []
         self.stepped_ms: int = 0
 
@@ -80,7 +80,8 @@ class Nemesis:
         """Do harm up to a true time."""
         world = self.world
         world.network.weather = self.mix.weather
-        world.troubles.odds = world.task_troubles.odds = self.mix.odds
+        for each in self._troubles:
+            each.odds = self.mix.odds
         copying = asyncio.create_task(self._copy())
         while world.now < until:
             await asyncio.sleep(min(self.draw.expovariate(1 / self.mix.pause_seconds), max(0.0, until - world.now)))
@@ -94,8 +95,8 @@ class Nemesis:
         world = self.world
         world.network.weather = FAIR
         world.network.heal()
-        world.troubles.mend()
-        world.task_troubles.mend()
+        for each in self._troubles:
+            each.mend()
         step_clock(world, -self.stepped_ms)
         self.stepped_ms = 0
         world.processes.resume_all()
@@ -108,21 +109,44 @@ class Nemesis:
         return self.draw.choice(self.running)
 
     def victims(self) -> list[Troubles]:
-        """Draw the store, its tasks, or both; a store without tasks is not drawn."""
+        """Draw the store, its tasks, or both; a store without tasks is not drawn.
+
+        In a world of two stores, the store of the groups is drawn as often as the other one, and now and then with it.
+        """
         world = self.world
         if TASKS not in world.network.places:
             return [world.troubles]
-        return self.draw.choice([[world.troubles], [world.task_troubles], [world.troubles, world.task_troubles]])
+        of_tasks = [[world.troubles], [world.task_troubles], [world.troubles, world.task_troubles]]
+        groups = list(world.group.troubles)
+        others = [] if world.group is world.site else [groups, groups, groups, self._troubles]
+        drawn = self.draw.choice([*of_tasks, *others])
+        world.trace.cover(f"strikes {' + '.join(each.place for each in drawn)}")
+        return drawn
+
+    def sites(self) -> tuple[int, ...]:
+        """Draw the stores that go back together, by their number in the world: in most cases one."""
+        if len(self.world.sites) == 1:
+            return (0,)
+        return self.draw.choice([(0,), (1,), (0, 1)])
 
     @property
     def running(self) -> list[str]:
         """The processes that take part and are not dead, sorted."""
         return [name for name in self.world.processes.names if not name.startswith("(")]
 
+    @property
+    def _troubles(self) -> list[Troubles]:
+        return [each for site in self.world.sites for each in site.troubles]
+
     async def _copy(self) -> None:
         while True:
-            self.copies.append(self.world.backing.save())
+            self.copies.append([site.backing.save() for site in self.world.sites])
             await asyncio.sleep(1.0)
+
+    def restore(self, copy: int, why: str) -> None:
+        """Replace the data of some stores by those of a copy."""
+        for each in self.sites():
+            self.world.sites[each].restore(self.copies[copy][each], why)
 
 
 async def _pause(nemesis: Nemesis) -> None:
@@ -190,13 +214,13 @@ async def _crash(nemesis: Nemesis) -> None:
     """Lose the data since the last sync; the store syncs once a second. It then has a new incarnation."""
     if nemesis.copies and nemesis.world.trace.inject("store crash", "to its last sync"):
         await _away(nemesis)
-        nemesis.world.restore(nemesis.copies[-1], "crashes and loses its last second")
+        nemesis.restore(-1, "crashes and loses its last second")
 
 
 async def _restore(nemesis: Nemesis) -> None:
     copy = nemesis.draw.randrange(len(nemesis.copies)) if nemesis.copies else 0
     if nemesis.copies and nemesis.world.trace.inject("store restore", f"copy {copy}"):
-        nemesis.world.restore(nemesis.copies[copy], "is restored from an old copy")
+        nemesis.restore(copy, "is restored from an old copy")
 
 
 async def _full(nemesis: Nemesis) -> None:
@@ -208,13 +232,15 @@ async def _full(nemesis: Nemesis) -> None:
 
 async def _compact(nemesis: Nemesis) -> None:
     if nemesis.world.trace.inject("compaction", ""):
-        nemesis.world.backing.compact()
+        for each in nemesis.sites():
+            nemesis.world.sites[each].backing.compact()
 
 
 async def _rearm(nemesis: Nemesis) -> None:
     if nemesis.world.trace.inject("store restart", "leases begin again"):
         await _away(nemesis)
-        nemesis.world.backing.rearm()
+        for each in nemesis.sites():
+            nemesis.world.sites[each].backing.rearm()
 
 
 async def _step_wall(nemesis: Nemesis) -> None:
@@ -252,7 +278,7 @@ async def _flap(nemesis: Nemesis) -> None:
     """Pause the owner of the first partition past its lease; the next owner is paused after it."""
     world, seconds = nemesis.world, nemesis.draw.uniform(2.2, 2.6)
     items = sorted(
-        (key, item) for key, item in world.checker.history.items.items() if GroupKeys.parsed(key)[1] == "own"
+        (key, item) for key, item in world.group_checker.history.items.items() if GroupKeys.parsed(key)[1] == "own"
     )
     owner = ownership(items[0][1].value).owner if items else None
     is_awake = owner in nemesis.running and world.processes.known(owner).state is ProcessState.RUNNING

@@ -1,8 +1,8 @@
 """The network: the time of a message from one process to another, if it arrives at all.
 
-A link has the names of its sender and its receiver; one of them may be the store, or the tasks of that store. A
-partition drops messages in both directions or in one. A clogged link keeps messages until it is free again. Everything
-else is drawn anew for each message.
+A link has the names of its sender and its receiver; one of them may be the store, the tasks of that store, or the
+store of the groups. A partition drops messages in both directions or in one. A clogged link keeps messages until it is
+free again. Everything else is drawn anew for each message.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -11,8 +11,8 @@ from random import Random
 
 from apportion.errors import UnknownOption
 
-STORE, TASKS = "store", "tasks"
-_STORES = (STORE, TASKS)
+STORE, TASKS, GROUP = "store", "tasks", "group"
+_STORES = (STORE, TASKS, GROUP)
 Inject = Callable[[str, str], bool]
 
 

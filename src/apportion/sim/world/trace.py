@@ -33,13 +33,13 @@ class Trace:
         if self.lines is not None:
             self.lines.append(f"{self._now():11.6f}    ({line})")
 
-    def tell(self, fact: facts.Fact) -> None:
-        """Add a fact."""
+    def tell(self, fact: facts.Fact, of: str = "") -> None:
+        """Add a fact. `of` names the store that it is about, where a world has two."""
         if isinstance(fact, facts.Answered):
             self.cover(f"answer: {'an error' if fact.outcome is None else type(fact.outcome).__name__}")
         elif isinstance(fact, facts.Died | facts.Lapsed):
             self.cover(f"session {type(fact).__name__.lower()}")
-        self.say(told(fact))
+        self.say(of + told(fact))
 
     def cover(self, transition: str) -> None:
         """Count a transition that was reached."""

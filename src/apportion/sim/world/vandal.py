@@ -27,7 +27,7 @@ SCHEDULE_DAMAGE: tuple[dict[str, object], ...] = (
 
 async def damage_record(world: "World", draw: Random) -> None:
     """Overwrite a record with an invalid or foreign value, as an intruder might."""
-    items = [item for key, item in sorted(world.checker.history.items.items()) if key.startswith(LIVE)]
+    items = [item for key, item in sorted(world.group_checker.history.items.items()) if key.startswith(LIVE)]
     if not items:
         return
     item = draw.choice(items)
@@ -35,7 +35,7 @@ async def damage_record(world: "World", draw: Random) -> None:
     values += [other.value for other in items if GroupKeys.parsed(other.key)[1] != GroupKeys.parsed(item.key)[1]]
     if world.trace.inject("damaged record", item.key):
         put = Put(key=item.key, value=draw.choice(values), lease=draw.choice([None, item.lease]))
-        store = world.store(VANDAL)
+        store = world.store(VANDAL, world.group_url)
         with suppress(ApportionError):  # the write comes too late, or the store is away
             await store.scan(GROUPS)
             await store.commit(when=[Unchanged(key=item.key, revision=item.revision)], puts=[put])

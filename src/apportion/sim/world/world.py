@@ -16,7 +16,7 @@ A process that opens a group, an election, a table or a store of `apportion` fin
 
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from random import Random
@@ -24,22 +24,20 @@ from typing import Any, TypeVar
 
 from apportion.errors import InvalidInput, InvariantBroken
 from apportion.runtime.clock import Clock
-from apportion.sim.facts import Died, Fact
+from apportion.sim.facts import Calm, Died, Entered, Fact, Left, Writing, Wrote
 from apportion.sim.invariants.handlers import INVARIANTS
-from apportion.sim.invariants.holders import Holders
 from apportion.sim.invariants.keys import INVARIANTS as OF_KEYS
 from apportion.sim.invariants.schedules import INVARIANTS as OF_SCHEDULES
-from apportion.sim.invariants.store import Checker, Invariant
+from apportion.sim.invariants.store import Checker, Invariant, Violation
 from apportion.sim.invariants.tasks import INVARIANTS as OF_TASKS
 from apportion.sim.world.backings import Backing, MemoryBacking
 from apportion.sim.world.children import ChildProcesses
 from apportion.sim.world.failures import Failures
-from apportion.sim.world.faults import FaultyStore
 from apportion.sim.world.fences import fenced, fences_of
 from apportion.sim.world.log_lines import logged
 from apportion.sim.world.loop import VirtualLoop
 from apportion.sim.world.machine import NOWHERE, Machines
-from apportion.sim.world.network import TASKS, Network
+from apportion.sim.world.network import GROUP, STORE, TASKS, Network
 from apportion.sim.world.process import (
     CURRENT,
     ProcessClock,
@@ -50,14 +48,15 @@ from apportion.sim.world.process import (
     outside,
     running_name,
 )
+from apportion.sim.world.sites.site import MakeBacking, Site
 from apportion.sim.world.task_faults import FaultyTasks
 from apportion.sim.world.trace import Trace
-from apportion.sim.world.troubles import Troubles
 from apportion.stores import CoordinationStore
 from apportion.stores.task_api import TaskStore
 
 Result = TypeVar("Result")
-MakeBacking = Callable[[Clock, Callable[[], float]], Backing]
+_GROUP_HOST = "(group)"  # its clock ends the leases of the group; no member has a name in brackets
+_OF_HOLDS, _OF_EVERYBODY = (Entered, Left, Writing, Wrote), (Calm, Died)
 
 
 class World(AbstractContextManager["World", None]):
@@ -68,15 +67,20 @@ class World(AbstractContextManager["World", None]):
     `sim.invariants.tasks`, `.keys` and `.schedules` once it opens tasks. A broken invariant ends `run` with
     `InvariantBroken`. With `collect`, the violation is only added to `checker.violations`. A world that runs more than
     `step_limit` callbacks also ends `run` in this way.
+
+    With `group_url`, the world has a second store, in memory: processes find it under this URL, and open groups there.
+    It is `group`, with faults, lives and a clock of its own; without it, `group` is the one store, `site`.
     """
 
     machines: Machines
+    group_url: str | None
 
     def __init__(
         self,
         seed: int,
         *,
         store: MakeBacking = MemoryBacking,
+        group_url: str | None = None,
         invariants: Iterable[type[Invariant]] | None = None,
         fault_limit: int | None = None,
         story: bool = False,
@@ -94,18 +98,21 @@ class World(AbstractContextManager["World", None]):
         self.network: Network = Network(
             self.draws("network"), now=self.loop.time, inject=self.trace.inject, processes=self.processes.ever
         )
-        self.troubles: Troubles = Troubles(self.draws("troubles"), self.network, self.trace, record=self.record)
-        self.task_troubles: Troubles = Troubles(
-            self.draws("task troubles"),
-            self.network,
-            self.trace,
-            record=self.record,
-            place=TASKS,
-            ttl_seconds=self.troubles.ttl_seconds,
-        )
-        self.checker: Checker = Checker(invariants)
-        self.holders: Holders = Holders(self.checker.history)
-        self.backing: Backing = store(TrueClock(self.loop), self.loop.time)
+        clock, self.group_url = TrueClock(self.loop), group_url
+        held, violations = None if invariants is None else tuple(invariants), list[Violation]()
+        self.backing: Backing = store(clock, self.loop.time)
+        self.site: Site = Site(self, self.backing, STORE, TASKS, invariants=held, violations=violations)
+        self.troubles, self.task_troubles = self.site.troubles
+        self.checker: Checker = self.site.checker
+        self.group: Site = self.site
+        if group_url is not None:
+            drifting = ProcessClock(self.loop, self.processes.living(_GROUP_HOST))
+            beside = MemoryBacking(drifting, self.loop.time)
+            self.group = Site(self, beside, GROUP, invariants=held, violations=violations)
+            self.network.places.add(GROUP)
+        self.sites: tuple[Site, ...] = (self.site,) if self.group is self.site else (self.site, self.group)
+        self.group_checker: Checker = self.group.checker
+        self.checker.history.group = self.group_checker.history
         is_default = invariants is None
         self.machines = Machines(
             self,
@@ -141,10 +148,13 @@ class World(AbstractContextManager["World", None]):
         self.trace.say(f"{name} starts")
         return task
 
-    def store(self, name: str) -> CoordinationStore:
-        """Return a new handle of the store for a process, with this world's faults in between."""
-        inner = self.backing.handle(self.clock(name))
-        return FaultyStore(name, inner, self.troubles, incarnation=self.backing.incarnation, now=self.now)
+    def store(self, name: str, url: str | None = None) -> CoordinationStore:
+        """Return a new handle of the store for a process, with this world's faults in between.
+
+        With `group_url` as the `url`, the store is that of the groups.
+        """
+        site = self.site if url is None or url != self.group_url else self.group
+        return site.handle(name, self.clock(name))
 
     def tasks(self, name: str) -> TaskStore:
         """Return a new handle of the tasks in the store for a process, with faults in between; see `task_troubles`."""
@@ -177,7 +187,8 @@ class World(AbstractContextManager["World", None]):
         if self.processes.known(name).lives:
             self.processes.kill(name)
             self.children.ended(name)
-            del self.troubles.open_handles[name], self.task_troubles.open_handles[name]
+            for site in self.sites:
+                site.forget(name)
             self.trace.say(f"{name} is killed")
             self.record(Died(at=self.now, process=name))
 
@@ -217,26 +228,23 @@ class World(AbstractContextManager["World", None]):
 
     def restore(self, copy: object, why: str) -> None:
         """Replace the store's data by an old copy: another life of the store begins, and old connections end."""
-        self.trace.say(f"the store {why}")
-        self.troubles.begin_life()
-        self.task_troubles.begin_life()
-        self.backing.restore(copy)
-        self._look()
+        self.site.restore(copy, why)
 
     def record(self, fact: Fact) -> None:
-        """Take a fact: write it to the trace, and check it against the invariants."""
-        if not self._closed:
-            self.trace.tell(fact)
-            self.checker.add(fact)
-            for lapsed in self.holders.lapses(fact):
-                self.record(lapsed)
+        """Take a fact: write it to the trace, and check it against the invariants of the store that it is about."""
+        (self.group if isinstance(fact, _OF_HOLDS) else self.site).record(fact)
+        if isinstance(fact, _OF_EVERYBODY) and self.group is not self.site:
+            self.group.take(fact)
 
     def close(self) -> None:
         """End the world. Waiting tasks are thrown away, and have no more effect on anything in the world."""
         if not self._closed:
             self._closed = True
+            for site in self.sites:
+                site.is_closed = True
             self.processes.bury()
-            self.backing.close()
+            for site in self.sites:
+                site.backing.close()
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -255,8 +263,8 @@ class World(AbstractContextManager["World", None]):
             raise failure
 
     def _look(self) -> None:
-        for fact in self.backing.look():
-            self.record(fact)
+        for site in self.sites:
+            site.look()
 
 
 def _again(seed: int, hint: str) -> str:

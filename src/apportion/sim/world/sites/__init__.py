@@ -1,0 +1,1 @@
+"""Sites: the stores of a world, each with faults and invariants of its own."""
