@@ -19,6 +19,11 @@ WRONG_TYPES = [
     ("ready_at", "'x'"),
     ("ready_at", "x'00'"),
     ("expires", "'x'"),
+    ("failures", "'x'"),
+    ("failures", "-1"),
+    ("crashes", "'x'"),
+    ("name", "x'00'"),
+    ("arguments", "'[]'"),
 ]
 WRONG_VALUES = [("deaths_of", "'x,y'"), ("attempt", "9223372036854775807"), ("deaths_of", "','")]
 WRONG_SUMS = [("ready_at", "-9223372036854775808"), ("due", "-9223372036854775808")]
@@ -61,6 +66,21 @@ def test_a_damaged_task_in_a_file_dies_alone_and_its_call_is_kept(tmp_path, colu
             worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
             [again] = (await tasks.turn(worker, want=1)).claims
             assert (b"[]", True) == (again.arguments, again.attempt > 0)
+
+    asyncio.run(_run())
+
+
+@pytest.mark.parametrize(("column", "value"), [("attempt", "-1"), ("name", "x'00'"), *WRONG_VALUES])
+@pytest.mark.parametrize("on_duplicate", ["keep", "replace"])
+def test_an_enqueue_in_a_file_that_meets_a_damaged_task_adds_its_own(tmp_path, column, value, on_duplicate):
+    async def _run():
+        async with opened("sqlite:///{}/work.db", tmp_path) as (_, tasks):
+            [(first, _)] = await tasks.enqueue([task(unique="u")])
+            in_file(tmp_path, damaged_task(column, value) + "?", first)
+            new = task(unique="u", on_duplicate=on_duplicate)
+            assert ((new.id, True),) == await tasks.enqueue([new])
+            [row] = await tasks.query(Listing(states=("dead",)))
+            assert first == row.id
 
     asyncio.run(_run())
 

@@ -229,6 +229,13 @@ class ClockStepped(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDamaged(Fact):
+    """The row of a task is damaged from now on. The task may end or stay, and no promise about it holds any more."""
+
+    task: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleAct:
     """A call about schedules: its kind, its schedules, its caller in the history, and the firing of a trigger."""
 

@@ -121,8 +121,10 @@ def _task(position: int, session: int | None, row: Sequence[Any], *, is_blocking
     (id_, queue, lane, name, codec, arguments, unique, due, expires, attempt, failures, crashes, deaths_of) = row[:13]
     (most_deaths, cancelling, replaced, progress, note, reason, trace) = row[13:20]
     (schedule, slot, key, on_dead, enqueued, ready_at, _) = row[20:]
-    if not 0 <= attempt <= MOST_NUMBER:  # it could not grow
-        raise ValueError(f"attempt {attempt} of task {id_}")
+    if not all(0 <= count <= MOST_NUMBER for count in (attempt, failures, crashes)):  # it could not grow
+        raise ValueError(f"attempt {attempt}, failures {failures} or crashes {crashes} of task {id_}")
+    if not (isinstance(arguments, bytes) and all(isinstance(each, str) for each in (queue, name, codec, trace))):
+        raise TypeError(f"another type of a column of task {id_}")
     new = NewTask(
         id=id_,
         queue=queue,

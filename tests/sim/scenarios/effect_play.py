@@ -52,6 +52,8 @@ async def charges(number: int) -> None:
 class EffectPlay(TaskPlay):
     """One seed of the scenario."""
 
+    damage_ratio = 0.0
+
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.usual = (*USUAL, *[transfers] * 3, *[charges] * len(USUAL))

@@ -41,6 +41,8 @@ def group_url(seed: int) -> str | None:
 class KeyPlay(TaskPlay):
     """One seed of the scenario."""
 
+    damage_ratio = 0.0
+
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.liveness_seconds = 90.0  # after many deaths, a lane waits long for its next owner

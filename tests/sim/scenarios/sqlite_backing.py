@@ -3,7 +3,7 @@
 import random
 import sqlite3
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from apportion.sim.world.backings import NAMESPACE
 from apportion.sim.world.process import BEGIN_OF_TIME
 from apportion.sim.world.task_view import TaskView
 from apportion.stores import CoordinationStore, Item
+from apportion.stores.damage.sqlite import any_text
 from apportion.stores.requests import Space
 from apportion.stores.schedules.rows import CHANGED, COLUMNS, MARK_COLUMNS, changed_values, mark_of, schedule_of
 from apportion.stores.schedules.values import SlotMark, TaskSchedule
@@ -166,6 +167,19 @@ class SqliteBacking:
         )
         self._version = -1
 
+    def damage(self, task: str, values: Mapping[str, object]) -> None:
+        """See `Backing`."""
+        self._view.hide(task)
+        for table in ("task", "outcome"):
+            known = {column for _, column, *_ in self._observer.execute(f"PRAGMA table_info({table})")}
+            for column, value in values.items():
+                if column in known:
+                    text = f"UPDATE OR IGNORE {table} SET {column} = {_mark(value)} WHERE id = ?"
+                    self._observer.execute(text, (_bound(value), task))
+            if not values:
+                self._observer.execute(f"DELETE FROM {table} WHERE id = ?", (task,))
+        self._version = -1
+
     def step_clock(self, milliseconds: int) -> None:
         """See `Backing`."""
         self._offset_ms += milliseconds
@@ -208,8 +222,8 @@ class SqliteBacking:
             return []
         ask = self._observer.execute
         tasks = TaskLedger(
-            open={task.id: task for task in map(open_task, ask(task_statements.OPEN))},
-            ended={ended.task.id: ended for ended in map(ended_task, ask(task_statements.ENDED))},
+            open={task.id: task for task in map(open_task, self._sound(task_statements.OPEN))},
+            ended={ended.task.id: ended for ended in map(ended_task, self._sound(task_statements.ENDED))},
             controls={queue: queue_control(row) for queue, *row in ask(task_statements.CONTROLS)},
             workers={session: Worker(session=session, queues=()) for (session,) in ask("SELECT session FROM worker")},
             lanes={(queue, lane): record_of(rest) for queue, lane, *rest in ask(_LANES)},
@@ -229,6 +243,14 @@ class SqliteBacking:
             schedules={(row.queue, row.name): row for row in rows},
             marks=marks,
         )
+
+    def _sound(self, statement: str) -> list[tuple[Any, ...]]:
+        """Return the rows of tasks or of outcomes that were never damaged; both have their id as the fourth value."""
+        damaged = self._view.damaged
+        if not damaged:
+            return self._observer.execute(statement).fetchall()
+        with any_text(self._observer):
+            return [row for row in self._observer.execute(statement).fetchall() if row[3] not in damaged]
 
     def _name_life(self) -> None:
         """Number the lives from one: the file's own numbers would come from the machine's time."""
@@ -251,6 +273,15 @@ class SqliteBacking:
 
     def _changed(self, revision: int, items: list[tuple[str, Item | None]]) -> Changed:
         return Changed(at=self._now(), incarnation=self.incarnation, revision=revision, items=tuple(items))
+
+
+def _mark(value: object) -> str:
+    """Return the place of a value in a statement; a text may be no UTF-8."""
+    return "CAST(? AS TEXT)" if isinstance(value, str) else "?"
+
+
+def _bound(value: object) -> object:
+    return value.encode(errors="surrogateescape") if isinstance(value, str) else value
 
 
 def _at_once(coroutine: Coroutine[Any, Any, Result]) -> Result:

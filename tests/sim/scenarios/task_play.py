@@ -43,6 +43,8 @@ _OUTAGES = (LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack)
 class TaskPlay:
     """One seed of the scenario."""
 
+    damage_ratio = 0.3
+
     def __init__(self, world: World) -> None:
         self.world = world
         self.draw = draw = world.draws("tasks")
@@ -56,7 +58,7 @@ class TaskPlay:
         self._enqueuing: set[str] = set()
         self._number = 0
         self.usual: Sequence[TaskFunction[[int], Any]] = USUAL
-        self.nemesis = Nemesis(world, drawn(world.seed), start=self.start)
+        self.nemesis = Nemesis(world, drawn(world.seed, damage_ratio=self.damage_ratio), start=self.start)
         self._is_lifted = False
 
     @property

@@ -279,9 +279,50 @@ _ON_TRANSACTIONS = (
     ),
 )
 
+_ON_DAMAGE = (
+    Bug(
+        "a damaged task is not put aside",
+        "stores/damage/rows.py",
+        "        if not await put_aside():\n",
+        "        if True:\n",
+        store="sqlite",
+    ),
+    Bug(
+        "a damaged task takes all tasks of its session along",
+        "stores/damage/sqlite.py",
+        '_REMOVE = f"DELETE FROM task WHERE NOT ({_SOUND_TASK})"',
+        '_REMOVE = f"DELETE FROM task WHERE NOT ({_SOUND_TASK})"\n'
+        '_REMOVE += f" OR session IN (SELECT session FROM task WHERE NOT ({_SOUND_TASK}))"',
+        store="sqlite",
+    ),
+    Bug(
+        "a damaged task takes the waiting ones of its queue along",
+        "stores/damage/sqlite.py",
+        '_REMOVE = f"DELETE FROM task WHERE NOT ({_SOUND_TASK})"',
+        '_REMOVE = f"DELETE FROM task WHERE session IS NULL OR NOT ({_SOUND_TASK})"',
+        store="sqlite",
+    ),
+    Bug(
+        "an enqueue that meets a damaged task fails (it was there)",
+        "stores/sqlite/tasks.py",
+        "        return await self._or_put_aside(lambda: self._enqueue(tasks))",
+        "        return await self._enqueue(tasks)",
+        store="sqlite",
+        seeds=800,
+    ),
+    Bug(
+        "a claim carries damaged failures (it was there)",
+        "stores/sqlite/claims/ready_task.py",
+        "0 <= self.attempt <= MOST_NUMBER and 0 <= self.failures <= MOST_NUMBER",
+        "0 <= self.attempt <= MOST_NUMBER",
+        store="sqlite",
+        seeds=400,
+    ),
+)
+
 BUGS = tuple(
     replace(bug, scenario="tasks")
-    for bugs in (_ON_RECEIPTS, _ON_RETAKES, _ON_COUNTS, _ON_QUEUES, _ON_WORKERS, _ON_TRANSACTIONS)
+    for bugs in (_ON_RECEIPTS, _ON_RETAKES, _ON_COUNTS, _ON_QUEUES, _ON_WORKERS, _ON_TRANSACTIONS, _ON_DAMAGE)
     for bug in bugs
 )
 

@@ -66,6 +66,7 @@ class History:
         self.tasks: facts.TasksChanged | None = None
         self.task_calls: dict[int, facts.TaskCall] = {}  # those that the store carries out now
         self.runs: dict[int, facts.RunBegan] = {}
+        self.damaged: set[str] = set()  # tasks that were damaged in any life of the store
         self._by_key: dict[str, list[Attempt]] = {}
         self._inherited: set[int | None] = set()  # leases from before this life of the store that have keys in it
 
@@ -123,6 +124,8 @@ class History:
         match fact:
             case facts.TasksChanged():
                 self.tasks = fact
+            case facts.TaskDamaged():
+                self.damaged.add(fact.task)
             case facts.TaskCall():
                 self.task_calls[fact.call] = fact
             case facts.TaskServed():

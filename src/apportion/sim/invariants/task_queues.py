@@ -22,8 +22,9 @@ class UniqueWhileOpen(TaskInvariant):
         tasks, added = self.history.tasks, self.history.task_calls[fact.call].tasks
         if tasks is None or not added or not isinstance(fact.answer, tuple):
             return
+        known = tasks.open.keys() | self.history.damaged
         for new, (task, is_created) in zip(added, fact.answer, strict=True):
-            if not is_created and task != new.id and task not in tasks.open:
+            if not is_created and task != new.id and task not in known:
                 self.broken(f"{new.unique} stands for task {task}, which is not open")
 
     def look(self, before: TasksChanged, fact: TasksChanged) -> None:

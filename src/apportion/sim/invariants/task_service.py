@@ -110,7 +110,7 @@ class NothingLeftBehind(TaskInvariant):
         if not isinstance(fact.answer, TurnAnswer) or call.worker is None or tasks is None or not call.want:
             return
         claims, worker, fenced = fact.answer.claims, call.worker, fact.answer.fenced
-        taken, self._taken = self._taken, 0
+        taken, self._taken = self._taken + len(self.history.damaged), 0  # it may have taken each of these
         if taken < (call.want + 1) // 2:
             for task in self._served(tasks, worker, fenced):
                 if task.session is not None and task.session not in tasks.alive:
@@ -167,7 +167,8 @@ class PoisonIsBounded(TaskInvariant):
             old, new = step.before, step.after
             if old is not None and new is not None:
                 self._deaths[step.id] += len(set(new.deaths_of) - set(old.deaths_of))
-                if step.old_end is not None and step.new is not None:  # redriven, or condemned by a lapse
+                is_back = step.old_end is not None and step.new is not None  # redriven, or condemned by a lapse
+                if is_back or new.new != old.new:  # the row of a unique name that got another call
                     self._killed[step.id, True] = self._killed[step.id, False] = 0
 
     def runbegan(self, fact: RunBegan) -> None:

@@ -77,8 +77,9 @@ class TaskInvariant(Invariant):
         """Check a change."""
 
     def steps(self, before: TasksChanged, fact: TasksChanged) -> Iterator[TaskStep]:
-        """Yield the step of each task that is not as before."""
-        for each in fact.changed:
+        """Yield the step of each sound task that is not as before."""
+        damaged = self.history.damaged
+        for each in fact.changed if not damaged else sorted({*fact.changed} - damaged):
             yield TaskStep(
                 id=each,
                 old=before.open.get(each),

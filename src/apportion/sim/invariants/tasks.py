@@ -35,8 +35,9 @@ class AcknowledgedTasksStay(TaskInvariant):
         tasks = self.history.tasks
         if tasks is None or not isinstance(fact.answer, tuple):
             return
+        damaged = self.history.damaged
         for task, _ in fact.answer if self.history.task_calls[fact.call].tasks else ():
-            if task not in tasks.open and task not in tasks.ended:
+            if task not in tasks.open and task not in tasks.ended and task not in damaged:
                 self.broken(f"task {task} was acknowledged, and is not there")
 
     def look(self, before: TasksChanged, fact: TasksChanged) -> None:
@@ -105,7 +106,8 @@ class OneClaimATask(TaskInvariant):
         worker, tasks = self.history.task_calls[fact.call].worker, self.history.tasks
         if not isinstance(fact.answer, TurnAnswer) or worker is None or tasks is None:
             return
-        for claim in fact.answer.claims:
+        damaged = self.history.damaged
+        for claim in (each for each in fact.answer.claims if each.task not in damaged):
             receipt, task = claim.receipt, tasks.open.get(claim.task)
             if receipt in self._given or receipt.session != worker.session:
                 self.broken(f"{worker.session} got {receipt}, which was given before, or is another's")
@@ -253,8 +255,9 @@ class EffectWithCompletion(TaskInvariant):
 
     def look(self, before: TasksChanged, fact: TasksChanged) -> None:
         """See `TaskInvariant`."""
+        damaged = self.history.damaged
         for task, count in fact.effects.items():
-            if count == before.effects.get(task, 0):
+            if count == before.effects.get(task, 0) or task in damaged:
                 continue
             if count > 1:
                 self.broken(f"the effect of task {task} is there {count} times")

@@ -1,6 +1,6 @@
 """Backings: the store below the faults of a world. A backing shows all transitions, and can restore an older copy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -31,6 +31,12 @@ class TaskBacking(Protocol):
 
     def overwrite(self, schedule: TaskSchedule) -> None:
         """Overwrite the row of a schedule, as an intruder or a broken disk might."""
+
+    def damage(self, task: str, values: Mapping[str, object]) -> None:
+        """Overwrite columns of the row of a task, open or ended; without values, lose the row. No look shows it again.
+
+        A store without rows loses the task in any case.
+        """
 
     def step_clock(self, milliseconds: int) -> None:
         """Step the clock of the tasks."""
@@ -145,6 +151,13 @@ class MemoryBacking(Backing):
         """See `TaskBacking`."""
         schedules = self._memory.schedules
         schedules.rows[schedule.queue, schedule.name] = schedule
+
+    def damage(self, task: str, values: Mapping[str, object]) -> None:  # noqa: ARG002 - there are no rows
+        """See `TaskBacking`."""
+        tasks = self._memory.tasks
+        tasks.open.pop(task, None)
+        tasks.ended.pop(task, None)
+        self._view.hide(task)
 
     def step_clock(self, milliseconds: int) -> None:
         """See `TaskBacking`."""

@@ -16,7 +16,7 @@ from apportion.sim.world.losses import Way
 from apportion.sim.world.network import FAIR, TASKS, Weather
 from apportion.sim.world.process import ProcessState
 from apportion.sim.world.troubles import Odds, Troubles
-from apportion.sim.world.vandal import damage_record, damage_schedule, step_clock
+from apportion.sim.world.vandal import damage_record, damage_schedule, damage_task, step_clock
 
 if TYPE_CHECKING:
     from apportion.sim.world.world import World
@@ -302,6 +302,10 @@ async def _damage_schedule(nemesis: Nemesis) -> None:
     damage_schedule(nemesis.world, nemesis.draw)
 
 
+async def _damage_task(nemesis: Nemesis) -> None:
+    damage_task(nemesis.world, nemesis.draw)
+
+
 async def _kill_child(nemesis: Nemesis) -> None:
     children = nemesis.world.children.names
     if children and nemesis.world.trace.inject("kill of a child", child := nemesis.draw.choice(children)):
@@ -330,6 +334,7 @@ BLOWS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
     "clock step of the store": _step_clock,
     "kill of a child": _kill_child,
     "damaged schedule": _damage_schedule,
+    "damaged task": _damage_task,
 }
 OF_TASKS = frozenset({"clock step of the store", "kill of a child"})
-_ASKED_FOR = frozenset({"damaged record", "damaged schedule", "owner paused past its lease", *OF_TASKS})
+_ASKED_FOR = frozenset({"damaged record", "damaged schedule", "damaged task", "owner paused past its lease", *OF_TASKS})

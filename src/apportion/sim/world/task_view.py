@@ -10,11 +10,16 @@ from apportion.stores.task_records import EndedTask, OpenTask
 
 
 class TaskView:
-    """The tasks as they were at the last look. `now` is the true time."""
+    """The tasks as they were at the last look, without those that were damaged. `now` is the true time."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._last: TasksChanged | None = None
+        self.damaged: set[str] = set()
+
+    def hide(self, task: str) -> None:
+        """Show a task no more, since it is damaged."""
+        self.damaged.add(task)
 
     def begin(self) -> None:
         """Forget the last look: another life of the store begins."""
@@ -32,7 +37,7 @@ class TaskView:
         marks: Mapping[SchedulePlace, tuple[SlotMark, ...]],
     ) -> list[TasksChanged]:
         """Return the change since the last look, if there is one."""
-        before = self._last
+        before, tasks = self._last, self._sound(tasks)
         is_same = before is not None and (schedules, marks) == (before.schedules, before.marks)
         if before is not None and is_same and self._is_same(before, tasks, alive, effects):
             return []
@@ -54,6 +59,13 @@ class TaskView:
             is_first=before is None,
         )
         return [self._last]
+
+    def _sound(self, tasks: TaskLedger) -> TaskLedger:
+        if not self.damaged:
+            return tasks
+        opened = {each: task for each, task in tasks.open.items() if each not in self.damaged}
+        ended = {each: end for each, end in tasks.ended.items() if each not in self.damaged}
+        return replace(tasks, open=opened, ended=ended)
 
     @staticmethod
     def _is_same(before: TasksChanged, tasks: TaskLedger, alive: Collection[int], effects: Mapping[str, int]) -> bool:

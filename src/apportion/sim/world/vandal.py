@@ -1,5 +1,6 @@
 """The vandal: steps of a store's clock, and damage to its data, as an intruder or a broken disk might do it."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.errors import ApportionError
 from apportion.groups.view.keys import GROUPS, LIVE, GroupKeys
-from apportion.sim.facts import ClockStepped, ScheduleAct, TaskCall, TaskServed
+from apportion.sim.facts import ClockStepped, ScheduleAct, TaskCall, TaskDamaged, TaskServed
 from apportion.sim.world.process import VANDAL
 from apportion.stores import Put, Unchanged
 from apportion.stores.schedules.values import TaskSchedule
@@ -22,6 +23,18 @@ SCHEDULE_DAMAGE: tuple[dict[str, object], ...] = (
     {"next_slot": -1},
     {"version": -1},
     {"arguments": b"\xff"},
+)
+_NOT_UTF8 = "\udcff"
+TASK_DAMAGE: tuple[Mapping[str, object], ...] = (
+    {},
+    *({each: value} for each in ("attempt", "failures", "crashes", "lane") for value in ("x", -1, 2**63 - 1)),
+    *({each: value} for each in ("due", "expires", "ready_at", "enqueued") for value in ("x", b"\0", -(2**63))),
+    *({each: value} for each in ("name", "queue", "codec", "trace", "reason") for value in (b"x", _NOT_UTF8)),
+    *({"deaths_of": value, "deaths": 2} for value in ("x,y", ",", b"\xff", _NOT_UTF8)),
+    *({each: "x"} for each in ("arguments", "progress", "most_deaths", "cancelling", "replaced", "on_dead")),
+    *({"session": value} for value in ("x", -1)),
+    {"uniq": b"x"},
+    {"note": b"x"},
 )
 
 
@@ -48,6 +61,19 @@ def damage_schedule(world: "World", draw: Random) -> None:
     if rows and world.trace.inject("damaged schedule", (row := draw.choice(rows)).name):
         fields: dict[str, Any] = draw.choice(SCHEDULE_DAMAGE)
         _overwrite(world, replace(row, **fields))
+
+
+def damage_task(world: "World", draw: Random) -> None:
+    """Lose the row of a task, or overwrite one of its columns with a value that no release writes."""
+    tasks = world.checker.history.tasks
+    known = [] if tasks is None else [*sorted(tasks.open), *sorted(tasks.ended)]
+    values = draw.choice(TASK_DAMAGE)
+    said = ", ".join(f"{column}={value!r}" for column, value in values.items()) or "gone"
+    if known and world.trace.inject("damaged task", f"{(task := draw.choice(known))[:6]} {said}"):
+        world.record(TaskDamaged(at=world.now, task=task))
+        world.backing.damage(task, values)
+        for fact in world.backing.look():
+            world.record(fact)
 
 
 def _overwrite(world: "World", schedule: TaskSchedule) -> None:

@@ -48,7 +48,10 @@ class SqliteTasks(TaskStore):
         self.schedules: SqliteSchedules = SqliteSchedules(self)
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
-        """See `TaskStore`. One write to the disk."""
+        """See `TaskStore`. One write to the disk. Damaged rows are put aside when a unique name meets one."""
+        return await self._or_put_aside(lambda: self._enqueue(tasks))
+
+    async def _enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         answers: tuple[tuple[str, bool], ...] = ()
 
         def _enqueue(connection: Connection, now: int) -> tuple[tuple[str, bool], ...]:

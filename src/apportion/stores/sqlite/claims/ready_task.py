@@ -35,9 +35,11 @@ class ReadyTask(NamedTuple):
         return sum(int(each) >= 0 for each in self.deaths_of.split(",")) if self.deaths_of else 0
 
     def claimed(self, session: int, now: int) -> Claim:
-        """Return the claim of a session; `ValueError` for an attempt that could not grow."""
-        if not 0 <= self.attempt <= MOST_NUMBER:
-            raise ValueError(f"attempt {self.attempt} of task {self.id}")
+        """Return the claim of a session; `ValueError` or `TypeError` for a column of another type or range."""
+        is_counted = 0 <= self.attempt <= MOST_NUMBER and 0 <= self.failures <= MOST_NUMBER
+        is_text = isinstance(self.name, str) and isinstance(self.codec, str) and isinstance(self.trace, str)
+        if not (is_counted and is_text and 0 <= self.crashes <= MOST_NUMBER and isinstance(self.arguments, bytes)):
+            raise ValueError(f"attempt {self.attempt} of task {self.id}, or another column")
         return Claim(
             receipt=Receipt(task=self.id, attempt=self.attempt + 1, session=session),
             queue=self.queue,
