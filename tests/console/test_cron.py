@@ -111,6 +111,23 @@ def test_a_listed_schedule_has_its_rule_its_slots_and_its_trouble(folder):
     assert "note: tidy: damaged: its row is damaged: jitter_ms is 'soon'" in text
 
 
+def test_a_schedule_that_has_fired_no_slot_shows_never_and_words_begin_below_their_headings(folder):
+    said("apply", "app:queue", folder=folder)
+    heading, _, *lines = said("ls", URL, folder=folder).splitlines()
+    places = [heading.index(each) for each in ("queue", "rule", "next", "last")]
+    assert ["repo", "0 9", "20", "never"] == [
+        line[place : place + len(found)]
+        for line, place, found in zip([lines[0]] * 4, places, ["repo", "0 9", "20", "never"], strict=True)
+    ]
+    assert [None, None] == [each["last"] for each in told("ls", URL, folder=folder)["schedules"]]
+    for act in ("pause", "resume"):
+        said(act, URL, "reports", "tidy", folder=folder)
+    assert None is told("ls", URL, folder=folder)["schedules"][1]["last"]
+    said("run-now", URL, "reports", "tidy", folder=folder)
+    newest = told("history", URL, "reports", "tidy", folder=folder)["slots"][-1]["slot"]
+    assert [None, newest] == [each["last"] for each in told("ls", URL, folder=folder)["schedules"]]
+
+
 def test_a_schedule_is_paused_resumed_run_and_forgotten(folder):
     said("apply", "app:queue", folder=folder)
     place = (URL, "reports", "tidy")

@@ -153,16 +153,6 @@ def test_reports_are_json_on_request(tmp_path):
     assert {(1, "tasks worker")} == {(line["format_version"], line["command"]) for line in lines}
 
 
-def test_an_error_of_the_program_keeps_its_traceback_and_a_missing_module_within_it_too(tmp_path):
-    written(tmp_path, "broken_program.py", "import no_such_module\n")
-    done = subprocess.run(
-        [*COMMAND, "tasks", "worker", "broken_program:queue"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert 1 == done.returncode
-    assert "broken_program.py" in done.stderr
-    assert "no_such_module" in done.stderr
-
-
 def test_a_store_that_cannot_be_opened_ends_the_worker_with_its_error(tmp_path):
     written(
         tmp_path,

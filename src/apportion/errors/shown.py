@@ -16,9 +16,9 @@ def shown(value: object) -> str:
     'postgres://***@db/x' aaaaaaaaaa… (70 long) an int of 266 bits
     """
     if isinstance(value, str):
-        return _cut(repr(_without_password(str.__getitem__(value, slice(4096)))), str.__len__(value))
+        return _cut(repr(without_password(str.__getitem__(value, slice(4096)))), str.__len__(value))
     if isinstance(value, bytes):
-        return _cut(_without_password(repr(bytes.__getitem__(value, slice(4096)))), bytes.__len__(value))
+        return _cut(without_password(repr(bytes.__getitem__(value, slice(4096)))), bytes.__len__(value))
     if value is None or type(value) in (bool, float):
         return repr(value)
     if type(value) is int:
@@ -37,7 +37,7 @@ def nearest(value: object, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-def _without_password(text: str) -> str:
+def without_password(text: str) -> str:
     """Hide all between `://` and the last `@`, and all options: a password may itself hold `@ : /` and blanks.
 
     A text with one slash after the colon is hidden too: a URL that was read as a path has lost the other slash.

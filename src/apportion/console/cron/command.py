@@ -35,10 +35,7 @@ def ls_cron(
     app: _AppOption = None,
     json: Json = False,
 ) -> None:
-    """List schedules: rule, next and last slot, and all that is wrong with one as this host sees it.
-
-    The last slot of a new schedule is the time at which it was added.
-    """
+    """List schedules: rule, next and last slot, and all that is wrong with one as this host sees it."""
     program = None if app is None else program_at(app)
     if program is not None and queue not in (None, program.name):
         raise InvalidInput("--app", app, f"a program with the queue {queue}", f"Its queue is {program.name}.")

@@ -37,7 +37,7 @@ def print_schedules(
     rows = [_row(each.schedule, _MARKS[acts.get(each.schedule.name, "keep")]) for each in found]
     rows += [_row(each.declared, _MARKS["add"]) for each in changes if each.act == "add" and each.declared is not None]
     if rows:
-        print_columns(("  schedule", "queue", "rule", "next", "last"), rows)
+        print_columns(("  schedule", "queue", "rule", "next", "last"), rows, words=5)
         print()
     for each in found:
         if each.problem:
@@ -57,9 +57,8 @@ def print_forecast(found: Forecast, *, with_changes: bool, json: bool) -> None:
         print_json("cron next", zone=found.zone, slots=list(map(_utc, found.slots)), **more)
         return
     zone = zone_of(found.zone)
-    print_columns(
-        ("slot", found.zone), [(_utc(each), f"{each.astimezone(zone):%Y-%m-%d %H:%M:%S %Z}") for each in found.slots]
-    )
+    rows = [(_utc(each), f"{each.astimezone(zone):%Y-%m-%d %H:%M:%S %Z}") for each in found.slots]
+    print_columns(("slot", found.zone), rows, words=2)
     print()
     for change in changes:
         way = "forward" if change.is_forward else "back"
@@ -79,7 +78,7 @@ def print_history(queue: str, name: str, marks: Sequence[SlotMark], *, json: boo
         return
     if marks:
         rows = [(_time(each.slot), _time(each.at), str(each.by), str(each.mark), str(each.task)) for each in marks]
-        print_columns(("slot", "at", "by", "what", "task"), rows)
+        print_columns(("slot", "at", "by", "what", "task"), rows, words=5)
         print()
     print_text(f"cron history: {queue} {name}: {_count(len(marks), 'slot')}")
 
@@ -121,12 +120,14 @@ def print_run(queue: str, name: str, task: str, *, json: bool) -> None:
 
 def _print_changes(changes: Sequence[ScheduleChange]) -> None:
     if changes:
-        print_columns(("  schedule", "change"), [(_MARKS[each.act] + each.name, _said(each)) for each in changes])
+        rows = [(_MARKS[each.act] + each.name, _said(each)) for each in changes]
+        print_columns(("  schedule", "change"), rows, words=2)
         print()
 
 
 def _row(schedule: TaskSchedule, mark: str) -> tuple[str, ...]:
-    place = ("", "") if not schedule.next_slot else (_time(schedule.next_slot), _time(schedule.last_slot))
+    latest = "never" if schedule.latest is None else _time(schedule.latest)
+    place = ("", "") if not schedule.next_slot else (_time(schedule.next_slot), latest)
     return f"{mark}{schedule.name}", schedule.queue.rpartition("/")[2], _rule(schedule), *place
 
 
@@ -186,7 +187,7 @@ def _schedule_member(schedule: TaskSchedule) -> dict[str, object]:
         "paused": schedule.is_paused,
         "version": schedule.version if is_sound else None,
         "next": _utc_of(schedule.next_slot) if is_sound and schedule.next_slot else None,
-        "last": _utc_of(schedule.last_slot) if is_sound and schedule.next_slot else None,
+        "last": None if schedule.latest is None else _utc_of(schedule.latest),
         "tzdata": str(schedule.tzdata),
     }
 

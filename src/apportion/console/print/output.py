@@ -30,8 +30,8 @@ def print_json(command: str, **members: object) -> None:
     print(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def print_columns(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table, with the first column aligned to the left and all others to the right.
+def print_columns(headings: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 1) -> None:
+    """Print a table, with the first columns, of `words`, aligned to the left and all others to the right.
 
     On a narrow terminal, cells wrap between words. If that is not enough, each row becomes a block of lines.
     A row that begins with the mark +, - or ~ is coloured.
@@ -43,7 +43,7 @@ def print_columns(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Non
         return
     columns = Columns(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for place, (heading, (size, is_whole)) in enumerate(zip(headings, widths, strict=True)):
-        justify: JustifyMethod = "right" if place and is_whole else "left"
+        justify: JustifyMethod = "right" if place >= words and is_whole else "left"
         columns.add_column(Text(heading), justify=justify, no_wrap=is_whole, width=size)
     for row in lines:
         columns.add_row(*map(Text, row))

@@ -1,17 +1,31 @@
 """Program: the queues of a program by their places, such as `app:queue`: a module, and a name in it.
 
 Promises: a module is looked for in the current folder first, as `python -m` does. A place without a queue is an error
-that names the queues of the module. An error within the program is shown with its traceback.
+that names the queues of the module. An error of the program itself names its file and line; its traceback is the cause
+of the error.
 """
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
+from sysconfig import get_paths
+from traceback import extract_tb
 from types import ModuleType
 
-from apportion.errors import InvalidInput, UnknownOption
+import apportion
+from apportion.errors import ApportionError, InvalidInput, UnknownOption
+from apportion.errors.shown import without_password
 from apportion.work.facade import Queue
 from apportion.work.queue import TaskQueue
+
+_MOST_CHARACTERS = 500
+_LIBRARIES = (
+    *{get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+    str(Path(apportion.__file__).parent),
+)
 
 
 def queues_at(places: Sequence[str], *, field: str = "QUEUES") -> tuple[Queue, ...]:
@@ -45,13 +59,53 @@ def _queue_at(place: str, field: str) -> TaskQueue:
 
 
 def _imported(name: str, field: str) -> ModuleType:
-    try:
+    with _Import(name, field):
         return import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise
-        hint = "Run the command in the folder of the program, or set PYTHONPATH."
-        raise InvalidInput(field, name, "a module that can be imported", hint) from error
+
+
+class _Import:
+    """Turns whatever a program raises at its import into an error of the command."""
+
+    def __init__(self, name: str, field: str) -> None:
+        self._name, self._field = name, field
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, place: object) -> None:
+        if isinstance(error, ApportionError):
+            error.within(_line(error))
+        elif isinstance(error, Exception | SystemExit):
+            raise InvalidInput(self._field, self._name, "a module that can be imported", self._hint(error)) from error
+
+    def _hint(self, error: BaseException) -> str:
+        if isinstance(error, ModuleNotFoundError) and f"{self._name}.".startswith(f"{error.name}."):
+            return "Run the command in the folder of the program, or set PYTHONPATH."
+        told = f"{type(error).__name__}: {without_password(_said(error))}".removesuffix(": ")
+        return f"{_line(error)}: {told}\nFor the whole traceback, run python -c 'import {self._name}'"
+
+
+def _said(error: BaseException) -> str:
+    """Return the message of an error of the program, in a line; nothing if it cannot say one."""
+    with suppress(Exception):
+        return " ".join(str(error).split())[:_MOST_CHARACTERS]
+    return ""
+
+
+def _line(error: BaseException) -> str:
+    """Return the file and line of the program at which its import has ended; not those of a library below it."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_short(error.filename)}:{error.lineno}"
+    found = extract_tb(error.__traceback__)[1:]
+    frames = [each for each in found if not each.filename.startswith("<")]  # those of a file
+    ours = [each for each in frames if not each.filename.startswith(_LIBRARIES)] or frames
+    return f"{_short(ours[-1].filename)}:{ours[-1].lineno}" if ours else "import"
+
+
+def _short(file: str) -> str:
+    """Return the name of a file as it is from the current folder."""
+    with suppress(OSError):  # the folder may be gone
+        return os.path.relpath(file) if Path(file).is_relative_to(Path.cwd()) else file
+    return file
 
 
 def _no_queue(place: str, module: str, field: str) -> InvalidInput:

@@ -51,7 +51,9 @@ def print_page(queue: str, page: TaskPage, *, json: bool) -> None:
         print_json("tasks ls", queue=queue, tasks=list(map(_task_member, page.tasks)), after=page.after)
         return
     if page.tasks:
-        print_columns(("task", "name", "state", "attempt", "time (UTC)"), list(map(_cells_of_task, page.tasks)))
+        print_columns(
+            ("task", "name", "state", "attempt", "time (UTC)"), list(map(_cells_of_task, page.tasks)), words=3
+        )
         print()
     print_text(f"tasks ls: {queue}: {_count(len(page.tasks), 'task')}")
     if page.after is not None:
@@ -143,7 +145,7 @@ def _print_keys(keys: Mapping[str, Sequence[KeyStats]]) -> None:
         (queue, each.key, str(each.waiting), str(each.lane - KEYED_LANES)) for queue in keys for each in keys[queue]
     ]
     if rows:
-        print_columns(("queue", "key", "waiting", "lane"), rows)
+        print_columns(("queue", "key", "waiting", "lane"), rows, words=2)
         print()
 
 
@@ -163,7 +165,7 @@ def _print_queues(found: Sequence[QueueStats]) -> None:
 def _print_live(found: Sequence[Worker]) -> None:
     if found:
         rows = [(each.name, ", ".join(each.queues), str(each.concurrency), f"{each.session:x}") for each in found]
-        print_columns(("worker", "queues", "concurrency", "session"), rows)
+        print_columns(("worker", "queues", "concurrency", "session"), rows, words=2)
         print()
 
 

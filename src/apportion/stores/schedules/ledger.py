@@ -110,7 +110,9 @@ class ScheduleLedger:
 
     def listed(self, queue: str | None = None) -> tuple[TaskSchedule, ...]:
         """See `ScheduleStore.listed`."""
-        return tuple(self.rows[place] for place in sorted(self.rows) if queue in (None, place[0]))
+        places = [place for place in sorted(self.rows) if queue in (None, place[0])]
+        newest = {place: max(each.slot for each in marks) for place, marks in self.marks.items() if marks}
+        return tuple(replace(self.rows[place], latest=newest.get(place)) for place in places)
 
     def history(self, queue: str, name: str) -> tuple[SlotMark, ...]:
         """See `ScheduleStore.history`."""

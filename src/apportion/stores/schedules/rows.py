@@ -13,6 +13,7 @@ CHANGED = (
     " tzdata"
 )
 COLUMNS = f"queue, name, {CHANGED}, last_slot, paused, declared"
+LATEST = "(SELECT max(slot) FROM {marks} AS m WHERE m.queue = schedule.queue AND m.name = schedule.name)"
 MARK_COLUMNS = "queue, name, slot, at, by, mark, task"
 
 
@@ -31,9 +32,22 @@ def changed_values(schedule: TaskSchedule) -> tuple[Value, ...]:
 
 
 def schedule_of(row: tuple[Any, ...]) -> TaskSchedule:
-    """Return the schedule of a row of `COLUMNS`."""
+    """Return the schedule of a row of `COLUMNS`, perhaps with the newest slot of its history."""
     queue, name, rule, zone, gap, fold, missed, overlap, jitter_ms = row[:9]
-    task, arguments, codec, lane, most_deaths, version, next_slot, tzdata, last_slot, is_paused, is_declared = row[9:]
+    (
+        task,
+        arguments,
+        codec,
+        lane,
+        most_deaths,
+        version,
+        next_slot,
+        tzdata,
+        last_slot,
+        is_paused,
+        is_declared,
+        *latest,
+    ) = row[9:]
     return TaskSchedule(
         queue=queue,
         name=name,
@@ -55,6 +69,7 @@ def schedule_of(row: tuple[Any, ...]) -> TaskSchedule:
         is_paused=bool(is_paused),
         is_declared=bool(is_declared),
         tzdata=tzdata,
+        latest=latest[0] if latest else None,
     )
 
 

@@ -4,7 +4,7 @@ All times are milliseconds since 1970 on the clock of the store. The stored `nex
 that comes next: a worker with other zone data fires it all the same.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from apportion.errors.brief import brief
@@ -30,6 +30,7 @@ class TaskSchedule:
     `rule` is a cron rule, or `every 300000ms`. `version` grows with every change of the rule, a policy or the call. No
     slot up to `last_slot` fires; at first it is the time of the registration. `tzdata` names the zone data from which
     `next_slot` was computed. `is_declared`: it came from the code of a program, and not from data; that never changes.
+    `latest` is the newest slot of the history, None before the first; `listed` alone reads it.
     """
 
     queue: str
@@ -52,6 +53,7 @@ class TaskSchedule:
     is_paused: bool = False
     is_declared: bool = False
     tzdata: str = ""
+    latest: int | None = field(default=None, compare=False)
 
     @property
     def damage(self) -> str:
@@ -70,8 +72,8 @@ class TaskSchedule:
             "last_slot": _is_count(self.last_slot),
             "next_slot": _is_count(self.next_slot) and _is_count(self.last_slot) and self.last_slot < self.next_slot,
         }
-        field = next((each for each, is_sound in sound.items() if not is_sound), None)
-        return "" if field is None else f"{field} is {getattr(self, field)!r}"
+        wrong = next((each for each, is_sound in sound.items() if not is_sound), None)
+        return "" if wrong is None else f"{wrong} is {getattr(self, wrong)!r}"
 
 
 @brief

@@ -13,6 +13,7 @@ from apportion.stores.schedules.api import Decide, ScheduleStore
 from apportion.stores.schedules.rows import (
     CHANGED,
     COLUMNS,
+    LATEST,
     MARK_COLUMNS,
     changed_values,
     mark_of,
@@ -78,7 +79,10 @@ _FORGET_MARKS = (
     "DELETE FROM slot_mark WHERE queue = ?1 AND name = ?2 AND slot <= (SELECT slot FROM slot_mark"
     f" WHERE queue = ?1 AND name = ?2 ORDER BY slot DESC LIMIT 1 OFFSET {KEPT_MARKS})"
 )
-_LISTED = f"SELECT {COLUMNS} FROM schedule WHERE queue = coalesce(?, queue) ORDER BY queue, name"
+_LISTED = (
+    f"SELECT {COLUMNS}, {LATEST.format(marks='slot_mark')} FROM schedule WHERE queue = coalesce(?, queue)"
+    " ORDER BY queue, name"
+)
 _HISTORY = "SELECT slot, at, by, mark, task FROM slot_mark WHERE queue = ? AND name = ? ORDER BY slot"
 
 

@@ -16,6 +16,7 @@ from apportion.stores.schedules.api import Decide, ScheduleStore
 from apportion.stores.schedules.rows import (
     CHANGED,
     COLUMNS,
+    LATEST,
     MARK_COLUMNS,
     changed_values,
     enqueued_task,
@@ -92,7 +93,10 @@ _FORGET_MARKS = (
     f" ORDER BY slot DESC OFFSET {KEPT_MARKS} LIMIT 1) AS old"
     " WHERE m.queue = of.queue AND m.name = of.name AND m.slot <= old.slot"
 )
-_LISTED = f"SELECT {COLUMNS} FROM {{schema}}.schedule WHERE queue = coalesce(%s::text, queue) ORDER BY queue, name"
+_LISTED = (
+    f"SELECT {COLUMNS}, {LATEST.format(marks='{schema}.slot_mark')} FROM {{schema}}.schedule"
+    " WHERE queue = coalesce(%s::text, queue) ORDER BY queue, name"
+)
 _HISTORY = "SELECT slot, at, by, mark, task FROM {schema}.slot_mark WHERE queue = %s AND name = %s ORDER BY slot"
 
 
