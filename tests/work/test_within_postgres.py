@@ -98,10 +98,12 @@ def test_a_task_is_there_if_the_awaited_transaction_commits_and_not_otherwise(ri
 def test_the_settings_of_the_transaction_stay(rig, queue, send):
     async def _play():
         with psycopg.connect(**place(rig)) as connection:
-            connection.execute("SET synchronous_commit TO off; SET lock_timeout TO '7s'")
+            settings = {"synchronous_commit": "off", "lock_timeout": "7s", "idle_in_transaction_session_timeout": "8s"}
+            for name, value in settings.items():
+                connection.execute(f"SET {name} TO '{value}'")
             await queue.enqueue(send.call("ann"), within=connection)
-            asked = "SELECT current_setting('lock_timeout'), current_setting('synchronous_commit')"
-            assert [("7s", "off")] == connection.execute(asked).fetchall()
+            for name, value in settings.items():
+                assert [(value,)] == connection.execute(f"SHOW {name}").fetchall()
 
     played(_play())
 

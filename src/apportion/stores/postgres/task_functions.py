@@ -24,7 +24,8 @@ BEGIN
 END $$
 """
 
-# Moved and the time are expressions: to call a function in SQL takes ten times as long, for it is planned anew.
+# One statement reads all, for each costs microseconds. Moved and the time are expressions: to call a function in SQL
+# takes ten times as long, for it is planned anew.
 BEGIN = """
 CREATE FUNCTION {schema}.begin_tasks(
     known_incarnation bigint, lock_milliseconds integer, is_durable boolean,
@@ -32,19 +33,20 @@ CREATE FUNCTION {schema}.begin_tasks(
 ) LANGUAGE plpgsql AS $$
 DECLARE
     has_moved boolean;
+    awaited_until bigint;
+    given text := set_config('lock_timeout', lock_milliseconds::text, true);
 BEGIN
-    PERFORM {schema}.be_safe(lock_milliseconds);
     -- a worker that stands still in the middle of a transaction keeps no row from the others
-    PERFORM set_config('idle_in_transaction_session_timeout', '10000', true);
-    PERFORM set_config('synchronous_commit', 'off', true) WHERE NOT is_durable;
-    SELECT incarnation, fingerprint <> (SELECT system_identifier FROM pg_control_system()) || '/' ||
-        left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) INTO at_incarnation, has_moved FROM {schema}.meta;
-    verdict := CASE WHEN has_moved THEN 'moved' WHEN at_incarnation <> known_incarnation THEN 'went back' END;
-    IF verdict IS NULL THEN
-        verdict := 'begun';
-        at_ms := (SELECT {clock} FROM {schema}.work_meta);
-        is_awaited := (SELECT waiting_until >= at_ms FROM {schema}.work_meta);
+    given := set_config('idle_in_transaction_session_timeout', '10000', true);
+    IF NOT is_durable OR current_setting('synchronous_commit') = 'off' THEN
+        given := set_config('synchronous_commit', CASE WHEN is_durable THEN 'on' ELSE 'off' END, true);
     END IF;
+    SELECT incarnation, fingerprint <> (SELECT system_identifier FROM pg_control_system()) || '/' ||
+        left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), {clock}, waiting_until
+        INTO at_incarnation, has_moved, at_ms, awaited_until FROM {schema}.meta, {schema}.work_meta;
+    verdict := CASE WHEN has_moved THEN 'moved' WHEN at_incarnation <> known_incarnation THEN 'went back'
+        ELSE 'begun' END;
+    is_awaited := awaited_until >= at_ms;
 END $$
 """.replace("{clock}", CLOCK)
 

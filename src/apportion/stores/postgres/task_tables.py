@@ -51,6 +51,7 @@ _FUNCTIONS = (
     functions.BEGIN,
     enqueues.ADD,
     enqueues.MEET,
+    enqueues.ENQUEUE_ONE,
     enqueues.ENQUEUE,
     enqueues.ENQUEUE_KEYED,
     enqueues.ENQUEUE_WITHIN,

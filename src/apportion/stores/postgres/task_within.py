@@ -73,6 +73,42 @@ BEGIN
 END $$
 """
 
+# One task, as most are enqueued: no columns to spread. The answers are those of `enqueue_tasks`.
+ENQUEUE_ONE = """
+CREATE FUNCTION {schema}.enqueue_task(
+    known_incarnation bigint, lock_milliseconds integer, new_id text, new_queue text, new_lane bigint, new_name text,
+    new_codec text, call bytea, delay bigint, new_due bigint, expiry bigint, new_uniq text, most bigint,
+    new_trace text, new_key text, dead_mode text, is_replacing boolean,
+    OUT verdict text, OUT at_incarnation bigint, OUT is_awaited boolean, OUT answers text[], OUT made boolean[]
+) LANGUAGE plpgsql {by_index} AS $$
+DECLARE
+    at_ms bigint;
+    due_at bigint;
+    of_transaction bigint;
+    new_pos bigint;
+BEGIN
+    SELECT begun.* INTO verdict, at_incarnation, at_ms, is_awaited
+        FROM {schema}.begin_tasks(known_incarnation, lock_milliseconds, true) AS begun;
+    IF verdict <> 'begun' THEN
+        RETURN;
+    END IF;
+    of_transaction := txid_current();
+    new_pos := nextval('{schema}.task_pos');
+    due_at := greatest(coalesce(new_due, at_ms + delay), at_ms);
+    INSERT INTO {schema}.task (pos, id, queue, lane, name, codec, arguments, due, expires, uniq, most_deaths,
+        trace, enqueued, ready_at, key, on_dead)
+    SELECT new_pos, new_id, new_queue, new_lane, new_name, new_codec, call, nullif(due_at, at_ms), expiry, new_uniq,
+        nullif(most, 0), new_trace, at_ms, due_at, new_key, dead_mode
+    WHERE NOT EXISTS (SELECT FROM {schema}.outcome WHERE id = new_id)
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        SELECT ARRAY[m.met], ARRAY[m.made] INTO answers, made FROM {schema}.meet_task(at_ms, new_pos, new_id, new_queue,
+            new_lane, new_name, new_codec, call, delay, new_due, expiry, new_uniq, most, new_trace, new_key, dead_mode,
+            is_replacing) AS m;
+    END IF;
+END $$
+"""
+
 # The answers are NULL if all tasks were added.
 ENQUEUE = """
 CREATE FUNCTION {schema}.enqueue_tasks(
@@ -152,6 +188,7 @@ RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     lock_before text := current_setting('lock_timeout');
     commit_before text := current_setting('synchronous_commit');
+    idle_before text := current_setting('idle_in_transaction_session_timeout');
     answer record;
 BEGIN
     SELECT enqueued.* INTO answer FROM (
@@ -171,7 +208,8 @@ BEGIN
         new.ids, new.queues, new.lanes, new.names,
         new.codecs, new.calls, new.delays, new.dues, new.expiries, new.uniques, new.mosts, new.traces,
         new.keys, new.dead_modes, new.replacing) AS enqueued;
-    PERFORM set_config('lock_timeout', lock_before, true), set_config('synchronous_commit', commit_before, true);
+    PERFORM set_config('lock_timeout', lock_before, true), set_config('synchronous_commit', commit_before, true),
+        set_config('idle_in_transaction_session_timeout', idle_before, true);
     IF answer.is_awaited THEN
         PERFORM pg_notify({channel}, 'tasks');
     END IF;

@@ -25,17 +25,9 @@ ENQUEUE = (
     f"SELECT * FROM {{schema}}.enqueue_tasks(%s, %s, %b::text[], {_TEXTS}, {_NUMBERS}, {_TEXTS}, {_TEXTS}, %b::bytea[],"
     f" {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_TEXTS}, {_NUMBERS}, {_TEXTS}, {_TEXTS}, {_TEXTS}, %s::boolean[])"
 )
-# A list of one value takes ten times as long to send as the value.
-ENQUEUE_ONE = (
-    "SELECT * FROM {schema}.enqueue_tasks(%s, %s, ARRAY[%b::text], ARRAY[%b::text], ARRAY[%b::bigint], ARRAY[%b::text],"
-    " ARRAY[%b::text], ARRAY[%b::bytea], ARRAY[%b::bigint], ARRAY[%b::bigint], ARRAY[%b::bigint], ARRAY[%b::text],"
-    " ARRAY[%b::bigint], ARRAY[%b::text], ARRAY[%b::text], ARRAY[%b::text], ARRAY[%b::boolean])"
-)
+ENQUEUE_ONE = f"SELECT * FROM {{schema}}.enqueue_task({', '.join(['%b'] * 17)})"
 # The same for keyed tasks: beside them, the queues and the numbers of partitions that the caller counted with.
-_OF_KEYED = f".enqueue_keyed(%s, %s, {_TEXTS}, {_NUMBERS},"
-ENQUEUE_KEYED, ENQUEUE_ONE_KEYED = (
-    each.replace(".enqueue_tasks(%s, %s,", _OF_KEYED) for each in (ENQUEUE, ENQUEUE_ONE)
-)
+ENQUEUE_KEYED = ENQUEUE.replace(".enqueue_tasks(%s, %s,", f".enqueue_keyed(%s, %s, {_TEXTS}, {_NUMBERS},")
 TURN = (
     "SELECT * FROM {schema}.turn(%s, %s, %s, %s, %s, %s, %s, %s, %s,"
     f" {_TEXTS}, {_NUMBERS}, {_NUMBERS}, %s, {_TEXTS}, {_TEXTS}, {_NUMBERS}, {_NUMBERS}, %s, %s)"
@@ -267,8 +259,8 @@ def enqueue_statement(tasks: Sequence[NewTask]) -> tuple[str, list[Parameter]]:
     numbers = counted(tasks)
     more: list[Parameter] = [list(each) for each in zip(*numbers, strict=True)]
     columns = _columns(tasks)
-    if len(tasks) == 1:
-        return ENQUEUE_ONE_KEYED if numbers else ENQUEUE_ONE, [*more, *[each[0] for each in columns]]
+    if len(tasks) == 1 and not numbers:
+        return ENQUEUE_ONE, [each[0] for each in columns]
     short = [_short(place, values) for place, values in enumerate(columns)]
     return ENQUEUE_KEYED if numbers else ENQUEUE, [*more, *short]
 
