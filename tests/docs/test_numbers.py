@@ -29,7 +29,7 @@ from apportion.stores.sqlite import store as sqlite
 from apportion.tables import follower, layout
 from tests.docs.blocks import ROOT
 
-WORDS = {0.1: "a tenth", 0.25: "a quarter", 2: "two", 60.0: "a minute", 500_000: "half a megabyte"}
+WORDS = {0.1: "a tenth", 0.25: "a quarter", 2: "two", 60.0: "a minute", 8_000_000: "eight megabytes"}
 STORES = [each.CAPABILITIES for each in (memory, sqlite, postgres, etcd, redis)]
 LIMITS = [(f"{each.max_value_bytes / 1e6:g}", f"{each.max_commit_bytes / 1e6:g}") for each in STORES]
 POSTGRES_KEPT = re.search(r"at_revision - (\d+)\b.*held > (\d+)\b", migrations._COMMIT, re.DOTALL).groups()

@@ -3,7 +3,8 @@
 SQLite begins the -wal anew only at a moment without readers. With sixty processes that poll there may be no such
 moment, and the -wal grows for as long as they run. So a writer that finds the -wal large asks for a checkpoint that
 truncates the -wal. The checkpoint waits some milliseconds for present readers, while new readers read the file alone.
-Promises: the -wal stays near half a megabyte, or twice the file, while readers end. An error of a checkpoint is no
+It costs as much as some commits. A -wal of four megabytes, as SQLite itself keeps it, is left alone.
+Promises: the -wal stays near eight megabytes, or twice the file, while readers end. An error of a checkpoint is no
 error of the write before it: the next writer tries again.
 Source: https://www.sqlite.org/wal.html (§6, avoiding excessively large WAL files)
 """
@@ -16,7 +17,7 @@ from apportion.runtime.clock import Clock
 from apportion.stores.sqlite.connection import Connection
 from apportion.stores.sqlite.leftover import side_file
 
-_LARGE_BYTES = 500_000
+_LARGE_BYTES = 8_000_000
 _LARGE_PER_FILE = 2
 _PAUSE_SECONDS = 0.1
 _LOOK_SECONDS = 0.005

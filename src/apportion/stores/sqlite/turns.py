@@ -26,7 +26,7 @@ class Turns:
         self._clock = clock
         self._turn = asyncio.Lock()
         self._renewals = 0
-        self._version = 0
+        self._version: int | None = None  # before the first write
         self._company_until = self._rests_until = float("-inf")
 
     @asynccontextmanager
@@ -57,10 +57,12 @@ class Turns:
         return _jittered(_RENEWAL_PAUSE_SECONDS if self._renewals else _PAUSE_SECONDS)
 
     def wrote(self, version: int) -> None:
-        """Note a write. `version` is the file's version before it; it differs when another process has written."""
+        """Note a write. `version` is the file's version before it; it differs once another process has written."""
         now = self._clock.elapsed()
         if version != self._version:
-            self._version, self._company_until = version, now + _COMPANY_SECONDS
+            if self._version is not None:
+                self._company_until = now + _COMPANY_SECONDS
+            self._version = version
         if now < self._company_until:
             self._rests_until = now + _jittered(_PAUSE_SECONDS)
 
