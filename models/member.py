@@ -55,7 +55,7 @@ def looks(process: Process, *, deaths: bool) -> Iterator[Did]:
     record = process.view.record
     first: Did | None = None
     for doubt in _doubts(process.view) if deaths else (Doubt.LIVED,):
-        known = _known(process.view, process.me, doubt)
+        known = known_at(process.view, process.me, doubt)
         machine, act = process.machine.look(known, process.me)
         did = _acts(process, machine, act, known)
         is_mine = (record.owner, record.session) == (process.me.id, process.me.session)
@@ -145,7 +145,8 @@ def _is_over(view: Store) -> bool:
     return view.record.owner is not None and view.session(view.record.owner) != view.record.session
 
 
-def _known(view: Store, me: OwnSession, doubt: Doubt) -> Known:
+def known_at(view: Store, me: OwnSession, doubt: Doubt) -> Known:
+    """Return the state that a member knows from a view, under an answer to its doubt."""
     record, wanted = view.record, view.target
     there = view.session(wanted)
     lasted = HEALTHY_SECONDS if doubt is Doubt.LONG else 0.0
@@ -169,7 +170,7 @@ def _acts(process: Process, machine: HandOver, act: Act | None, known: Known) ->
     if act not in _COMMITS:
         return Did(_settled(process, machine), act=act)
     assert process.me is not None
-    sent = _request(act, known, process.me)
+    sent = requested(act, known, process.me)
     if act is Act.ABSOLVE:
         return Did(_settled(process, machine), late=(sent,), act=act)
     late = (process.waits,) if isinstance(process.waits, Request) else ()
@@ -190,7 +191,8 @@ def _settled(process: Process, machine: HandOver) -> Process:
     return process._replace(machine=machine, view=process.view if machine.phase in _WAITING else None)
 
 
-def _request(act: Act, known: Known, me: OwnSession) -> Request:
+def requested(act: Act, known: Known, me: OwnSession) -> Request:
+    """Return the commit of an act."""
     when, put = request(act, PARTITION, known, me, KEYS)
     pairs = tuple((each.key, None if isinstance(each, Absent) else each.revision) for each in when)
     return Request(act, pairs, decoded(OwnershipRecord, put.value))

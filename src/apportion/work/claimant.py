@@ -244,6 +244,7 @@ class Claimant:
         self._open.update(claim.receipt for claim in answer.claims)
         self._attempts.settled(batch, answer.refused)
         self._attempts.claimed(answer.claims)
+        self._lanes.refused(answer.fenced)
         self._pace.count(sum(each.fate != "released" for each in batch), self._clock.elapsed())
         if answer.claims:
             held, moved = self._lanes.held(answer.claims)

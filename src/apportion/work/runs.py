@@ -23,7 +23,7 @@ from apportion.work.attempt import called, ended, error_of
 from apportion.work.call import CODEC
 from apportion.work.children.children import Children, Job
 from apportion.work.function import AnyTaskFunction
-from apportion.work.lanes.lanes import LANE_MOVED
+from apportion.work.lanes.lane_holds import LANE_MOVED
 from apportion.work.places import Places
 from apportion.work.running_task import Desk, RunningTask
 from apportion.work.threads import Threads

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.sim.zoo.cage import Bug
 
-_KEYS, _LEDGER, _LANES = "stores/keys/ledger.py", "stores/task_ledger.py", "work/lanes/lanes.py"
+_KEYS, _LEDGER, _LANES = "stores/keys/ledger.py", "stores/task_ledger.py", "work/lanes/lane_holds.py"
 _STATEMENTS = "stores/sqlite/task_statements.py"
 
 _ON_KEYS = (

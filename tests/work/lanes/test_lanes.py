@@ -1,6 +1,8 @@
 """The lanes of a worker: its claims hold them, and a lane that moves waits for its running tasks alone."""
 
 import asyncio
+import logging
+import re
 from datetime import timedelta
 from itertools import count
 
@@ -128,22 +130,24 @@ def test_a_claim_in_a_lane_that_has_moved_is_not_held():
     played(story())
 
 
-def test_a_lane_that_the_store_refuses_is_left_out_until_its_token_grows():
+def test_a_lane_that_the_store_refuses_is_told_once_and_shown_again(caplog):
     async def story():
         stage = Stage()
         first = await stage.worker("a")
         await until(lambda: len(partitions(first)) == PARTITIONS)
-        first.refused([first.owned()[3]])
-        assert set(range(PARTITIONS)) - {3} == partitions(first)
-        assert 1 == stage.statistics.fenced
-        second = await stage.worker("b")
-        await until(lambda: len(partitions(second)) == PARTITIONS // 2)
-        await second.end()
-        await until(lambda: len(partitions(first)) >= PARTITIONS - 1)
-        assert set(range(PARTITIONS)) - partitions(first) <= {3}
+        refused = first.owned()[3]
+        for fenced in ([refused], [refused], [refused, first.owned()[5]], []):
+            first.refused(fenced)
+        assert set(range(PARTITIONS)) == partitions(first)
+        assert 2 == stage.statistics.fenced
         await first.end()
 
+    caplog.set_level(logging.WARNING, "apportion.work")
     played(story())
+    told = [each.getMessage() for each in caplog.records if "later owner" in each.getMessage()]
+    assert ["lane 3 of apportion/q", "lane 5 of apportion/q"] == [
+        re.search(r"lane \d of \S+", each)[0] for each in told
+    ]
 
 
 def test_the_statistics_count_lanes_without_an_owner_and_hand_overs():

@@ -8,23 +8,15 @@ Refuses: to cancel a run. The owner of a lane is a hint; the open claim of a key
 """
 
 import asyncio
-import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from apportion.errors import NotOwner
-from apportion.groups.holdings import Holding
-from apportion.groups.open_holds import Hold
 from apportion.groups.opening import Options
 from apportion.groups.participation import Participation
-from apportion.guards import note
-from apportion.stores.lanes.values import KEYED_LANES, OwnedLane
+from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.task_values import Claim, Receipt, Settlement
+from apportion.work.lanes.lane_holds import LaneHolds
 from apportion.work.lanes.lane_statistics import LaneStatistics
 
-logger: logging.Logger = logging.getLogger("apportion.work")
-LANE_MOVED = "its lane has moved"
 Lost = Callable[[frozenset[int]], None]
 
 
@@ -77,12 +69,9 @@ class GroupLanes(Lanes):
         failed: Callable[[], None],
     ) -> None:
         super().__init__()
-        self._queue, self._participation, self._statistics = queue, participation, statistics
+        self._participation, self._statistics = participation, statistics
         self._holdings, self._lost = participation.holdings, lost
-        self._holds: dict[Receipt, Hold] = {}
-        self._seen: Mapping[int, Holding] = {}
-        self._owned: tuple[OwnedLane, ...] = ()
-        self._refused: set[OwnedLane] = set()
+        self._holds = LaneHolds(queue, participation.holdings, statistics)
         statistics.begin(participation.driver)
         self._following = asyncio.ensure_future(self._follow())
         self._is_leaving = False
@@ -104,57 +93,20 @@ class GroupLanes(Lanes):
         return cls(queue, participation, statistics, lost=lost, failed=failed)
 
     def owned(self) -> tuple[OwnedLane, ...]:
-        """See `Lanes`. O(1) unless the lanes have changed."""
-        now = self._holdings.moment()
-        if now is not self._seen:
-            self._seen = now
-            lanes = [OwnedLane(queue=self._queue, partition=each, token=now[each].token) for each in sorted(now)]
-            for lane in lanes:
-                note(lane.token)  # the store compares it
-            self._owned = tuple(each for each in lanes if each not in self._refused)
-        return self._owned
+        """See `Lanes`."""
+        return self._holds.owned()
 
     def held(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Settlement]]:
         """See `Lanes`."""
-        held, moved = [], []
-        for each in claims:
-            if (claim := self._held(each)) is not None:
-                held.append(claim)
-            else:
-                moved.append(Settlement(receipt=each.receipt, fate="released", reason=LANE_MOVED))
-        return held, moved
-
-    def _held(self, claim: Claim) -> Claim | None:
-        if claim.key is None:
-            return claim
-        try:
-            token, hold = self._holdings.enter(claim.lane - KEYED_LANES, partial(self._let_go, claim.receipt))
-        except NotOwner:
-            return None
-        self._let_go(claim.receipt)
-        self._holds[claim.receipt] = hold
-        return replace(claim, lane_token=token)
+        return self._holds.held(claims)
 
     def release(self, receipts: Iterable[Receipt]) -> None:
         """See `Lanes`."""
-        for each in receipts:
-            self._let_go(each)
-
-    def _let_go(self, receipt: Receipt) -> None:
-        hold = self._holds.pop(receipt, None)
-        if hold is not None:
-            self._holdings.leave(hold)
+        self._holds.release(receipts)
 
     def refused(self, fenced: Collection[OwnedLane]) -> None:
-        """See `Lanes`. A lane comes back under a later token."""
-        for each in fenced:
-            if each not in self._refused:
-                logger.warning(
-                    "tasks: lane %s of %s has a later owner than %s", each.partition, self._queue, each.token
-                )
-                self._statistics.fenced += 1
-        self._refused = {each for each in self._owned if each in fenced or each in self._refused}
-        self._owned = tuple(each for each in self._owned if each not in self._refused)
+        """See `Lanes`."""
+        self._holds.refused(fenced)
 
     async def until_settled(self) -> None:
         """See `Lanes`."""
