@@ -85,7 +85,7 @@ class RandomRule:
         if kind == 2:
             first = draw.randint(low, high)
             last, step = draw.randint(first, high), draw.randint(1, 5)
-            return (f"{first}-{last}/{step}", range(first, last + 1, step)) if first < last else (str(first), [first])
+            return f"{first}-{last}/{step}", range(first, last + 1, step)
         some = sorted(draw.sample(range(low, high + 1), draw.randint(1, 4)))
         return ",".join(map(str, some)), some
 
@@ -178,6 +178,10 @@ BAD_RULES = [
     "0 0 */30 2 1#5",
     "٣ * * * *",
     "0 9 * *",
+    "0 0 L/2 * *",
+    "0 0 1,LW/2 * *",
+    "0 0 * * \u017fun",
+    "0\u2003 0 * * *",
     "@reboot",
     "",
     5,

@@ -8,9 +8,11 @@ go back, a time that comes twice counts in its `first` pass, in its `last`, or i
 Promises: every slot is a whole minute, later than the one before it.
 Refuses: rules with seconds, rules that never come, and times before 1973, when some zones were half a minute apart.
 There are no slots from the year 9999 on.
-Source: cron of Debian. cronsim reads the rules; its own walk loses slots where clocks change by half an hour.
+Source: cron of Debian. cronsim reads the rules; its own walk loses slots where clocks change by half an hour, and it
+reads the range `37-37/4` as `37/4`, so a range of one value is given to it as this value.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -37,6 +39,11 @@ MACROS = {
     "@annually": "0 0 1 1 *",
 }
 _MOST_CHARACTERS = 1_000
+_RANGE_WITH_STEP = re.compile(r"(?<![^\s,])(\w+)-(\w+)/0*[1-9][0-9]*(?![^\s,])")
+_LAST_WITH_STEP = re.compile(r"(?<![^\s,])LW?/", re.IGNORECASE)
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAMES = {name: value for value, name in (*enumerate(_DAYS), *enumerate(_MONTHS, 1))}
 _EPOCH = date(1970, 1, 1)
 _START, _FIRST, _END = (datetime(year, 1, 1, tzinfo=UTC) for year in (1970, 1973, 9999))
 _LARGEST_OFFSET = 26 * 60  # minutes; no zone is further from UTC
@@ -220,17 +227,25 @@ def _parsed(rule: str) -> "CronSim":
     except ImportError as error:
         raise MissingExtra("cronsim", "tasks") from error
     text = MACROS.get(rule, rule) if isinstance(rule, str) else ""
+    if _LAST_WITH_STEP.search(text):
+        raise InvalidInput("rule", rule, "no step after L or LW", "Write L alone for the last day of the month.")
     hint = "Write minute, hour, day, month and weekday, as in '0 9 * * mon-fri'."
     if len(text.split()) == 6:
         raise InvalidInput("rule", rule, "five fields", "For a part of a minute, write every(timedelta(seconds=30)).")
-    if len(text.split()) != 5 or len(text) > _MOST_CHARACTERS:
-        expected = f"five fields in at most {_MOST_CHARACTERS} characters, or one of {', '.join(MACROS)}"
+    if len(text.split()) != 5 or len(text) > _MOST_CHARACTERS or not text.isascii():
+        expected = f"five fields in at most {_MOST_CHARACTERS} characters of ASCII, or one of {', '.join(MACROS)}"
         raise InvalidInput("rule", rule if len(str(rule)) < 80 else f"{str(rule)[:80]}...", expected, hint)
     try:
-        return CronSim(text, datetime(2000, 1, 1))  # noqa: DTZ001 - cronsim only reads the rule
+        return CronSim(_RANGE_WITH_STEP.sub(_simplified, text), datetime(2000, 1, 1))  # noqa: DTZ001 - only read
     except CronSimError as error:
         field = str(error).removeprefix("Bad ")
         raise InvalidInput("rule", rule, f"five fields of cron; the {field} is not one", hint) from error
+
+
+def _simplified(term: re.Match[str]) -> str:
+    """Return a range with a step as it is, a range of one value as this value."""
+    first, last = (int(each) if each.isdigit() else _NAMES.get(each.lower(), each) for each in (term[1], term[2]))
+    return term[1] if first == last else term[0]
 
 
 @lru_cache(maxsize=16_384)
