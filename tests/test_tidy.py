@@ -122,7 +122,8 @@ def _lacks_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 # The open end of a JSON object.
-ALLOWED_KWARGS = {"print_json"}
+OF_SQLALCHEMY = {"get_bind", "bulk_save_objects", "bulk_insert_mappings", "bulk_update_mappings"}
+ALLOWED_KWARGS = {"print_json", *OF_SQLALCHEMY}
 
 
 def _is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from apportion.placement.first_assignment import makers
 
 if TYPE_CHECKING:
-    from apportion import balance, errors, groups, guards, placement, sim, stores, sync, tables, work
+    from apportion import balance, errors, groups, guards, placement, shards, sim, stores, sync, tables, work
     from apportion.errors import ApportionError
     from apportion.groups.facade import open_group
     from apportion.groups.leader import leader
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from apportion.placement import Jump, Modulo, Rendezvous, Ring, Slots, apply, handover, hashers, plan
     from apportion.placement.by_node import group_keys, group_places
     from apportion.placement.frozen import Frozen
+    from apportion.shards.facade import open_shards
     from apportion.stores.facade import open_store
     from apportion.tables.facade import follow, publish
     from apportion.work.budget import GiveUp, Snooze
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "apportion.groups.facade": ("open_group",),
     "apportion.groups.leader": ("leader",),
+    "apportion.shards.facade": ("open_shards",),
     "apportion.tables.facade": ("follow", "publish"),
     "apportion.errors": ("ApportionError",),
     "apportion.model": ("Assignment", "Epoch", "KeyRange", "Move", "Node", "Plan", "Table", "Throttle", "Topology"),
@@ -49,7 +51,20 @@ _HOMES = {
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _FORMER_ROOMS = {"cluster": "groups"}
-_ROOMS = ("balance", "errors", "groups", "guards", "model", "placement", "sim", "stores", "sync", "tables", "work")
+_ROOMS = (
+    "balance",
+    "errors",
+    "groups",
+    "guards",
+    "model",
+    "placement",
+    "shards",
+    "sim",
+    "stores",
+    "sync",
+    "tables",
+    "work",
+)
 
 __all__ = [
     "ApportionError",
@@ -88,10 +103,12 @@ __all__ = [
     "hashers",
     "leader",
     "open_group",
+    "open_shards",
     "open_store",
     "placement",
     "plan",
     "publish",
+    "shards",
     "sim",
     "stores",
     "sync",

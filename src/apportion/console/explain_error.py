@@ -17,6 +17,7 @@ NEXT = {
     "BadWeight": "Write 0 to drain a node, or a finite number above 0.",
     "ClaimLost": "Stop this run: the store has given the task to another attempt, or has ended it.",
     "Compacted": "Scan the prefix again, and watch from the revision of that scan.",
+    "CrossShard": "Open a session of the other key, and write the row there.",
     "DuplicateMember": "Give each process an id of its own, or stop the other process.",
     "DuplicateNode": "Rename one of the two nodes, or drop it.",
     "Fenced": "Stop this work: the holder of the newer token does it.",

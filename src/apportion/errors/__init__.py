@@ -312,6 +312,21 @@ class PlanRefused(Unsafe):
         self.move: object | None = move
 
 
+class CrossShard(Unsafe):
+    """A row or a statement that a session pinned to other slots must not touch."""
+
+    def __init__(
+        self, key: object, slot: object, pinned: Iterable[int], hint: str = "Open a session of that key."
+    ) -> None:
+        slots = tuple(pinned)
+        kept = f"slot {slots[0]}" if len(slots) == 1 else f"slots {listed([str(slot) for slot in slots])}"
+        problem = f"{shown(key)} goes to slot {slot}, and this session is pinned to {kept}."
+        super().__init__(problem, f"Nothing was written. {hint}")
+        self.key: object = key
+        self.slot: object = slot
+        self.pinned: tuple[int, ...] = slots
+
+
 class TaskDead(ApportionError):
     """A task has no result, because it is dead or was cancelled."""
 

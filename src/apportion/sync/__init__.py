@@ -4,6 +4,9 @@ Both are thin façades over the one I/O thread of the process; no loop is run in
 this room are generated from their async twins, by `python -m generate`.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from apportion.sync.current import SyncRunningTask, current_task
 from apportion.sync.groups import SyncGroup, open_group
 from apportion.sync.leader import SyncElection, leader
@@ -11,6 +14,9 @@ from apportion.sync.stores import SyncStore, open_store
 from apportion.sync.tables import SyncFollower, follow, publish
 from apportion.sync.tasks import SyncQueue as Queue
 from apportion.sync.tasks import SyncTaskHandle
+
+if TYPE_CHECKING:  # loaded when first used, since it needs SQLAlchemy
+    from apportion.sync.shards import open_shards
 
 __all__ = [
     "Queue",
@@ -24,6 +30,13 @@ __all__ = [
     "follow",
     "leader",
     "open_group",
+    "open_shards",
     "open_store",
     "publish",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name != "open_shards":
+        raise AttributeError(f"module 'apportion.sync' has no attribute {name!r}")
+    return import_module("apportion.sync.shards").open_shards

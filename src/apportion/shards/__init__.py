@@ -1,0 +1,12 @@
+"""Shards: databases that share the rows of some tables, and sessions that cannot write to the wrong one."""
+
+from importlib.util import find_spec
+
+from apportion.errors import MissingExtra
+
+if find_spec("sqlalchemy") is None:
+    raise MissingExtra("SQLAlchemy", "sqlalchemy")
+
+from apportion.shards.models import Reference, Sharded
+
+__all__ = ["Reference", "Sharded"]

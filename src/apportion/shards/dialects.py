@@ -1,0 +1,26 @@
+"""Dialects: the fence of a shard, and the URL by which SQLAlchemy opens it, for each kind of database."""
+
+from collections.abc import Mapping
+
+from sqlalchemy.engine import URL, make_url
+
+from apportion.errors import UnknownOption
+from apportion.shards.pin import Fence
+from apportion.shards.sqlite.fence import SqliteFence
+
+_FENCES: dict[str, type[Fence]] = {"sqlite": SqliteFence}
+
+
+def fence_of(url: URL) -> Fence:
+    """Return the fence for a URL; `UnknownOption` for a kind of database that no shard can be."""
+    name = url.get_backend_name()
+    if name not in _FENCES:
+        raise UnknownOption("database of a shard", name, _FENCES)
+    return _FENCES[name]()
+
+
+def address_of(address: str, drivers: Mapping[str, str]) -> URL:
+    """Return the URL for SQLAlchemy, with the driver of its database where it names none."""
+    url = make_url(address)
+    driver = drivers.get(url.drivername, "")
+    return url.set(drivername=f"{url.drivername}+{driver}") if driver else url

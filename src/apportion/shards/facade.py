@@ -1,0 +1,127 @@
+"""The router of a set as users open it, on any event loop. Its sessions are those of SQLAlchemy.
+
+The sync twin of this file is `sync/shards.py`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from sqlalchemy.orm import DeclarativeBase
+
+from apportion.errors import InvalidInput, InvariantBroken, StaleRoute
+from apportion.runtime.resource import AsyncResource
+from apportion.shards.forms import AsyncShardSession, async_form
+from apportion.shards.models import check_models
+from apportion.shards.records import SetKeys
+from apportion.shards.router import POOL_SIZE, FollowedSet, RouterOptions, ShardRouter, set_followed, set_left
+from apportion.shards.slots import ShardKey
+from apportion.stores.catalog import check_url
+from apportion.tables.follower import check_seconds
+
+Result = TypeVar("Result")
+
+
+class AsyncShardRouter(ShardRouter):
+    """Finds the shard of a key, and makes pinned sessions, on any event loop."""
+
+    def session(
+        self, key: ShardKey | None = None, *, keys: Sequence[ShardKey] = (), read_only: bool = False
+    ) -> AsyncShardSession:
+        """Return a session that is pinned for life to the slot of a key.
+
+        - `key`: the value of the shard key; several columns are a tuple. In a block of `pin` it may be left out.
+        - `keys`: several keys, all on one shard.
+        - `read_only`: take no lock and refuse writes.
+
+            async with router.session("FR") as session:
+                ...
+
+        `CrossShard` if the keys lie on several shards, or if a block of `pin` has another key.
+        """
+        pin = self._pin_for(key, keys, is_read_only=read_only)
+        return cast(AsyncShardSession, self._form.session(pin, dict(self._options.session)))
+
+    async def run(
+        self, key: ShardKey, work: Callable[[AsyncShardSession], Awaitable[Result]], *, attempts: int = 5
+    ) -> Result:
+        """Run `work(session)` and commit; if the slot moved meanwhile, run it again in a fresh session.
+
+        The last `StaleRoute` is raised after `attempts` runs. Other errors are raised at once.
+        """
+        if type(attempts) is not int or attempts < 1:
+            raise InvalidInput("attempts", attempts, "an int of at least 1", "Leave it out for 5.")
+        for attempt in range(attempts):
+            try:
+                async with self.session(key) as session:
+                    result = await work(session)
+                    await session.commit()
+                    return result
+            except StaleRoute:
+                if attempt + 1 == attempts:
+                    raise
+        raise InvariantBroken("a run ended without a result and without an error")
+
+    async def _close_engines(self) -> None:
+        """Close the engines that were made."""
+        for engine in self._engines():
+            await self._form.close(engine)
+
+
+class AsyncShardResource(AsyncResource[FollowedSet, AsyncShardRouter]):
+    """A router that is open for a block; its engines are closed in the thread or on the loop that used them."""
+
+    _router: AsyncShardRouter | None = None
+
+    async def __aenter__(self) -> AsyncShardRouter:
+        self._router = await super().__aenter__()
+        return self._router
+
+    async def __aexit__(self, kind: object, error: BaseException | None, place: object) -> None:
+        try:
+            if self._router is not None:
+                await self._router._close_engines()
+        finally:
+            await super().__aexit__(kind, error, place)
+
+
+def open_shards(
+    url: str,
+    name: str,
+    *,
+    base: type[DeclarativeBase],
+    session: Mapping[str, Any] | None = None,
+    create_engine: Callable[[Any], Any] | None = None,
+    pool_size: int = POOL_SIZE,
+    triggers: bool = True,
+    within_seconds: float = 10.0,
+) -> AsyncShardResource:
+    """Open the router of a set of shards until the end of an `async with` block.
+
+    - `url`: the URL of the control store, as in `open_store`.
+    - `name`: the name of the set.
+    - `base`: the declarative base of the models; the models of a shard derive from `Sharded` or `Reference`.
+    - `session`: options of the sessions, such as `{"expire_on_commit": False}`; `class_` is your own class.
+    - `create_engine`: makes the engine of a shard from its URL, as your application does.
+    - `pool_size`: the connections to all shards together, if the engines are made here. Default: 20.
+    - `triggers`: False if `init` made no triggers. Sessions then refuse Core and text.
+    - `within_seconds`: the longest wait for the table of the set. Default: 10.
+
+        async with apportion.open_shards("sqlite:///control.db", "world", base=Base) as router:
+            async with router.session("FR") as session:
+                session.add(Place(country="FR", visits=1))
+                await session.commit()
+
+    Raises the errors of `open_store` and `follow`. `InvalidInput`: no set has that name, or a model does not say how
+    its rows find their slot.
+    """
+    check_url(url)
+    check_seconds(within_seconds)
+    check_models(base)
+    options = RouterOptions(
+        session=dict(session or {}), create_engine=create_engine, pool_size=pool_size, has_triggers=triggers
+    )
+
+    begin = partial(set_followed, url, SetKeys(name), within_seconds)
+    shown = partial(AsyncShardRouter, async_form, options)
+    return AsyncShardResource("apportion.open_shards(url, name)", begin, set_left, shown)

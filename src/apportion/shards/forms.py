@@ -1,0 +1,74 @@
+"""Forms: how a router makes engines and sessions, and waits, for callers with an event loop and for those without."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine
+from sqlalchemy import create_engine as create_sync_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.util import await_only
+
+from apportion.runtime.simulated import Runner
+from apportion.shards.pin import Pin
+from apportion.shards.sessions import PinnedSession
+
+Result = TypeVar("Result")
+
+AsyncShardSession = AsyncSession
+SyncShardSession = PinnedSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """One of the two forms. `drivers` maps a database to the driver for URLs that name none."""
+
+    drivers: dict[str, str]
+    create_engine: Callable[..., Any]
+    wait: Callable[[Runner, Coroutine[object, object, Any]], Any]
+    session: Callable[[Pin, dict[str, Any]], Any]
+    close: Callable[[Any], Any]
+
+    def engine(self, url: URL, create: Callable[..., Any] | None, options: dict[str, Any]) -> tuple[Any, Engine]:
+        """Return an engine as the application makes it, and its sync part."""
+        made = self.create_engine(url, **options) if create is None else create(url)
+        return made, made.sync_engine if isinstance(made, AsyncEngine) else made
+
+
+def _pinned(pin: Pin, options: dict[str, Any]) -> PinnedSession:
+    return _class_of(options)(pin=pin, **{name: value for name, value in options.items() if name != "class_"})
+
+
+def _pinned_async(pin: Pin, options: dict[str, Any]) -> AsyncSession:
+    rest = {name: value for name, value in options.items() if name not in ("class_", "sync_session_class")}
+    kind = options.get("class_", AsyncSession)
+    own = {"class_": options["sync_session_class"]} if "sync_session_class" in options else {}
+    session: AsyncSession = kind(sync_session_class=_class_of(own), pin=pin, **rest)
+    return session
+
+
+def _class_of(options: dict[str, Any]) -> type[PinnedSession]:
+    """Return the class of sessions, with the methods of the application's own class if it has one."""
+    own = options.get("class_")
+    return PinnedSession if own is None else type(f"Pinned{own.__name__}", (PinnedSession, own), {})
+
+
+async def _closed(engine: AsyncEngine) -> None:
+    await engine.dispose()
+
+
+async_form = Form(
+    drivers={"sqlite": "aiosqlite", "postgresql": "psycopg"},
+    create_engine=create_async_engine,
+    wait=lambda thread, work: await_only(thread.hop(work)),
+    session=_pinned_async,
+    close=_closed,
+)
+sync_form = Form(
+    drivers={"sqlite": "pysqlite", "postgresql": "psycopg"},
+    create_engine=create_sync_engine,
+    wait=lambda thread, work: thread.wait(work),
+    session=_pinned,
+    close=lambda engine: engine.dispose(),
+)

@@ -1,0 +1,41 @@
+"""Meta: the row by which a database says which shard of which set it is. It is compared at the first connection."""
+
+from dataclasses import dataclass, fields
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from apportion.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardMeta:
+    """The row by which a database says which shard it is."""
+
+    set_id: str
+    shard: str
+    slots: int
+    hasher: str
+    format: int
+
+
+def meta_of(connection: Connection) -> ShardMeta | None:
+    """Return the row of a database, None if it is no shard."""
+    try:
+        row = connection.exec_driver_sql("SELECT set_id, shard, slots, hasher, format FROM apportion_meta").fetchone()
+    except DBAPIError:
+        return None
+    return None if row is None else ShardMeta(set_id=row[0], shard=row[1], slots=row[2], hasher=row[3], format=row[4])
+
+
+def check_meta(connection: Connection, expected: ShardMeta) -> None:
+    """Refuse a database that is not the shard that the control store says; `InvalidInput` names the field."""
+    found = meta_of(connection)
+    if found is None:
+        hint = "Make it one: apportion shards init URL SET --shard ID=URL"
+        raise InvalidInput(f"database of shard {expected.shard}", "no shard of a set", "one that init made", hint)
+    for name in (field.name for field in fields(ShardMeta)):
+        if getattr(found, name) != getattr(expected, name):
+            hint = "Look at the URL of the shard: apportion shards status URL SET"
+            wanted = f"{getattr(expected, name)}, as the control store says"
+            raise InvalidInput(f"{name} of shard {expected.shard}", getattr(found, name), wanted, hint)

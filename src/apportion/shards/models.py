@@ -1,0 +1,115 @@
+"""Models of a set: a sharded table carries the slot of each row; a reference table is equal on every shard.
+
+`Sharded` adds a column `slot` and a unique index over (slot, primary key). A child without the shard key names the
+column of its parent: a foreign key (slot, parent) then lets the database compare the two slots.
+
+Promises: a model says how its rows find their slot, or the class statement raises.
+Source: https://docs.sqlalchemy.org/en/20/orm/declarative_mixins.html
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sqlalchemy import ForeignKeyConstraint, Index, SmallInteger, Table, event
+from sqlalchemy.orm import DeclarativeBase, Mapped, Mapper, mapped_column
+
+from apportion.errors import InvalidInput
+from apportion.model.plan import Key
+from apportion.shards.slots import ShardKey
+
+
+class Sharded:
+    """A table with rows that are spread over the shards of a set.
+
+    `__shard_key__` names the attribute that decides the slot by its value, or several in a tuple. A child that lacks it
+    names the attribute of its foreign key instead: `__shard_parent__`.
+    """
+
+    __shard_key__: ClassVar[str | tuple[str, ...]]
+    __shard_parent__: ClassVar[str]
+
+    slot: Mapped[int] = mapped_column(SmallInteger, nullable=False)
+
+
+class Reference:
+    """A table that is equal on every shard, and that pinned sessions only read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowRule:
+    """The rule by which a row finds its slot: the attributes of its shard key, or the column that names its parent."""
+
+    key: tuple[str, ...] = ()
+    parent: str = ""
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """The attributes that never change in a row."""
+        return (*self.key, "slot")
+
+    def key_of(self, values: Mapping[str, Any]) -> ShardKey:
+        """Return the shard key among the values of a row; `InvalidInput` if a part of it is missing."""
+        for name in self.key:
+            if values.get(name) is None:
+                raise InvalidInput(name, None, "a value, because it decides the slot of the row", "Set it first.")
+        found: tuple[Key, ...] = tuple(values[name] for name in self.key)
+        return found if len(found) > 1 else found[0]
+
+
+_RULES: dict[type, RowRule] = {}
+
+
+def rule_of(model: type) -> RowRule:
+    """Return the rule of a mapped class of `Sharded`."""
+    rule = _RULES.get(model)
+    if rule is None:
+        rule = _RULES[model] = _rule(model)
+    return rule
+
+
+def check_models(base: type[DeclarativeBase]) -> None:
+    """Refuse a base with a model that does not say how its rows find their slot, or with no sharded model."""
+    sharded = [mapper.class_ for mapper in base.registry.mappers if issubclass(mapper.class_, Sharded)]
+    if not sharded:
+        hint = "class Place(shards.Sharded, Base), with __shard_key__."
+        raise InvalidInput("base", base.__name__, "a declarative base with a model of Sharded", hint)
+    for model in sharded:
+        rule_of(model)
+
+
+def sharded_tables(base: type[DeclarativeBase]) -> list[str]:
+    """Return the names of the sharded tables of a base, in order."""
+    models = [mapper for mapper in base.registry.mappers if issubclass(mapper.class_, Sharded)]
+    return sorted({table.name for mapper in models if isinstance(table := mapper.local_table, Table)})
+
+
+def _rule(model: type) -> RowRule:
+    key, parent = getattr(model, "__shard_key__", None), getattr(model, "__shard_parent__", None)
+    names = (key,) if isinstance(key, str) else tuple(key or ())
+    if bool(names) == bool(parent):
+        found = f"{model.__name__} with shard key {key!r} and parent {parent!r}"
+        hint = 'Write __shard_key__ = "country", or __shard_parent__ = "place_id".'
+        raise InvalidInput("model", found, "either a shard key or a parent", hint)
+    for name in (*names, *([parent] if parent else ())):
+        if not hasattr(model, name):
+            raise InvalidInput("attribute", name, f"one that {model.__name__} maps", "Name a mapped attribute.")
+    return RowRule(key=names, parent=parent or "")
+
+
+@event.listens_for(Sharded, "after_mapper_constructed", propagate=True)
+def _complete(mapper: Mapper[Any], model: type) -> None:
+    """Add to the table of a model the index over (slot, primary key), and for a child the foreign key."""
+    table = mapper.local_table
+    if not isinstance(table, Table) or mapper.inherits is not None:
+        return
+    rule = rule_of(model)
+    Index(f"{table.name}_by_slot", table.c.slot, *table.primary_key.columns, unique=True)
+    if rule.parent:
+        column = mapper.columns[rule.parent]
+        targets = [key.target_fullname for key in column.foreign_keys]
+        if len(targets) != 1:
+            expected = "one foreign key, to the primary key of the parent"
+            raise InvalidInput(f"foreign keys of {table.name}.{column.name}", len(targets), expected, "Declare it.")
+        owner = targets[0].rpartition(".")[0]
+        table.append_constraint(ForeignKeyConstraint(["slot", column.name], [f"{owner}.slot", targets[0]]))

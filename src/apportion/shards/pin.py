@@ -1,0 +1,122 @@
+"""Pin: the slots that a session keeps for its life, and the way from there to a fenced connection.
+
+A fence is the first act of every transaction on a shard. It tells whether the shard accepts the slots under the
+version of the table that the caller routed by. If not, the caller refreshes its table and goes to the new shard; a
+switch under way is waited for.
+
+Promises: a transaction that begins is accepted by the database itself, whatever the caller's table says.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from time import monotonic
+from typing import Protocol
+
+from sqlalchemy import Connection, Engine
+
+from apportion.errors import CrossShard, StaleRoute, StoreUnavailable
+from apportion.shards.meta import ShardMeta
+from apportion.shards.slots import SlotTable
+from apportion.tables.layout import Version
+
+SWITCH_SECONDS = 2.0
+"""The longest wait for a switch that is under way."""
+
+_LOOK_SECONDS = 0.05
+
+READ_ONLY_OPTION = "apportion_read_only"
+
+
+class NotAccepted(Exception):
+    """A shard does not accept a slot under the caller's version. `is_switching`: it may soon."""
+
+    def __init__(self, *, is_switching: bool) -> None:
+        super().__init__(is_switching)
+        self.is_switching = is_switching
+
+
+class Fence(Protocol):
+    """The dialect's part: how an engine begins transactions, and how a shard is asked."""
+
+    def prepare(self, engine: Engine) -> None:
+        """Make the engine begin transactions as the fence needs it; once for each engine."""
+
+    def enter(self, connection: Connection, slots: Sequence[int], version: Version, *, is_read_only: bool) -> None:
+        """Ask the shard in a transaction that has just begun; `NotAccepted` if it does not accept each slot."""
+
+    def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[str], slots: Sequence[int]) -> None:
+        """Make the database this shard, with triggers on these tables, the owner of these slots."""
+
+
+class Roads(Protocol):
+    """The router's part: the newest known table, newer ones, and the engines of the shards."""
+
+    @property
+    def table(self) -> SlotTable:
+        """The table in use."""
+
+    @property
+    def has_triggers(self) -> bool:
+        """Whether the databases themselves refuse writes of slots that they do not own."""
+
+    def refreshed(self, version: Version, within_seconds: float) -> SlotTable:
+        """Return a table newer than `version`; `StoreUnavailable` if none came in time. Blocks the caller."""
+
+    def engine(self, shard: str) -> tuple[Engine, Fence]:
+        """Return the engine of a shard, and its fence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """Slots, all on one shard, and the key that a caller named; made by `Router.session`."""
+
+    roads: Roads
+    key: object
+    slots: tuple[int, ...]
+    is_read_only: bool = False
+
+    def connected(self, kept: str | None) -> tuple[str, Connection]:
+        """Return the shard of the slots, and a connection to it in a fenced transaction. The caller closes it.
+
+        `kept` is the shard that the session has read from. `StaleRoute` at once if that shard does not accept the
+        slots any more, and without `kept` if no shard accepted them in time.
+        """
+        until = monotonic() + SWITCH_SECONDS
+        table = self.roads.table
+        while True:
+            shard = self.shard_in(table)
+            if kept is not None and kept != shard:
+                raise StaleRoute(self.key, kept, table.version)
+            try:
+                return shard, self._entered(shard, table.version)
+            except NotAccepted as refused:
+                if kept is not None or monotonic() > until:
+                    raise StaleRoute(self.key, shard, table.version) from None
+                table = self._newer(table, is_switching=refused.is_switching, left=until - monotonic())
+
+    def shard_in(self, table: SlotTable) -> str:
+        """Return the shard that a table names for the slots; `CrossShard` if they lie on several."""
+        shard, *others = sorted({table.shard(slot) for slot in self.slots})
+        if others:
+            hint = f"The keys lie on {', '.join((shard, *others))}. Open a session for each."
+            raise CrossShard(self.key, self.slots[-1], self.slots[:1], hint)
+        return shard
+
+    def _entered(self, shard: str, version: Version) -> Connection:
+        engine, fence = self.roads.engine(shard)
+        with ExitStack() as stack:
+            connection = stack.enter_context(engine.connect())
+            if self.is_read_only:
+                connection = connection.execution_options(**{READ_ONLY_OPTION: True})
+            connection.begin()
+            fence.enter(connection, self.slots, version, is_read_only=self.is_read_only)
+            stack.pop_all()
+        return connection
+
+    def _newer(self, table: SlotTable, *, is_switching: bool, left: float) -> SlotTable:
+        """Return a newer table, or after a short wait the same: a fenced slot may come back to its owner."""
+        try:
+            return self.roads.refreshed(table.version, min(left, _LOOK_SECONDS) if is_switching else left)
+        except StoreUnavailable:
+            return table

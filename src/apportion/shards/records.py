@@ -1,0 +1,143 @@
+"""Records of a set in the control store: what the set is, and where each shard lies.
+
+    shards/<set>/set           format, number of hash slots, hasher; written once
+    shards/<set>/shard/<id>    URL without a password, weight, zone
+    table/<set>/…              the table of the slots, by the publisher of tables
+
+Promises: a record that another release or another hand wrote is `BadSnapshot`; no field is guessed.
+Refuses: passwords in URLs. Write `${NAME}`; each process fills it from its environment.
+"""
+
+import json
+import os
+import re
+from dataclasses import dataclass
+
+from apportion.errors import BadSnapshot, InvalidInput
+from apportion.model.codec.parsing import integer, items, members, pairs, refuse, text
+from apportion.model.topology import Node, check_name
+from apportion.placement.hashers import DEFAULT
+from apportion.shards.slots import check_hash_slots
+from apportion.tables.layout import TableKeys
+
+FORMAT = 1
+SHARDS = "shards/"
+MOST_SHARD_BYTES = 63
+_PASSWORD = re.compile(r"://[^/@]*:(?!\$\{\w+\}@)[^/]*@")
+_NAME = re.compile(r"\$\{(\w+)\}")
+_SHARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class SetKeys:
+    """The keys of one set."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        TableKeys(self.name)
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of all keys of this set, and of no other."""
+        return f"{SHARDS}{self.name}/"
+
+    @property
+    def set(self) -> str:
+        """The key of the set's own record."""
+        return f"{self.prefix}set"
+
+    def shard(self, shard_id: str) -> str:
+        """Return the key of a shard's record."""
+        return f"{self.prefix}shard/{shard_id}"
+
+    def shard_of(self, key: str) -> str | None:
+        """Return the shard that a key is the record of, None for another key."""
+        start = self.shard("")
+        return key.removeprefix(start) if key.startswith(start) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRecord:
+    """What a set is, for its whole life."""
+
+    hash_slots: int
+    hasher: str = DEFAULT
+
+    def __post_init__(self) -> None:
+        check_hash_slots(self.hash_slots)
+
+    def encode(self) -> bytes:
+        """Return the record as bytes."""
+        return _encoded({"slots": self.hash_slots, "hasher": self.hasher})
+
+    @classmethod
+    def decode(cls, data: bytes) -> "SetRecord":
+        """Return the record that bytes hold."""
+        _, slots, hasher = members(_decoded(data, "set"), "format", "slots", "hasher")
+        return cls(hash_slots=integer(slots), hasher=text(hasher))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardRecord:
+    """Where a shard lies, and the share of the slots that it takes."""
+
+    url: str
+    weight: float = 1.0
+    zone: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if _PASSWORD.search(self.url):
+            hint = "Write postgresql://user:${PASSWORD}@host/database; each process fills it from its environment."
+            raise InvalidInput("URL of a shard", "(not shown)", "one without a password", hint)
+
+    def node(self, shard_id: str) -> Node:
+        """Return the shard as a node of the set's topology."""
+        return Node(check_shard_id(shard_id), weight=self.weight, zone=self.zone)
+
+    def address(self) -> str:
+        """Return the URL with the values of the environment; `InvalidInput` for a variable that is not set."""
+        return _NAME.sub(_from_environment, self.url)
+
+    def encode(self) -> bytes:
+        """Return the record as bytes."""
+        return _encoded({"url": self.url, "weight": self.weight, "zone": list(self.zone)})
+
+    @classmethod
+    def decode(cls, data: bytes) -> "ShardRecord":
+        """Return the record that bytes hold."""
+        _, url, weight, zone = members(_decoded(data, "shard"), "format", "url", "weight", "zone")
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)):
+            refuse(weight, "a number")
+        return cls(url=text(url), weight=float(weight), zone=tuple(map(text, items(zone))))
+
+
+def check_shard_id(shard_id: str) -> str:
+    """Return the id of a shard: letters, digits, `.`, `_`, `-`; at most 63 bytes, so that any database takes it."""
+    check_name("shard id", shard_id)
+    if len(shard_id) > MOST_SHARD_BYTES or not _SHARD.fullmatch(shard_id):
+        expected = f"letters, digits, '.', '_' and '-', at most {MOST_SHARD_BYTES}"
+        raise InvalidInput("shard id", shard_id, expected, "Give the shard a plain short name, such as eu-1.")
+    return shard_id
+
+
+def _from_environment(match: re.Match[str]) -> str:
+    value = os.environ.get(match[1])
+    if value is None:
+        raise InvalidInput(f"environment variable {match[1]}", None, "the part of a shard's URL", "Set it, and retry.")
+    return value
+
+
+def _encoded(values: dict[str, object]) -> bytes:
+    return json.dumps({"format": FORMAT, **values}, separators=(",", ":")).encode()
+
+
+def _decoded(data: bytes, kind: str) -> object:
+    try:
+        form: object = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        hint = "Restore the control store from a copy."
+        raise BadSnapshot(f"record of a {kind}", data, "the JSON that apportion writes", hint) from error
+    if pairs(form).get("format") != FORMAT:
+        raise BadSnapshot(f"format of a {kind} record", pairs(form).get("format"), f"{FORMAT}", "Upgrade this client.")
+    return form

@@ -1,0 +1,187 @@
+"""Router: finds the shard of a key from memory, and makes the sessions that are pinned to it.
+
+The table of the set is followed in the background. Engines are made when a shard is first used, and checked then: the
+database says itself which shard it is.
+
+Promises: an answer costs no I/O. A session that begins is accepted by its database, whatever the table here says.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Engine
+
+from apportion.errors import BadSnapshot, CrossShard, InvalidInput
+from apportion.model.assignment import Assignment
+from apportion.runtime.endings import or_undo
+from apportion.runtime.handle import Handle
+from apportion.runtime.simulated import Runner
+from apportion.shards.dialects import address_of, fence_of
+from apportion.shards.forms import Form
+from apportion.shards.meta import ShardMeta, check_meta
+from apportion.shards.pin import Fence, Pin
+from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord
+from apportion.shards.slots import ShardKey, SlotTable
+from apportion.stores.api import CoordinationStore
+from apportion.stores.catalog import connect
+from apportion.tables.follower import Follower
+from apportion.tables.layout import Version
+
+POOL_SIZE = 20
+"""The connections of a process to all shards together, where the application does not make the engines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedSet:
+    """A set as a process knows it: its records, and the follower of its table."""
+
+    keys: SetKeys
+    record: SetRecord
+    shards: Mapping[str, ShardRecord]
+    store: CoordinationStore
+    follower: Follower
+
+    def meta(self, shard: str) -> ShardMeta:
+        """Return the row that the database of a shard has to have."""
+        slots, hasher = self.record.hash_slots, self.record.hasher
+        return ShardMeta(set_id=self.keys.name, shard=shard, slots=slots, hasher=hasher, format=FORMAT)
+
+
+async def set_followed(url: str, keys: SetKeys, within_seconds: float) -> FollowedSet:
+    """Open the control store, read the records of a set, and follow its table."""
+    store = await connect(url)
+    async with or_undo(store.close):
+        items = {item.key: item.value for item in (await store.scan(keys.prefix)).items}
+        if keys.set not in items:
+            hint = "Make it: apportion shards init URL SET --shard ID=URL"
+            raise InvalidInput("set", keys.name, "one that this control store has", hint)
+        follower = Follower(store, keys.name)
+        await follower.start(within_seconds=within_seconds)
+    shards = {shard: ShardRecord.decode(value) for key, value in items.items() if (shard := keys.shard_of(key))}
+    record = SetRecord.decode(items[keys.set])
+    return FollowedSet(keys=keys, record=record, shards=shards, store=store, follower=follower)
+
+
+async def set_left(followed: FollowedSet) -> None:
+    """Stop following, and close the control store."""
+    try:
+        await followed.follower.close()
+    finally:
+        await followed.store.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterOptions:
+    """How sessions and engines are made, as the caller said."""
+
+    session: Mapping[str, Any]
+    create_engine: Callable[..., Any] | None
+    pool_size: int = POOL_SIZE
+    has_triggers: bool = True
+
+
+class ShardRouter(Handle):
+    """The part of a router that both forms share."""
+
+    def __init__(self, form: Form, options: RouterOptions, followed: FollowedSet, thread: Runner) -> None:
+        self._followed, self._thread, self._form, self._options = followed, thread, form, options
+        self._follower, self._has_triggers = followed.follower, options.has_triggers
+        self._made: dict[str, tuple[Any, Engine, Fence]] = {}
+        self._making = threading.Lock()
+        self._known: SlotTable | None = None
+        self._pinned: ContextVar[Pin | None] = ContextVar("apportion_pin", default=None)
+
+    @property
+    def table(self) -> SlotTable:
+        """The newest table that was heard of, from memory."""
+        routes = self._follower.routes
+        known = self._known
+        if known is None or known.version != routes.version:
+            if not isinstance(routes.value, Assignment):
+                hint = "Publish tables of keys under another name than a set's."
+                raise BadSnapshot("table of the set", "a table", "an assignment of slots", hint)
+            self._known = known = SlotTable.of(routes.version, routes.value)
+        return known
+
+    @property
+    def has_triggers(self) -> bool:
+        """Whether the databases themselves refuse writes of slots that they do not own."""
+        return self._has_triggers
+
+    @property
+    def version(self) -> Version:
+        """The version of the table in use."""
+        return self.table.version
+
+    def slot(self, key: ShardKey) -> int:
+        """Return the slot of a key."""
+        return self.table.slot(key)
+
+    def shard(self, key: ShardKey) -> str:
+        """Return the id of the shard that has a key."""
+        table = self.table
+        return table.shard(table.slot(key))
+
+    @contextmanager
+    def pin(self, key: ShardKey) -> Iterator[None]:
+        """Pin the sessions that this task or thread makes in the block to one key; another key is `CrossShard`."""
+        mark = self._pinned.set(self._pin_for(key, (), is_read_only=False))
+        try:
+            yield
+        finally:
+            self._pinned.reset(mark)
+
+    def refreshed(self, version: Version, within_seconds: float) -> SlotTable:
+        """Return a table newer than `version`; `StoreUnavailable` if none came in time. Blocks the caller."""
+        self._form.wait(self._thread, self._follower.refresh(version, within_seconds=within_seconds))
+        return self.table
+
+    def engine(self, shard: str) -> tuple[Engine, Fence]:
+        """Return the engine of a shard, and its fence. It is made and checked at its first use."""
+        made = self._made.get(shard)
+        if made is None:
+            made = self._engine_made(shard)
+        return made[1:]
+
+    def _engine_made(self, shard: str) -> tuple[Any, Engine, Fence]:
+        followed = self._followed
+        if shard not in followed.shards:
+            raise InvalidInput("shard", shard, "one with a record in the control store", "Open the router anew.")
+        address = address_of(followed.shards[shard].address(), self._form.drivers)
+        fence = fence_of(address)
+        options = self._options
+        budget = {"pool_size": max(1, options.pool_size // len(followed.shards)), "max_overflow": 0}
+        engine, sync_engine = self._form.engine(address, options.create_engine, budget)
+        fence.prepare(sync_engine)
+        meta = followed.meta(shard)
+        with sync_engine.connect() as connection:
+            check_meta(connection, meta)
+        with self._making:
+            return self._made.setdefault(shard, (engine, sync_engine, fence))
+
+    def _engines(self) -> list[Any]:
+        """Return the engines that were made, and forget them."""
+        with self._making:
+            made, self._made = self._made, {}
+        return [engine for engine, _, _ in made.values()]
+
+    def _pin_for(self, key: ShardKey | None, keys: Sequence[ShardKey], *, is_read_only: bool) -> Pin:
+        """Return the pin of a session: to its keys, or to the key of the block that it is made in."""
+        named = tuple(keys) if key is None else (key, *keys)
+        outer = self._pinned.get()
+        if not named and outer is None:
+            hint = 'Write router.session("FR"), or make it in a block of router.pin("FR").'
+            raise InvalidInput("key of a session", None, "a key", hint)
+        if not named and outer is not None:
+            return replace(outer, is_read_only=is_read_only)
+        table = self.table
+        slots = tuple(sorted({table.slot(each) for each in named}))
+        if outer is not None and slots != outer.slots:
+            raise CrossShard(named[0], slots[0], outer.slots)
+        pin = Pin(roads=self, key=named[0] if len(named) == 1 else named, slots=slots, is_read_only=is_read_only)
+        pin.shard_in(table)
+        return pin

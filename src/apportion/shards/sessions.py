@@ -1,0 +1,194 @@
+"""Pinned sessions: ordinary sessions that fence each transaction, and read and write the rows of one slot alone.
+
+The session connects when its first statement comes. A flush sets the slot of each new row, and refuses rows of other
+slots. ORM statements get `slot = :slot` by criteria that are made once for each slot.
+
+Promises: a session that has read nothing goes to the new shard unseen when a slot has moved. One that has read gets
+`StaleRoute`, and refuses everything after it.
+Refuses (`CrossShard`): other slots, changes of a shard key, bulk methods, and statements that could touch other slots.
+Source: https://docs.sqlalchemy.org/en/20/orm/session_events.html
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Connection, event, inspect, select
+from sqlalchemy.orm import Mapper, ORMExecuteState, Session, SessionTransaction, object_session, with_loader_criteria
+
+from apportion.errors import CrossShard, InvalidInput, StaleRoute
+from apportion.shards.models import Reference, RowRule, Sharded, rule_of
+from apportion.shards.pin import Pin
+
+_FRESH = "Run the work again in a fresh session: router.run(key, work) does."
+
+
+class PinnedSession(Session):
+    """A session that is pinned for life to the slot of its key. `Router.session` makes it."""
+
+    def __init__(self, *, pin: Pin, **options: Any) -> None:  # noqa: ANN401 - of the user's Session
+        super().__init__(**{**options, "join_transaction_mode": "control_fully"})
+        self.pin: Pin = pin
+        self._fenced: Connection | None = None
+        self._shard: str | None = None
+        self._stale: StaleRoute | None = None
+
+    def get_bind(self, *_: object, **__: object) -> Connection:
+        """Return the fenced connection of the present transaction; the first call of a transaction begins it."""
+        if self._stale is not None:
+            raise InvalidInput("session", "one that got StaleRoute", "a fresh one", _FRESH) from self._stale
+        if self._fenced is None:
+            try:
+                self._shard, self._fenced = self.pin.connected(self._shard)
+            except StaleRoute as error:
+                self._stale = error
+                raise
+        return self._fenced
+
+    def bulk_save_objects(self, *_: object, **__: object) -> None:
+        """Refuse: bulk methods set no slot."""
+        raise _without_slot("bulk_save_objects", self.pin)
+
+    def bulk_insert_mappings(self, *_: object, **__: object) -> None:
+        """Refuse: bulk methods set no slot."""
+        raise _without_slot("bulk_insert_mappings", self.pin)
+
+    def bulk_update_mappings(self, *_: object, **__: object) -> None:
+        """Refuse: bulk methods ask for no slot."""
+        raise _without_slot("bulk_update_mappings", self.pin)
+
+    def _release(self) -> None:
+        """Give the connection back when the transaction has ended."""
+        fenced, self._fenced = self._fenced, None
+        if fenced is not None:
+            fenced.close()
+
+
+@event.listens_for(PinnedSession, "after_transaction_end")
+def _ended(session: PinnedSession, transaction: SessionTransaction) -> None:
+    if transaction.parent is None:
+        session._release()
+
+
+@event.listens_for(PinnedSession, "do_orm_execute")
+def _guarded(state: ORMExecuteState) -> Any:  # noqa: ANN401 - the result of a statement
+    """Keep a statement within the pinned slots, or refuse it."""
+    session, mapper = state.session, state.bind_mapper
+    if not isinstance(session, PinnedSession):
+        return None
+    pin = session.pin
+    if not state.is_orm_statement:
+        if not pin.roads.has_triggers:
+            raise _without_slot("a statement of Core or text", pin)
+        return None
+    is_sharded = mapper is not None and issubclass(mapper.class_, Sharded)
+    if (state.is_insert or state.is_update or state.is_delete) and not is_sharded:
+        _refuse_reference(mapper, pin)
+    if state.is_insert and mapper is not None and is_sharded:
+        return _filled(state, mapper, pin)
+    if state.is_update and mapper is not None and is_sharded:
+        _check_update(state, mapper, pin)
+    if state.is_select or state.is_update or state.is_delete:
+        state.statement = state.statement.options(_criteria(pin.slots))
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _criteria(slots: tuple[int, ...]) -> Any:  # noqa: ANN401 - an option of a statement
+    """Return the criteria of slots. They are made once, for SQLAlchemy compiles each new one."""
+    if len(slots) == 1:
+        slot = slots[0]
+        return with_loader_criteria(Sharded, lambda model: model.slot == slot, include_aliases=True)
+    return with_loader_criteria(Sharded, lambda model: model.slot.in_(slots), include_aliases=True)
+
+
+def _filled(state: ORMExecuteState, mapper: Mapper[Any], pin: Pin) -> Any:  # noqa: ANN401 - a result
+    """Run an insert of a list of rows with the slot of each; refuse other inserts."""
+    statement: Any = state.statement
+    if statement._values or statement._multi_values or statement.select is not None or not state.parameters:
+        raise _without_slot("an insert with values()", pin, "Pass a list of rows: session.execute(insert(Model), rows)")
+    rule, given = rule_of(mapper.class_), state.parameters
+    if isinstance(given, Mapping):
+        return state.invoke_statement(params={"slot": _slot_of(rule, given, pin)})
+    return state.invoke_statement(params=[{"slot": _slot_of(rule, row, pin)} for row in given])
+
+
+def _check_update(state: ORMExecuteState, mapper: Mapper[Any], pin: Pin) -> None:
+    """Refuse an update that sets a shard key or a slot, and one by a list of rows."""
+    statement: Any = state.statement
+    if isinstance(state.parameters, list):
+        raise _without_slot("an update by a list of rows", pin, "Update with where(), or change the objects.")
+    fixed = {mapper.columns[name].name for name in rule_of(mapper.class_).fixed}
+    changed = {getattr(column, "name", column) for column in (statement._values or {})}
+    changed |= {getattr(column, "name", column) for column, _ in (getattr(statement, "_ordered_values", None) or ())}
+    changed |= set(state.parameters or {})
+    for name in sorted(fixed & changed):
+        raise _moved(f"{mapper.class_.__name__}.{name}", pin)
+
+
+@event.listens_for(Sharded, "before_insert", propagate=True)
+def _inserting(mapper: Mapper[Any], connection: Connection, row: Any) -> None:  # noqa: ANN401 - any model
+    session = object_session(row)
+    if not isinstance(session, PinnedSession):
+        return
+    rule, values = rule_of(mapper.class_), inspect(row).dict
+    if rule.parent and len(session.pin.slots) > 1 and values.get("slot") is None:
+        row.slot = _slot_of_parent(mapper, connection, getattr(row, rule.parent), session.pin)
+    row.slot = _slot_of(rule, values, session.pin)
+
+
+@event.listens_for(Sharded, "before_update", propagate=True)
+@event.listens_for(Sharded, "before_delete", propagate=True)
+def _changing(mapper: Mapper[Any], _: Connection, row: Any) -> None:  # noqa: ANN401 - any model
+    session = object_session(row)
+    if not isinstance(session, PinnedSession):
+        return
+    state = inspect(row)
+    for name in rule_of(mapper.class_).fixed:
+        if state.attrs[name].history.has_changes():
+            raise _moved(f"{mapper.class_.__name__}.{name}", session.pin)
+    slot = state.dict.get("slot")
+    if slot is not None and slot not in session.pin.slots:
+        raise CrossShard(repr(state.identity), slot, session.pin.slots)
+
+
+@event.listens_for(Reference, "before_insert", propagate=True)
+@event.listens_for(Reference, "before_update", propagate=True)
+@event.listens_for(Reference, "before_delete", propagate=True)
+def _referring(mapper: Mapper[Any], _: Connection, row: Any) -> None:  # noqa: ANN401 - any model
+    session = object_session(row)
+    if isinstance(session, PinnedSession):
+        _refuse_reference(mapper, session.pin)
+
+
+def _slot_of(rule: RowRule, values: Mapping[str, Any], pin: Pin) -> int:
+    """Return the slot of a new row, checked against the pin and against a slot that the caller gave."""
+    given = values.get("slot")
+    slot = (pin.slots[0] if given is None else given) if rule.parent else pin.roads.table.slot(rule.key_of(values))
+    if slot not in pin.slots or given not in (None, slot):
+        raise CrossShard(rule.key_of(values) if rule.key else given, slot, pin.slots)
+    return int(slot)
+
+
+def _slot_of_parent(mapper: Mapper[Any], connection: Connection, parent: object, pin: Pin) -> int:
+    column = mapper.columns[rule_of(mapper.class_).parent]
+    named = next(iter(column.foreign_keys)).column  # of the parent; each foreign key of a child leads there
+    slot = connection.execute(select(named.table.c.slot).where(named == parent)).scalar()
+    if slot is None:
+        raise CrossShard(parent, None, pin.slots)
+    return int(slot)
+
+
+def _refuse_reference(mapper: Mapper[Any] | None, pin: Pin) -> None:
+    if mapper is not None and issubclass(mapper.class_, Reference):
+        hint = "Write it on every shard, outside of pinned sessions."
+        raise _without_slot(f"a write of the reference table {mapper.class_.__name__}", pin, hint)
+
+
+def _moved(attribute: str, pin: Pin) -> CrossShard:
+    hint = "Delete the row, and insert it in a session of the other key."
+    return CrossShard(attribute, "another", pin.slots, hint)
+
+
+def _without_slot(act: str, pin: Pin, hint: str = "Add objects, or execute ORM statements.") -> CrossShard:
+    return CrossShard(act, "any", pin.slots, hint)

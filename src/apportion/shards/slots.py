@@ -1,0 +1,123 @@
+"""Slots of a set: a key's hash picks one of a fixed number of slots, and the published table names the shard of each.
+
+Partition names of the table are the slots: `"17"`, or `"9000=acme"` for a key that has a slot of its own. The key is
+percent-encoded there. So the landed publisher carries the table, and a follower needs no second format.
+
+Promises: the slot of a key is that of `Slots` with as many slots and the default hasher, unless the key is pinned.
+Refuses: names that are neither, a gap in the hash slots, and a slot or key that is named twice.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from apportion.errors import BadSnapshot, InvalidInput
+from apportion.model.assignment import Assignment
+from apportion.model.plan import Key
+from apportion.placement.hashers import DEFAULT, resolve
+from apportion.placement.keys.key_bytes import key_bytes
+from apportion.tables.layout import Version
+
+DEFAULT_SLOTS = 4096
+MOST_HASH_SLOTS = 8192
+MOST_SLOTS = 16_384
+
+ShardKey: TypeAlias = Key | tuple[Key, ...]
+"""The value of the shard key of a row: one column's, or those of several."""
+
+_hash = resolve(DEFAULT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotTable:
+    """One version of a set's table: the shard of each slot, and the keys with slots of their own."""
+
+    version: Version
+    hash_slots: int
+    owners: Mapping[int, str | None]
+    pinned: Mapping[bytes, int]
+
+    @classmethod
+    def of(cls, version: Version, assignment: Assignment) -> "SlotTable":
+        """Read a published assignment; `BadSnapshot` if its partitions are not the slots of a set. O(slots)."""
+        owners: dict[int, str | None] = {}
+        pinned: dict[bytes, int] = {}
+        hashed = 0
+        for name, row in assignment.preference_lists.items():
+            slot, key = _read(name)
+            if slot in owners or key in pinned:
+                raise _refusal(name, "a slot and a key that no other partition has")
+            owners[slot] = next(iter(row), None)
+            if key is None:
+                hashed += 1
+            else:
+                pinned[key] = slot
+        check_hash_slots(hashed)
+        if any(slot not in owners for slot in range(hashed)):
+            raise _refusal(hashed, f"hash slots 0 .. {hashed - 1}, each named once")
+        return cls(version=version, hash_slots=hashed, owners=owners, pinned=pinned)
+
+    def slot(self, key: ShardKey) -> int:
+        """Return the slot of a key. O(length). `InvalidInput` for a value that no key can be."""
+        data = shard_key_bytes(key)
+        own = self.pinned.get(data) if self.pinned else None
+        return _hash(data) * self.hash_slots >> 64 if own is None else own
+
+    def shard(self, slot: int) -> str:
+        """Return the id of the shard that owns a slot; `InvalidInput` if there is none."""
+        owner = self.owners.get(slot)
+        if owner is None:
+            raise InvalidInput("slot", slot, "a slot with a shard", "Look at it: apportion shards status URL SET")
+        return owner
+
+
+def shard_key_bytes(key: ShardKey) -> bytes:
+    """Return the bytes of a key. Those of several columns are joined, each after its length.
+
+    >>> shard_key_bytes(("a", "bc")) == shard_key_bytes(("ab", "c"))
+    False
+    """
+    if not isinstance(key, tuple):
+        return key_bytes(key)
+    if len(key) < 2:
+        raise InvalidInput("key", key, "at least two values in a tuple", "Pass a single value without a tuple.")
+    parts = [key_bytes(part) for part in key]
+    return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+
+
+def partition_of(slot: int, key: bytes | None = None) -> str:
+    """Return the name of a slot in the published table.
+
+    >>> partition_of(17), partition_of(9000, b"acme & co")
+    ('17', '9000=acme%20%26%20co')
+    """
+    return str(slot) if key is None else f"{slot}={quote_from_bytes(key, safe='')}"
+
+
+def partitions(hash_slots: int, pinned: Mapping[bytes, int]) -> tuple[str, ...]:
+    """Return the names of all slots, the hash slots first."""
+    own: Iterable[tuple[int, bytes]] = sorted((slot, key) for key, slot in pinned.items())
+    return (*map(partition_of, range(check_hash_slots(hash_slots))), *(partition_of(slot, key) for slot, key in own))
+
+
+def check_hash_slots(count: object) -> int:
+    """Return a number of hash slots: a power of two, at most 8 192."""
+    if type(count) is not int or not 0 < count <= MOST_HASH_SLOTS or count & (count - 1):
+        expected = f"a power of two, at most {MOST_HASH_SLOTS}"
+        raise InvalidInput("slots", count, expected, f"It is fixed for the life of a set; take {DEFAULT_SLOTS}.")
+    return count
+
+
+def _read(name: str) -> tuple[int, bytes | None]:
+    digits, mark, key = name.partition("=")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 6 and str(int(digits)) == digits):
+        raise _refusal(name, "a slot, such as 17 or 9000=acme")
+    slot = int(digits)
+    if slot >= MOST_SLOTS:
+        raise _refusal(name, f"a slot below {MOST_SLOTS}")
+    return slot, unquote_to_bytes(key) if mark else None
+
+
+def _refusal(found: object, expected: str) -> BadSnapshot:
+    return BadSnapshot("partition of a set's table", found, expected, "Publish the table of the set again.")

@@ -1,0 +1,50 @@
+"""The tables and triggers that a set adds to a shard in SQLite. Every name begins with `apportion_`.
+
+    apportion_meta     one row: the set, this shard, its slots, the hasher and the format; compared at connect
+    apportion_slot     a row for each slot that this shard owns, gets, or owned before
+    apportion_mover    empty, but inside a transaction of a mover
+
+A trigger refuses each write of a row in a slot that this shard does not own, from any program.
+Source: https://www.sqlite.org/lang_createtrigger.html
+"""
+
+from collections.abc import Iterator
+
+STATES = ("owner", "fenced", "moved", "incoming")
+
+_STATES = ", ".join(f"'{state}'" for state in STATES)
+
+TABLES = (
+    """CREATE TABLE IF NOT EXISTS apportion_meta (
+    only INTEGER PRIMARY KEY CHECK (only = 1), format INTEGER NOT NULL, set_id TEXT NOT NULL,
+    shard TEXT NOT NULL, slots INTEGER NOT NULL, hasher TEXT NOT NULL
+)""",
+    f"""CREATE TABLE IF NOT EXISTS apportion_slot (
+    slot INTEGER PRIMARY KEY, state TEXT NOT NULL CHECK (state IN ({_STATES})),
+    life INTEGER, number INTEGER, move TEXT
+)""",
+    "CREATE TABLE IF NOT EXISTS apportion_mover (token TEXT)",
+)
+
+_REFUSE = "BEGIN SELECT RAISE(ABORT, 'apportion: stale route') WHERE NOT EXISTS (SELECT 1 FROM apportion_mover); END"
+_OWNS = "(SELECT state FROM apportion_slot WHERE slot = {row}.slot) IS NOT 'owner'"
+_KEPT = "BEGIN SELECT RAISE(ABORT, 'apportion: a row keeps its slot'); END"
+
+
+def triggers(table: str) -> Iterator[str]:
+    """Yield the statements that make the triggers of a sharded table."""
+    for act, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
+        name, owns = _name(table, act.lower()), _OWNS.format(row=row)
+        yield f"CREATE TRIGGER IF NOT EXISTS {name} BEFORE {act} ON {quoted(table)} WHEN {owns} {_REFUSE}"
+    changed = "WHEN OLD.slot IS NOT NULL AND NEW.slot IS NOT OLD.slot"
+    slot = f"CREATE TRIGGER IF NOT EXISTS {_name(table, 'slot')} BEFORE UPDATE OF slot ON {quoted(table)}"
+    yield f"{slot} {changed} {_KEPT}"
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _name(table: str, act: str) -> str:
+    return quoted(f"apportion_{table}_{act}")

@@ -1,0 +1,254 @@
+"""The router: a session follows its slot to another shard unseen, or is told; the shard decides, whatever the table."""
+
+import asyncio
+import threading
+from time import monotonic
+
+import pytest
+from sqlalchemy import create_engine, event, insert, select, text
+
+import apportion
+from apportion.errors import CrossShard, InvalidInput, StaleRoute
+from apportion.shards.pin import SWITCH_SECONDS, NotAccepted
+from tests.shards.sample import SET, Base, Files, Place
+
+FR = "FR"
+
+
+@pytest.fixture
+def files(tmp_path):
+    return Files(tmp_path)
+
+
+@pytest.fixture
+def router(files):
+    with apportion.sync.open_shards(files.url, SET, base=Base, session={"expire_on_commit": False}) as router:
+        yield router
+
+
+def ends(router):
+    """Return the slot of France, its shard, and the other shard."""
+    here = router.shard(FR)
+    return router.slot(FR), here, "two" if here == "one" else "one"
+
+
+def switch(files, slot, here, there):
+    """Move an empty slot as a mover does: fence, announce, publish, settle."""
+    files.state(here, slot, "fenced")
+    number = files.publish(slot, there)
+    files.state(there, slot, "incoming", number.number, number.incarnation)
+    files.state(here, slot, "moved")
+    return number
+
+
+def visits(files, shard):
+    return [row[0] for row in files.sql(shard, "SELECT visits FROM place ORDER BY visits")]
+
+
+def write(session, number=1):
+    session.add(Place(country=FR, visits=number))
+    session.commit()
+
+
+def test_a_session_that_has_read_nothing_goes_to_the_new_shard_unseen(files, router):
+    slot, here, there = ends(router)
+    session = router.session(FR)
+    switch(files, slot, here, there)
+    write(session)
+    assert ([], [1]) == (visits(files, here), visits(files, there))
+    assert there == router.shard(FR)
+    session.close()
+
+
+def test_the_first_write_makes_an_incoming_slot_owned_and_a_read_does_not(files, router):
+    slot, here, there = ends(router)
+    switch(files, slot, here, there)
+    states = []
+    for is_reader in (True, False):
+        with router.session(FR, read_only=is_reader) as session:
+            session.scalars(select(Place)).all()
+            session.commit()
+        states += files.sql(there, "SELECT state FROM apportion_slot WHERE slot = ?", (slot,))[0]
+    assert ["incoming", "owner"] == states
+
+
+def test_a_session_that_has_read_is_told_and_refuses_all_that_follows(files, router):
+    slot, here, there = ends(router)
+    with router.session(FR) as session:
+        assert [] == session.scalars(select(Place)).all()
+        session.commit()
+        switch(files, slot, here, there)
+        with pytest.raises(StaleRoute, match="FR"):
+            session.scalars(select(Place)).all()
+        for _ in range(2):
+            session.rollback()
+            with pytest.raises(InvalidInput, match="one that got StaleRoute"):
+                session.scalars(select(Place)).all()
+
+
+def test_work_is_run_again_in_a_fresh_session_after_a_stale_route(files, router):
+    slot, here, there = ends(router)
+    runs = []
+
+    def work(session):
+        runs.append(session.scalars(select(Place)).all())
+        session.commit()
+        if len(runs) == 1:
+            switch(files, slot, here, there)
+        session.add(Place(country=FR, visits=len(runs)))
+        return len(runs)
+
+    assert 2 == router.run(FR, work)
+    assert ([], [2]) == (visits(files, here), visits(files, there))
+
+
+def test_work_that_is_always_stale_ends_with_the_last_stale_route(router):
+    runs = []
+
+    def work(session):
+        runs.append(session)
+        raise StaleRoute(FR, "one", router.version)
+
+    with pytest.raises(StaleRoute):
+        router.run(FR, work, attempts=3)
+    assert 3 == len(runs)
+    for wrong in (0, 1.5, True):
+        with pytest.raises(InvalidInput, match="attempts"):
+            router.run(FR, work, attempts=wrong)
+
+
+def test_a_switch_under_way_is_waited_for(files, router):
+    slot, here, there = ends(router)
+    files.state(here, slot, "fenced")
+    done = []
+    writer = threading.Thread(target=lambda: done.append(router.run(FR, write)))
+    writer.start()
+    switch(files, slot, here, there)
+    writer.join(10)
+    assert ([None], [], [1]) == (done, visits(files, here), visits(files, there))
+
+
+def test_a_fence_that_is_taken_back_lets_the_writer_go_on_where_it_was(files, router):
+    slot, here, _ = ends(router)
+    files.state(here, slot, "fenced")
+    writer = threading.Thread(target=router.run, args=(FR, write))
+    writer.start()
+    files.state(here, slot, "owner")
+    writer.join(10)
+    assert [1] == visits(files, here)
+
+
+def test_a_switch_that_does_not_end_is_a_stale_route_in_bounded_time(files, router):
+    slot, here, _ = ends(router)
+    files.state(here, slot, "fenced")
+    began = monotonic()
+    with router.session(FR) as session, pytest.raises(StaleRoute):
+        write(session)
+    assert SWITCH_SECONDS <= monotonic() - began < SWITCH_SECONDS + 5
+
+
+@pytest.mark.parametrize(
+    ("state", "number"), [("moved", None), ("incoming", None), ("incoming", 9), ("owner", 9), (None, None)]
+)
+def test_a_shard_accepts_no_slot_that_is_not_its_own_under_the_version_of_the_caller(files, router, state, number):
+    slot, here, _ = ends(router)
+    files.sql(here, "DELETE FROM apportion_slot WHERE slot = ?", (slot,))
+    if state is not None:
+        files.state(here, slot, state, number, 2**62 if number else None)
+    with router.session(FR) as session:
+        session.pin.roads.refreshed = lambda version, within_seconds: router.table
+        with pytest.raises(StaleRoute):
+            write(session)
+    assert [] == visits(files, here)
+
+
+def test_a_slot_that_comes_back_is_refused_to_a_router_that_still_knows_its_first_stay(files, router):
+    slot, here, there = ends(router)
+    with apportion.sync.open_shards(files.url, SET, base=Base) as late:
+        old = late.table
+        switch(files, slot, here, there)
+        back = switch(files, slot, there, here)
+        pin = late.session(FR).pin
+        assert here == old.shard(slot)
+        with pytest.raises(NotAccepted):
+            pin._entered(here, old.version)
+        pin._entered(here, back).close()
+
+
+def test_keys_that_lie_on_several_shards_share_no_session(router):
+    far = next(key for key in map(str, range(100)) if router.shard(key) != router.shard(FR))
+    with pytest.raises(CrossShard, match="one, two"):
+        router.session(keys=[FR, far])
+
+
+def test_pins_of_threads_and_tasks_are_their_own(files):
+    async def main():
+        async with apportion.open_shards(files.url, SET, base=Base) as router:
+
+            async def pinned(key):
+                with router.pin(key):
+                    await asyncio.sleep(0.01)
+                    here = router.session().sync_session.pin.key
+                    there = await asyncio.to_thread(lambda: router.session().sync_session.pin.key)
+                    return here, there
+
+            found = await asyncio.gather(*(pinned(key) for key in ("FR", "DE", "IT")))
+            assert [("FR", "FR"), ("DE", "DE"), ("IT", "IT")] == found
+            with pytest.raises(InvalidInput, match="key of a session"):
+                router.session()
+
+    asyncio.run(main())
+
+
+def test_sessions_of_an_event_loop_follow_their_slot_too(files):
+    async def main():
+        async with apportion.open_shards(files.url, SET, base=Base, session={"expire_on_commit": False}) as router:
+            slot, here, there = ends(router)
+            async with router.session(FR) as session:
+                session.add(Place(country=FR, visits=1))
+                await session.commit()
+            files.sql(here, "DELETE FROM place")
+            await asyncio.to_thread(switch, files, slot, here, there)
+
+            async def work(session):
+                await session.execute(insert(Place), [{"id": Place.id.default.arg(None), "country": FR, "visits": 2}])
+
+            await router.run(FR, work)
+            async with router.session(FR, read_only=True) as session:
+                assert [2] == list(await session.scalars(select(Place.visits)))
+            return here, there
+
+    here, there = asyncio.run(main())
+    assert ([], [2]) == (visits(files, here), visits(files, there))
+
+
+def test_the_engines_of_the_application_are_used_and_closed_with_the_router(files):
+    made = []
+
+    def engine(url):
+        made.append(create_engine(url))
+        return made[-1]
+
+    with apportion.sync.open_shards(files.url, SET, base=Base, create_engine=engine) as router:
+        with router.session(FR) as session:
+            session.execute(text("SELECT 1"))
+        assert 1 == len(made)
+        closed = []
+        event.listen(made[0], "close", lambda *_: closed.append(1))
+    assert [1] == closed
+
+
+def test_a_database_that_is_another_shard_is_refused_when_it_is_first_used(files, router):
+    _, here, there = ends(router)
+    files.sql(here, "UPDATE apportion_meta SET shard = ?", (there,))
+    with router.session(FR) as session, pytest.raises(InvalidInput, match=f"shard of shard {here}"):
+        write(session)
+    files.sql(here, "DROP TABLE apportion_meta")
+    with router.session(FR) as session, pytest.raises(InvalidInput, match="no shard of a set"):
+        write(session)
+
+
+def test_a_set_that_nobody_made_is_refused(files):
+    opening = apportion.sync.open_shards(files.url, "moon", base=Base)
+    with pytest.raises(InvalidInput, match="set is 'moon'"):
+        opening.__enter__()

@@ -1,0 +1,290 @@
+"""Pinned sessions: rows of one slot are read and written, and every other row is refused or not seen."""
+
+import sqlite3
+from contextlib import closing
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import Integer, delete, func, insert, select, text, update
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import DeclarativeBase, Session, aliased, make_transient_to_detached, mapped_column
+
+import apportion
+from apportion.errors import CrossShard, InvalidInput
+from apportion.shards import Sharded
+from tests.shards.sample import SET, Base, Currency, Files, Photo, Place, Visit
+
+FR, DE = "FR", "DE"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return Files(tmp_path_factory.mktemp("shards"), shards=("one",))
+
+
+@pytest.fixture
+def router(files):
+    with apportion.sync.open_shards(files.url, SET, base=Base, session={"expire_on_commit": False}) as router:
+        yield router
+    for table in ("photo", "place", "visit"):
+        files.sql("one", f"DELETE FROM {table}")
+
+
+@pytest.fixture
+def place(router):
+    """A place in France with a photo; another place lies in Germany, on the same shard."""
+    with router.session(DE) as session:
+        session.add(Place(country=DE, visits=7))
+        session.commit()
+    with router.session(FR) as session:
+        found = Place(country=FR, visits=1, photos=[Photo()])
+        session.add(found)
+        session.commit()
+    return found
+
+
+def test_a_flush_gives_each_row_its_slot_and_a_child_that_of_its_parent(router, place):
+    assert router.slot(FR) == place.slot == place.photos[0].slot
+
+
+def test_a_key_of_two_columns_decides_the_slot(router):
+    with router.session(("FR", 2026)) as session:
+        session.add(Visit(country=FR, year=2026))
+        session.commit()
+        assert [router.slot(("FR", 2026))] == session.scalars(select(Visit.slot)).all()
+
+
+READS = {
+    "select": lambda s: s.scalars(select(Place)).all(),
+    "columns": lambda s: s.execute(select(Place.id, Place.visits)).all(),
+    "query": lambda s: s.query(Place).all(),
+    "alias": lambda s: s.scalars(select(aliased(Place))).all(),
+    "subquery": lambda s: s.execute(select(select(Place).subquery())).all(),
+    "cte": lambda s: s.execute(select(select(Place).cte())).all(),
+    "join": lambda s: s.scalars(select(Place).outerjoin(Place.photos)).all(),
+    "exists": lambda s: s.scalars(select(Place).where(Place.id.in_(select(Place.id)))).all(),
+    "union": lambda s: s.execute(select(Place.id).union_all(select(Place.id).where(Place.visits > 99))).all(),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_every_orm_read_sees_the_rows_of_the_slot_alone(router, place, read):
+    with router.session(FR) as session:
+        assert 1 == len(READS[read](session))
+
+
+def test_counts_and_lookups_by_primary_key_see_the_slot_alone(router, place):
+    with router.session(DE) as session:
+        assert 1 == session.scalar(select(func.count()).select_from(Place))
+        assert session.get(Place, place.id) is None
+        assert [] == session.scalars(select(Photo)).all()
+
+
+def test_an_orm_update_and_delete_touch_the_slot_alone(router, place):
+    with router.session(FR) as session:
+        assert 1 == session.execute(update(Place).values(visits=5)).rowcount
+        assert 1 == session.execute(delete(Photo)).rowcount
+        session.commit()
+    with router.session(DE) as session:
+        assert [7] == session.scalars(select(Place.visits)).all()
+
+
+def _changed(session, place, **values):
+    row = session.get(Place, place.id)
+    for name, value in values.items():
+        setattr(row, name, value)
+
+
+WRONG = {
+    "a new row of another key": lambda s, p: s.add(Place(country=DE)),
+    "a new row among right ones": lambda s, p: s.add_all([Place(country=FR), Place(country=DE), Place(country=FR)]),
+    "a new row without a key": lambda s, p: s.add(Place()),
+    "a wrong slot beside a right key": lambda s, p: s.add(Place(country=FR, slot=0)),
+    "a child with another slot": lambda s, p: s.add(Photo(place_id=p.id, slot=0)),
+    "a key of two columns": lambda s, p: s.add(Visit(country=FR, year=2026)),
+    "half a key": lambda s, p: s.add(Visit(country=FR)),
+    "a changed key": lambda s, p: _changed(s, p, country=DE),
+    "a key that is emptied": lambda s, p: _changed(s, p, country=None),
+    "a changed slot": lambda s, p: _changed(s, p, slot=0),
+    "a changed key and slot": lambda s, p: _changed(s, p, country=DE, slot=0),
+    "a merged row of another key": lambda s, p: s.merge(Place(id=uuid4(), country=DE)),
+    "a merged row with another key": lambda s, p: s.merge(Place(id=p.id, country=DE)),
+    "a reference": lambda s, p: s.add(Currency(code="EUR")),
+    "an insert of a reference": lambda s, p: s.execute(insert(Currency), [{"code": "EUR"}]),
+    "an update of references": lambda s, p: s.execute(update(Currency).values(code="X")),
+    "a delete of references": lambda s, p: s.execute(delete(Currency)),
+    "an insert of wrong rows": lambda s, p: s.execute(insert(Place), [{"id": uuid4(), "country": DE, "visits": 0}]),
+    "an insert of mixed rows": lambda s, p: s.execute(
+        insert(Place), [{"id": uuid4(), "country": key, "visits": 0} for key in (FR, DE)]
+    ),
+    "an insert of one row": lambda s, p: s.execute(insert(Place), {"id": uuid4(), "country": DE, "visits": 0}),
+    "an insert of rows without a key": lambda s, p: s.execute(insert(Place), [{"id": uuid4(), "visits": 0}]),
+    "an insert of rows with a slot": lambda s, p: s.execute(
+        insert(Place), [{"id": uuid4(), "country": FR, "visits": 0, "slot": 0}]
+    ),
+    "an insert with values": lambda s, p: s.execute(insert(Place).values(id=uuid4(), country=FR, visits=0)),
+    "an insert with a list of values": lambda s, p: s.execute(
+        insert(Place).values([{"id": uuid4(), "country": FR, "visits": 0}])
+    ),
+    "an insert from a select": lambda s, p: s.execute(
+        insert(Place).from_select(["id", "country", "visits", "slot"], select(Place.id, Place.country, 1, Place.slot))
+    ),
+    "an insert of nothing": lambda s, p: s.execute(insert(Place)),
+    "an update of the key": lambda s, p: s.execute(update(Place).values(country=FR)),
+    "an update of the key by column": lambda s, p: s.execute(update(Place).values({Place.country: DE})),
+    "an ordered update of the key": lambda s, p: s.execute(update(Place).ordered_values((Place.country, DE))),
+    "an update of the slot": lambda s, p: s.execute(update(Place).values(slot=0)),
+    "an update of the slot with returning": lambda s, p: s.execute(update(Place).values(slot=0).returning(Place.id)),
+    "an update by parameters": lambda s, p: s.execute(update(Place), {"country": DE}),
+    "an update by a list of rows": lambda s, p: s.execute(update(Place), [{"id": p.id, "visits": 3}]),
+    "a query that updates the key": lambda s, p: s.query(Place).update({"country": DE}),
+    "a query that updates the slot": lambda s, p: s.query(Place).update({Place.slot: 0}),
+    "bulk_save_objects": lambda s, p: s.bulk_save_objects([Place(country=FR)]),
+    "bulk_insert_mappings": lambda s, p: s.bulk_insert_mappings(Place, [{"country": FR}]),
+    "bulk_update_mappings": lambda s, p: s.bulk_update_mappings(Place, [{"id": p.id, "visits": 2}]),
+    "a float as key": lambda s, p: s.add(Place(country=1.5)),
+    "a row of another session": lambda s, p: s.delete(_elsewhere(p)),
+}
+
+
+def _elsewhere(place):
+    """Return a detached row that was loaded with another slot."""
+
+    row = Place(id=uuid4(), country=DE, slot=(place.slot + 1) % 64, visits=0)
+    make_transient_to_detached(row)
+    return row
+
+
+def _done(session, act, *values):
+    act(session, *values)
+    session.commit()
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_write_that_leaves_the_slot_is_refused_and_writes_nothing(files, router, place, wrong):
+    before = files.sql("one", "SELECT id, country, visits, slot FROM place ORDER BY id")
+    with router.session(FR) as session:
+        with pytest.raises((CrossShard, InvalidInput)) as refused:
+            _done(session, WRONG[wrong], place)
+        assert refused.value.hint
+    assert before == files.sql("one", "SELECT id, country, visits, slot FROM place ORDER BY id")
+
+
+def test_there_are_at_least_forty_wrong_writes():
+    assert 40 <= len(WRONG)
+
+
+def test_core_and_text_are_refused_where_no_triggers_stand(files, place):
+    with apportion.sync.open_shards(files.url, SET, base=Base, triggers=False) as router, router.session(FR) as session:
+        for statement in (text("SELECT 1"), select(Place.__table__)):
+            with pytest.raises(CrossShard, match="Core or text"):
+                session.execute(statement)
+
+
+def test_a_reader_sees_its_slot_and_cannot_write_by_any_way(router, place):
+    with router.session(FR, read_only=True) as session:
+        row = session.get(Place, place.id)
+        for statement in (text("DELETE FROM place"), delete(Place), update(Place).values(visits=2)):
+            with pytest.raises(OperationalError, match="readonly"):
+                session.execute(statement)
+            session.rollback()
+        session.add(row)
+        row.visits = 3
+        with pytest.raises(OperationalError, match="readonly"):
+            session.commit()
+    with router.session(FR) as session:
+        session.get(Place, place.id).visits = 4
+        session.commit()
+
+
+def test_commit_rollback_savepoints_and_a_second_transaction_work_and_no_connection_leaks(router, place):
+    engine, _ = router.engine("one")
+    with router.session(FR) as session:
+        session.add(Place(country=FR, visits=2))
+        session.commit()
+        with session.begin_nested() as inner:
+            session.add(Place(country=FR, visits=3))
+            session.flush()
+            inner.rollback()
+        session.add(Place(country=FR, visits=4))
+        session.commit()
+        session.add(Place(country=FR, visits=5))
+        session.rollback()
+        assert [1, 2, 4] == sorted(session.scalars(select(Place.visits)))
+    assert 0 == engine.pool.checkedout()
+
+
+def test_several_keys_of_one_shard_share_a_session_and_each_child_gets_the_slot_of_its_parent(router, place):
+    with router.session(keys=[FR, DE]) as session:
+        assert 2 == len(session.scalars(select(Place)).all())
+        german = Place(country=DE)
+        session.add_all([german, Place(country=FR)])
+        session.flush()
+        photos = [Photo(place_id=german.id), Photo(place_id=place.id)]
+        session.add_all(photos)
+        session.commit()
+        assert [router.slot(DE), router.slot(FR)] == [photo.slot for photo in photos]
+        with pytest.raises(CrossShard):
+            _done(session, lambda s: s.add(Place(country="IT")))
+
+
+def test_a_block_of_pin_gives_its_sessions_the_key_and_refuses_another(router, place):
+    with router.pin(FR):
+        with router.session() as session:
+            assert 1 == len(session.scalars(select(Place)).all())
+        for another in (lambda: router.session(DE), lambda: router.pin(DE).__enter__()):
+            with pytest.raises(CrossShard, match="pinned to slot"):
+                another()
+    with pytest.raises(InvalidInput, match="key of a session"):
+        router.session()
+
+
+def test_the_methods_of_the_applications_own_session_class_stay(files, place):
+    class Own(Session):
+        def places(self):
+            return self.scalars(select(Place)).all()
+
+    with (
+        apportion.sync.open_shards(files.url, SET, base=Base, session={"class_": Own}) as router,
+        router.session(FR) as session,
+    ):
+        assert [place.id] == [row.id for row in session.places()]
+
+
+def test_a_bare_writer_is_refused_by_the_database_where_the_slot_is_not_owned(files, place):
+    files.state("one", place.slot, "moved")
+    try:
+        for statement in ("UPDATE place SET visits = 9 WHERE slot = ?", "DELETE FROM place WHERE slot = ?"):
+            with pytest.raises(Exception, match="stale route"):
+                files.sql("one", statement, (place.slot,))
+        with pytest.raises(Exception, match="stale route"):
+            files.sql(
+                "one",
+                "INSERT INTO place (id, country, visits, slot) VALUES ('x', 'FR', 0, ?)",
+                (place.slot,),
+            )
+    finally:
+        files.state("one", place.slot, "owner")
+    with pytest.raises(Exception, match="keeps its slot"):
+        files.sql("one", "UPDATE place SET slot = slot + 1")
+
+
+def test_the_database_refuses_a_child_whose_slot_is_not_its_parents(files, place):
+    other = (place.slot + 1) % 64
+    with closing(sqlite3.connect(files.folder / "one.db")) as connection:
+        connection.execute("PRAGMA foreign_keys = ON")
+        with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+            connection.execute("UPDATE photo SET place_id = ?", (uuid4().hex,))
+        with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+            connection.execute("INSERT INTO photo VALUES (?, ?, ?)", (uuid4().hex, place.id.hex, other))
+        connection.execute("INSERT INTO photo VALUES (?, ?, ?)", (uuid4().hex, place.id.hex, place.slot))
+
+
+def test_a_model_that_does_not_say_how_its_rows_find_their_slot_is_refused():
+    class Other(DeclarativeBase):
+        pass
+
+    with pytest.raises(InvalidInput, match="base is 'Other'"):
+        apportion.sync.open_shards("memory://x", SET, base=Other)
+    with pytest.raises(InvalidInput, match="either a shard key or a parent"):
+        type("Lost", (Sharded, Other), {"__tablename__": "lost", "id": mapped_column(Integer, primary_key=True)})
