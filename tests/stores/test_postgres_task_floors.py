@@ -14,7 +14,7 @@ import pytest
 
 from apportion.stores.postgres.schema import Schema
 from apportion.stores.postgres.tasks import floors
-from apportion.stores.postgres.tasks.statements import ENQUEUE, enqueue_values
+from apportion.stores.postgres.tasks.statements import enqueue_statement
 from tests.stores.task_bugs import function
 from tests.stores.test_postgres_tasks import rig, schema, url
 from tests.stores.test_postgres_tasks_at_once import administrator, fill, incarnation, opened, worker
@@ -31,11 +31,12 @@ async def left_behind(rig, schema, url, *, longest_seconds, patience_seconds):
     """Hold enqueues open, and commit them in random order while two workers drain; return how many are never found."""
     async with opened(url, 2) as (store, handles):
         owns, life = [await worker(store) for _ in handles], incarnation(rig, schema)
-        enqueue, made, claimed = Schema(schema).fill(ENQUEUE), [task() for _ in range(LATE)], set()
+        made, claimed = [task() for _ in range(LATE)], set()
         with ExitStack() as stack:
             held = [stack.enter_context(administrator(rig)) for _ in made]
             for connection, each in zip(held, made, strict=True):
-                connection.execute(enqueue, [life, 1_000, *enqueue_values([each])])
+                statement, values = enqueue_statement([each])
+                connection.execute(Schema(schema).fill(statement), [life, 1_000, *values])
             began = time.monotonic()
             ends = sorted((began + random.uniform(0, longest_seconds), place) for place in range(len(held)))
             while len(claimed) < LATE and time.monotonic() < began + longest_seconds + patience_seconds:
