@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, Phase, settings
 settings.register_profile(
     "ci", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("quick", settings.get_profile("ci"), max_examples=40)
 settings.register_profile("few", settings.get_profile("ci"), max_examples=25)
 settings.register_profile("unshrunk", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 settings.register_profile("explore", deadline=None, max_examples=1000)

@@ -64,7 +64,7 @@ def test_thousands_of_seeds_of_cron_hold(options):
     assert list(range(first, end)) == sorted(hashes)
 
 
-@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("store", ["memory", pytest.param("sqlite", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_seed_of_cron_holds_and_repeats(seed, store):
     report = play(seed, scenario="cron", store=store)

@@ -9,7 +9,7 @@ EFFECTS = ("--scenario", "effects")
 SEEDS, SQLITE_SEEDS, MORE_SEEDS = 30, 10, 1_000  # of each half; `make soak` plays more
 
 
-@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("store", ["memory", pytest.param("sqlite", marks=pytest.mark.slow)])
 def test_a_seed_of_effects_holds_and_repeats(store):
     report = play(0, scenario="effects", store=store)
     assert () == report.violations

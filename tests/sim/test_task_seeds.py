@@ -72,7 +72,7 @@ def test_thousands_of_seeds_of_tasks_hold(options):
     assert list(range(first, end)) == sorted(hashes)
 
 
-@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("store", ["memory", pytest.param("sqlite", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_a_seed_of_tasks_holds_and_repeats(seed, store):
     report = play(seed, scenario="tasks", store=store)

@@ -1,6 +1,5 @@
 """What Java computes: numbers that a Java virtual machine of version 17 printed, and what they follow from."""
 
-from functools import reduce
 from itertools import pairwise
 
 import pytest
@@ -67,7 +66,7 @@ def test_strings_are_hashed_and_ordered_by_units_of_16_bits():
     assert ["a", "\N{GRINNING FACE}", "\ue000"] == sorted(["\ue000", "\N{GRINNING FACE}", "a"], key=string_order)
 
 
-@given(st.text(max_size=40))
+@given(st.text("aZ~é節🙂\0\uffff", max_size=40))
 def test_a_hash_is_a_polynomial_of_units(text):
     data = text.encode("utf-16-le", "surrogatepass")
     units = [int.from_bytes(data[at : at + 2], "little") for at in range(0, len(data), 2)]
@@ -95,13 +94,6 @@ def test_floats_of_32_bits_grow_with_what_is_rounded():
 )
 def test_a_string_hashes_as_in_java(text, hashed):
     assert hashed == string_hash(text)
-
-
-@given(st.text("aZ~é節🙂", max_size=20))
-def test_a_hash_is_a_polynomial_of_the_units(text):
-    units = text.encode("utf-16-le", "surrogatepass")
-    numbers = [int.from_bytes(units[place : place + 2], "little") for place in range(0, len(units), 2)]
-    assert signed(reduce(lambda value, unit: 31 * value + unit, numbers, 0)) == string_hash(text)
 
 
 def test_a_map_is_walked_as_in_java():
