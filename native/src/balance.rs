@@ -6,13 +6,13 @@
 
 mod augment;
 mod demand;
+mod equal_costs;
 mod flow;
 mod leaders;
 mod open;
 mod push;
 mod rows;
 mod start;
-mod tie_breaks;
 
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyValueError};

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from apportion.shards.facade import open_shards
     from apportion.stores.facade import open_store
     from apportion.tables.facade import follow, publish
-    from apportion.work.budget import GiveUp, Snooze
     from apportion.work.cron.calendar import cron_slots
     from apportion.work.current import current_task
     from apportion.work.facade import Queue
     from apportion.work.lanes.lane_member import LaneMember
+    from apportion.work.retry_budget import GiveUp, Snooze
 
 __version__ = "0.1.0"
 
@@ -43,7 +43,7 @@ _HOMES = {
     "apportion.placement.frozen": ("Frozen",),
     "apportion.placement.by_node": ("group_keys", "group_places"),
     "apportion.stores.facade": ("open_store",),
-    "apportion.work.budget": ("GiveUp", "Snooze"),
+    "apportion.work.retry_budget": ("GiveUp", "Snooze"),
     "apportion.work.cron.calendar": ("cron_slots",),
     "apportion.work.facade": ("Queue",),
     "apportion.work.lanes.lane_member": ("LaneMember",),

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from apportion.errors import BadSnapshot, Compacted, Conflict, InvalidInput, StoreDenied, StoreUnavailable
-from apportion.groups.batches import Commit
 from apportion.groups.driver import Driver
 from apportion.groups.life.parts import MemberParts
 from apportion.groups.opening import Options
+from apportion.groups.pending_moves import Commit
 from apportion.groups.session import Sessions
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, MemberRecord, encoded

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apportion.groups.batches import CommitAnswered
 from apportion.groups.deaths import HEALTHY_SECONDS, KEPT_DEATHS
 from apportion.groups.handover import Act, Phase
 from apportion.groups.member import (
@@ -20,6 +19,7 @@ from apportion.groups.member import (
     Tick,
     Wait,
 )
+from apportion.groups.pending_moves import CommitAnswered
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
     LEAVES,

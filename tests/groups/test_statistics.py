@@ -1,12 +1,12 @@
 """The figures that a member counts, each with its seconds, and its view of the group."""
 
-from apportion.groups.batches import PendingMove
 from apportion.groups.handover import Act, Known, OwnSession
 from apportion.groups.holdings import Holdings
 from apportion.groups.life.deadlines import Deadlines
 from apportion.groups.life.effects import Effects
 from apportion.groups.member import Drain, Serve, Stop
 from apportion.groups.opening import Options
+from apportion.groups.pending_moves import PendingMove
 from apportion.groups.statistics import Durations, GroupSummary, Statistics, sight
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, Target, encoded, encoded_target

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from apportion.errors import NotOwner
-from apportion.groups.batches import Commit
 from apportion.groups.controller.controller import Controller
 from apportion.groups.driver import Driver
 from apportion.groups.holdings import GroupChange
 from apportion.groups.log import log
 from apportion.groups.member import Admitted, MemberMachine
 from apportion.groups.membership import Options
+from apportion.groups.pending_moves import Commit
 from apportion.groups.session import Sessions
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, Target, encoded, encoded_target

@@ -16,7 +16,7 @@ from apportion.stores.catalog import connect, connect_tasks
 from apportion.stores.lanes.values import AgreePartitions, OwnedLane, ResizePartitions
 from apportion.stores.task_control import Cancel, Listing, Pause, SetLimit
 from apportion.stores.task_values import NewTask, Settlement, Worker
-from apportion.work.effects.within import insertion
+from apportion.work.effects.caller_transaction import insertion
 from tests.stores.rigs import rig_of
 from tests.stores.rigs.postgres import DATABASE, SECRET
 

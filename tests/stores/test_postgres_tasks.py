@@ -14,7 +14,7 @@ from apportion.stores.postgres.tasks import upkeep
 from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.task_control import Cancel, Listing, Pause, SetLimit, StoreTime, Survey
 from apportion.stores.task_values import Receipt, Settlement, Worker
-from apportion.work.effects.within import insertion
+from apportion.work.effects.caller_transaction import insertion
 from tests.stores.rigs import absent
 from tests.stores.rigs.postgres import DATABASE, SECRET, PostgresRig
 from tests.stores.test_task_rules import Twins, an_entry_is_kept_as_long_as_its_task_is_open_and_a_week

@@ -8,7 +8,7 @@ import pytest
 
 import apportion
 from apportion.errors import InvalidInput
-from apportion.work.budget import GiveUp
+from apportion.work.retry_budget import GiveUp
 from tests.work.test_queue import played, queue, url
 
 __all__ = ["queue", "url"]

@@ -10,10 +10,10 @@ import pytest
 import apportion
 from apportion.stores.lanes.values import KEYED_LANES
 from apportion.stores.task_values import Claim, Receipt
-from apportion.work.around import Wrappers
-from apportion.work.budget import Budget
 from apportion.work.function import TaskFunction, TaskOptions
+from apportion.work.retry_budget import Budget
 from apportion.work.runs import Runs
+from apportion.work.wrappers import Wrappers
 
 
 class _Desk:

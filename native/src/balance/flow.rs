@@ -2,11 +2,11 @@
 
 use super::augment::{Augmenting, Bounds, Broken, Items};
 use super::demand::Demand;
+use super::equal_costs::even_out;
 use super::open::{Among, Standing};
 use super::push::finish;
 use super::rows::Rows;
 use super::start::{fill, keep};
-use super::tie_breaks::even_out;
 
 /// Return the nodes of each partition, one per replica, and the price of a place on each node.
 ///

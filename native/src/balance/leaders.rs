@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::augment::{Augmenting, Bounds, Broken, Items};
+use super::equal_costs::even_out;
 use super::open::{Among, Standing};
 use super::push::finish;
 use super::rows::{NOBODY, Rows};
-use super::tie_breaks::even_out;
 
 /// Return the leader of each partition, and the price of leading on each node.
 pub fn choose(

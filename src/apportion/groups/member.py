@@ -9,9 +9,9 @@ bounds the wait for an answer. A missing answer counts as a failure, and `handov
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from apportion.groups.batches import Batches, Commit, CommitAnswered, PendingMove
 from apportion.groups.deaths import HEALTHY_SECONDS, ended, next_try
 from apportion.groups.handover import Act, HandOver, HandOverEvent, Known, OwnSession, Phase, outcome, request
+from apportion.groups.pending_moves import Batches, Commit, CommitAnswered, PendingMove
 from apportion.groups.view.intake import IntakeChanges
 from apportion.groups.view.view import View
 from apportion.stores.api import Compare, Put

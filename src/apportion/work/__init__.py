@@ -24,9 +24,9 @@ from apportion.runtime.schedule_events import (
     SlotSkipped,
     SlotsMissed,
 )
-from apportion.work.budget import GiveUp, Snooze
 from apportion.work.call import Call
 from apportion.work.current import AsyncRunningTask, current_task
+from apportion.work.retry_budget import GiveUp, Snooze
 from apportion.work.running_task import RunningTask
 
 __all__ = [

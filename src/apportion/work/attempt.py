@@ -13,9 +13,9 @@ from typing import Any
 
 from apportion.runtime.interrupt import is_interrupted
 from apportion.stores.task_values import Claim, Settlement
-from apportion.work.budget import GiveUp, Snooze, milliseconds
 from apportion.work.function import AnyTaskFunction
 from apportion.work.observers.trace import span
+from apportion.work.retry_budget import GiveUp, Snooze, milliseconds
 from apportion.work.running_task import CURRENT, IS_PLAIN, RunningTask
 
 _MOST_REASON = 2_000

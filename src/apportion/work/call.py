@@ -15,9 +15,9 @@ from apportion.errors.brief import brief
 from apportion.stores.lanes.values import check_key
 from apportion.stores.task_rows import clean
 from apportion.stores.task_values import LANES, Duplicate, NewTask, OnDead
-from apportion.work.budget import length, milliseconds
 from apportion.work.json_values import as_json, as_kind, of_json
 from apportion.work.lanes.keys import QueueKeys, lane_of
+from apportion.work.retry_budget import length, milliseconds
 
 CODEC = "json"
 MOST_BYTES = 2**20

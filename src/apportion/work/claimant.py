@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from apportion.errors import ClaimLost, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.groups.session import SharedSessions
-from apportion.runtime.report import report
+from apportion.runtime.log_report import report
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.task_api import TaskStore, TaskTransactions
@@ -26,8 +26,8 @@ from apportion.work.attempts import Attempts
 from apportion.work.cron.scheduler import ScheduledHere, Scheduler
 from apportion.work.lanes.lanes import Lanes
 from apportion.work.lanes.lanes_of_worker import LanesOfWorker, no_lanes
-from apportion.work.pace import Pace
 from apportion.work.session import WorkerSession
+from apportion.work.worker_pace import Pace
 
 logger: logging.Logger = logging.getLogger("apportion.work")
 _POLL_SECONDS, _AGAIN_SECONDS, _BEAT_SECONDS = 1.0, 0.25, 1.0

@@ -21,8 +21,6 @@ from typing import Any
 from apportion.errors import ClaimLost, InvalidInput
 from apportion.runtime.blocks import Raised
 from apportion.runtime.interrupt import is_interrupted
-from apportion.work.around import Wrappers
-from apportion.work.budget import Budget, Snooze
 from apportion.work.call import Call, Signature, priority_of
 from apportion.work.cron.scheduler import ScheduledHere
 from apportion.work.current import AsyncRunningTask, current_task
@@ -30,8 +28,10 @@ from apportion.work.function import AnyTaskFunction, TaskFunction, TaskOptions
 from apportion.work.json_values import of_json
 from apportion.work.lanes.lanes_of_worker import LanesOfWorker
 from apportion.work.observers.statistics import TaskStatistics
+from apportion.work.retry_budget import Budget, Snooze
 from apportion.work.running_task import CURRENT, RunningTask
 from apportion.work.worker import QueueWorker
+from apportion.work.wrappers import Wrappers
 
 MakeWorker = Callable[[Mapping[str, AnyTaskFunction], Callable[[], None]], "LoopWorker"]
 

@@ -16,13 +16,13 @@ from apportion.runtime.io_thread import io_thread
 from apportion.stores.schedules.values import Fold, Gap, Missed, Overlap
 from apportion.stores.task_control import Listing, TaskRow
 from apportion.stores.task_values import Duplicate, OnDead, Settlement, TaskState
-from apportion.work.budget import length, milliseconds
 from apportion.work.call import Call, priority_of
 from apportion.work.cron.declaration import Policies, checked_schedule_name, one_schedule
 from apportion.work.function import AnyTaskFunction
 from apportion.work.lanes.lane_member import LaneMember
 from apportion.work.observers.trace import traceparent
 from apportion.work.queue import Drained, TaskQueue, checked_call
+from apportion.work.retry_budget import length, milliseconds
 from apportion.work.running_task import parsed_receipt, required_form
 from apportion.work.worker import QueueWorker
 

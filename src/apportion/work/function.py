@@ -8,9 +8,9 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from apportion.errors import InvalidInput
 from apportion.runtime.handler_calls import is_async
-from apportion.work.around import Wrappers
-from apportion.work.budget import Budget
 from apportion.work.call import Call, Signature
+from apportion.work.retry_budget import Budget
+from apportion.work.wrappers import Wrappers
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")

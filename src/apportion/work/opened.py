@@ -21,7 +21,7 @@ from apportion.stores.task_control import Cancel, Hasten, Listing, StoreTime, Ta
 from apportion.stores.task_values import NewTask, Receipt, Settlement, Worker
 from apportion.work.call import Call
 from apportion.work.cron.acts import kept, triggered
-from apportion.work.effects.within import completion, insertion
+from apportion.work.effects.caller_transaction import completion, insertion
 from apportion.work.joint_enqueues import JointEnqueues
 from apportion.work.lanes.keys import QueueKeys
 

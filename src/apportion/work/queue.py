@@ -19,8 +19,6 @@ from apportion.runtime.schedule_events import ScheduleObserver
 from apportion.runtime.simulated import simulated
 from apportion.stores.catalog import check_url, parsed_url
 from apportion.stores.schedules.values import Fold, Gap, Missed, Overlap, TaskSchedule
-from apportion.work.around import Wrapper, Wrappers
-from apportion.work.budget import Budget, length
 from apportion.work.call import Call
 from apportion.work.claims import ClaimedTask, ClaimLoop, LoopWorker
 from apportion.work.cron.declaration import Policies, cron_schedule, every_schedule, scheduled_call
@@ -32,8 +30,10 @@ from apportion.work.lanes.lanes_of_worker import LanesOfWorker, lanes_of_worker
 from apportion.work.observers.schedule_log import log_schedule
 from apportion.work.observers.statistics import TaskStatistics
 from apportion.work.opened import OpenedQueue
+from apportion.work.retry_budget import Budget, length
 from apportion.work.thread_worker import ThreadWorker
 from apportion.work.worker import QueueWorker
+from apportion.work.wrappers import Wrapper, Wrappers
 
 Form = TypeVar("Form", bound="TaskQueue")
 TTL = timedelta(seconds=10)

@@ -20,9 +20,9 @@ from apportion.stores.task_api import TaskTransactions
 from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement
 from apportion.work.attempts import Attempts
-from apportion.work.budget import length
-from apportion.work.effects.within import completion
+from apportion.work.effects.caller_transaction import completion
 from apportion.work.json_values import as_json
+from apportion.work.retry_budget import length
 from apportion.work.time_limit import RunLimit
 
 Form = TypeVar("Form")

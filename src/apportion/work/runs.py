@@ -21,10 +21,10 @@ from apportion.stores.lanes.values import KEYED_LANES
 from apportion.stores.task_values import Claim, Receipt, Settlement
 from apportion.work.attempt import called, ended, error_of
 from apportion.work.call import CODEC
+from apportion.work.cancellable_runs import CancellableRuns
 from apportion.work.children.children import Children, Job
 from apportion.work.function import AnyTaskFunction
 from apportion.work.lanes.lane_holds import LANE_MOVED
-from apportion.work.places import Places
 from apportion.work.running_task import Desk, RunningTask
 from apportion.work.threads import Threads
 from apportion.work.time_limit import TimeLimit
@@ -60,7 +60,7 @@ class Runs:
         self._children = Children(url, most=processes or concurrency, kept=processes)
         self._threads = Threads()
         self._waiting: deque[_Waiting] = deque()
-        self._places = Places(desk.settle)
+        self._places = CancellableRuns(desk.settle)
         self._is_open = self._is_alone = self._is_leaving = False
         self._overdue: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()

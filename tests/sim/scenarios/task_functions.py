@@ -15,9 +15,9 @@ from typing import Any
 from apportion.sim.facts import RunBegan, RunEnded
 from apportion.sim.world.process import running_name
 from apportion.sim.world.world import World
-from apportion.work.budget import GiveUp, Snooze
 from apportion.work.current import current_task
 from apportion.work.facade import Queue
+from apportion.work.retry_budget import GiveUp, Snooze
 from apportion.work.running_task import CURRENT
 
 URL, NAME = "sqlite:///work.db", "q"

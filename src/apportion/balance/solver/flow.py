@@ -13,8 +13,8 @@ from heapq import heapify, heappop, heappush
 
 from apportion import native
 from apportion.balance.solver.augment import NOTHING, Augmenting, Open
+from apportion.balance.solver.equal_costs import even_out
 from apportion.balance.solver.quotas import Demand, LoadBounds
-from apportion.balance.solver.tie_breaks import even_out
 from apportion.errors import InvariantBroken
 from apportion.model.rows import Rows
 

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 from apportion import native
 from apportion.balance.solver.augment import NOTHING, Augmenting, Open
+from apportion.balance.solver.equal_costs import even_out
 from apportion.balance.solver.quotas import LoadBounds
-from apportion.balance.solver.tie_breaks import even_out
 from apportion.model.rows import Rows
 
 

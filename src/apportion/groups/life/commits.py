@@ -9,10 +9,10 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from apportion.errors import ApportionError, InvalidInput
-from apportion.groups.batches import Commit, CommitAnswered
 from apportion.groups.controller.controller import Write
 from apportion.groups.life.parts import MemberParts
 from apportion.groups.member import Seen
+from apportion.groups.pending_moves import Commit, CommitAnswered
 from apportion.stores.api import Committed, Outcome, Refused, Unknown
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from apportion.groups.batches import CommitAnswered
 from apportion.groups.member import Quiet
+from apportion.groups.pending_moves import CommitAnswered
 from apportion.stores.api import Scan, StoreChange
 
 News = StoreChange | Scan | CommitAnswered | Quiet | BaseException | None

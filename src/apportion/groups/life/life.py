@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from apportion.errors import StoreDenied, StoreUnavailable
-from apportion.groups.batches import Commit, CommitAnswered
 from apportion.groups.controller.publish_owners import publish_owners
 from apportion.groups.life.commits import Commits
 from apportion.groups.life.departure import AGAIN_SECONDS
@@ -18,6 +17,7 @@ from apportion.groups.life.inbox import News
 from apportion.groups.life.parts import MemberParts
 from apportion.groups.member import Admitted, Ended, MemberEvent, Quiet, Seen, Tick
 from apportion.groups.membership import Membership
+from apportion.groups.pending_moves import Commit, CommitAnswered
 from apportion.groups.session import GroupLease
 from apportion.runtime.endings import to_its_end
 from apportion.runtime.events import GaveUp, Joined

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from apportion.runtime.report import report
+from apportion.runtime.log_report import report
 from apportion.stores.administration import Finding, judged
 from apportion.stores.lanes.values import KEYED_LANES
 from apportion.stores.task_values import MOST_NUMBER

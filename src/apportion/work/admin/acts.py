@@ -13,7 +13,7 @@ from apportion.stores.task_control import Cancel, Hasten, Listing, Pause, Purge,
 from apportion.stores.task_values import TaskState
 from apportion.work.admin.arguments import STATES, check_ids, check_states, checked_queue
 from apportion.work.admin.inquiry import Inquiry, asked
-from apportion.work.budget import length, milliseconds
+from apportion.work.retry_budget import length, milliseconds
 
 _PAGE = 500
 _NOT_CLAIMED: tuple[TaskState, ...] = tuple(each for each in STATES if each != "claimed")

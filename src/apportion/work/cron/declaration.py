@@ -6,12 +6,12 @@ from typing import TypedDict
 
 from apportion.errors import InvalidInput
 from apportion.stores.schedules.values import Fold, Gap, Missed, Overlap, TaskSchedule
-from apportion.work.budget import length, milliseconds
 from apportion.work.call import CODEC, Call
 from apportion.work.cron.calendar import Cron, Every
 from apportion.work.cron.due_slots import next_slot, rule_of
 from apportion.work.cron.zone_data import zone_data_version
 from apportion.work.function import AnyTaskFunction, TaskFunction
+from apportion.work.retry_budget import length, milliseconds
 
 _MOST_CHARACTERS = 200
 _LONGEST_JITTER = timedelta(days=1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.runtime.report import report
+from apportion.runtime.log_report import report
 from apportion.runtime.schedule_events import ScheduleObserver
 from apportion.stores.damage.rows import UNREADABLE
 from apportion.stores.schedules.values import MOST_DUE_SCHEDULES, DueSchedule, FireAnswer, Firing, TaskSchedule

@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeAlias
 from apportion.errors import ClaimLost, InvalidInput, LeaseLost, StoreUnavailable
 from apportion.stores.task_once import MOST_ONCE_BYTES, OnceState, OnceStep
 from apportion.stores.task_values import Claim, Receipt
-from apportion.work.budget import GiveUp
 from apportion.work.call import Signature
+from apportion.work.retry_budget import GiveUp
 
 OnUnknown: TypeAlias = Literal["run", "fail"] | Callable[..., Any]
 _AGAIN_SECONDS = 0.1

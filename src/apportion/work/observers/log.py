@@ -14,7 +14,7 @@ from apportion.runtime.attempt_events import (
     AttemptRefused,
     AttemptReleased,
 )
-from apportion.runtime.report import report
+from apportion.runtime.log_report import report
 
 logger: logging.Logger = logging.getLogger("apportion.work")
 _WORDS: dict[type[AttemptEvent], tuple[int, str]] = {

@@ -2,7 +2,7 @@
 
 import logging
 
-from apportion.runtime.report import report
+from apportion.runtime.log_report import report
 from apportion.runtime.schedule_events import (
     ScheduleDisagreed,
     ScheduleEvent,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from apportion.stores.task_values import Claim
-from apportion.work.budget import Snooze
+from apportion.work.retry_budget import Snooze
 
 _API = "opentelemetry.trace"
 

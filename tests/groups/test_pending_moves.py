@@ -2,8 +2,8 @@
 
 import pytest
 
-from apportion.groups.batches import AnsweredMoves, Batches, CommitAnswered, PendingMove
 from apportion.groups.handover import Act, Known
+from apportion.groups.pending_moves import AnsweredMoves, Batches, CommitAnswered, PendingMove
 from apportion.groups.view.records import OwnershipRecord
 from apportion.stores.api import Absent, Put, Unchanged
 

@@ -1,4 +1,4 @@
-//! Tie breaks: even out the loads among results of equal cost. The twin of `balance/solver/tie_breaks.py`.
+//! Equal costs: even out the loads among results of equal cost. The twin of `balance/solver/equal_costs.py`.
 //!
 //! Differs: the search stops at a taker that no other taker can surpass.
 

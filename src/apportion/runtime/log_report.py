@@ -1,4 +1,4 @@
-"""Report: lines of a log, for work that goes on whatever a handler of the program does with them."""
+"""Log report: lines of a log, for work that goes on whatever a handler of the program does with them."""
 
 import logging
 from contextlib import suppress

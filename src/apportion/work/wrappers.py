@@ -1,4 +1,4 @@
-"""Around: the wrappers of a program around each run.
+"""Wrappers: the code of a program around each run.
 
 A wrapper is a generator function. Its code before `yield` runs before the task, and its other code afterwards.
 

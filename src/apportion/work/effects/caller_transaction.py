@@ -1,4 +1,4 @@
-"""Tasks within a transaction of the caller: enqueued or completed when it commits, and not otherwise.
+"""A transaction of the caller: tasks are enqueued or completed when it commits, and not otherwise.
 
 Refuses: a connection of another database than that of the queue, and one in autocommit mode.
 """

@@ -1,4 +1,4 @@
-"""Budget: how often a task may fail, how long it waits before each retry, and the two ways out for a handler.
+"""Retry budget: how often a task may fail, how long it waits before each retry, and the two ways out for a handler.
 
 A retry waits for a random time below a bound that doubles with every failure (full jitter). So tasks that failed
 together do not come back together.

@@ -1,4 +1,4 @@
-"""Tie-breaking: among results of equal cost, choose one that also evens out the nodes' load from other resources.
+"""Equal costs: among results of equal cost, choose one that also evens out the nodes' load from other resources.
 
 Promises: the cost and the bounds stay. Each step makes the sums of here and elsewhere more even, until no step can.
 Refuses: to prove that no other result of the same cost is more even.

@@ -1,4 +1,4 @@
-"""Places: the runs under way on the event loop of a worker, and the cancellation of each.
+"""Cancellable runs: the runs under way on the event loop of a worker, and the cancellation of each.
 
 Promises: a run is cancelled once, so that it may clean up in peace. A run that completes in spite of that counts. A run
 that is cancelled on request is settled so; nobody here settles one that lost its session or its worker. A run that the
@@ -14,7 +14,7 @@ from apportion.stores.task_values import Receipt, Settlement
 _AGAIN_MS = 5_000
 
 
-class Places:
+class CancellableRuns:
     """The places of the runs under way, by their receipts; `settle` takes the end of one that was cancelled."""
 
     def __init__(self, settle: Callable[[Settlement], None]) -> None:

@@ -1,4 +1,4 @@
-"""Pace: how many tasks a worker ends per second, measured over short spans."""
+"""Worker pace: how many tasks a worker ends per second, measured over short spans."""
 
 _SPAN_SECONDS = 0.1
 
