@@ -3,6 +3,9 @@
 import gc
 import os
 import signal
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -23,11 +26,27 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 pytest_plugins = ["apportion.sim.conformance.plugin"]
 
 
+def imported_in_turn(config):
+    """Import all tests, each worker from another one on: it compiles its share, and reads what the others compiled."""
+    if not hasattr(config, "workerinput") or config.args != config.getini("testpaths"):
+        return
+    number, workers = int(config.workerinput["workerid"][2:]), config.workerinput["workercount"]
+    tests = Path(__file__).parent
+    names = [
+        ".".join(path.relative_to(tests.parent).with_suffix("").parts) for path in sorted(tests.rglob("test_*.py"))
+    ]
+    start = len(names) * number // workers
+    for name in (*names[start:], *names[:start]):
+        with suppress(Exception, pytest.skip.Exception):  # the collection tells it
+            import_module(name)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection():
+def pytest_collection(session):
     """Let no collection of garbage look at the thousands of tests, which stay until the end."""
     gc.disable()
     try:
+        imported_in_turn(session.config)
         return (yield)
     finally:
         gc.collect()

@@ -73,7 +73,7 @@ tasks redrive sqlite:///x.db | ID is missing
 tasks purge sqlite:///x.db mail | --state is missing
 tasks pause sqlite:///x.db | QUEUE is missing
 tasks resume sqlite:///x.db | QUEUE is missing
-tasks limit sqlite:///x.db mail | --open is missing --off
+tasks limit sqlite:///x.db mail | --running is missing --off
 evaluate --html | --html is missing
 hotkeys | keys is missing
 assign --nodes a,b | --partitions is missing Write --partitions 1000
@@ -231,11 +231,11 @@ tasks purge memory:// mail --state claimed | --state is 'claimed' apportion task
 tasks purge memory:// mail --state all | --state is 'all' one of
 tasks pause sqlite:///no.db mail | no.db
 tasks resume memory:// mail! | queue is 'mail!'
-tasks limit memory:// mail --open 0 | --open is 0 apportion tasks pause
-tasks limit memory:// mail --open many | --open is 'many' a whole number
+tasks limit memory:// mail --running 0 | --running is 0 apportion tasks pause
+tasks limit memory:// mail --running many | --running is 'many' a whole number
 tasks limit memory:// mail --rate 100 | --rate is '100' 100/min
 tasks limit memory:// mail --rate 5/week | --rate is '5/week' 100/min
-tasks limit memory:// mail --off --open 5 | --off alone
+tasks limit memory:// mail --off --running 5 | --off alone
 explain-error NotEnough | 'NotEnough' one of
 explain-error | CODE is missing
 """.strip().splitlines()

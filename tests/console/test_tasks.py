@@ -158,7 +158,7 @@ def test_a_paused_queue_starts_nothing_and_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("options", "limit", "text"),
     [
-        (("--open", "5"), (5, None, None), "runs at most 5 at a time"),
+        (("--running", "5"), (5, None, None), "runs at most 5 at a time"),
         (("--rate", "100/min"), (None, 100, 60.0), "starts at most 100 per 60 s"),
         (("--open", "1", "--rate", "5/10s"), (1, 5, 10.0), "runs at most 1 at a time and starts at most 5 per 10 s"),
         (("--rate", "9/h"), (None, 9, 3600.0), "starts at most 9 per 3600 s"),

@@ -61,6 +61,6 @@ def test_the_command_line_reads_and_acts_on_the_same_queue(queue, tmp_path):
     assert ("mail", 0, 2) == (stats["queue"], stats["ready"], stats["dead"])
     done = run("tasks", "redrive", queue.url, "--queue", "mail", folder=tmp_path)
     assert (0, b"tasks redrive: 2 tasks ready again\n") == (done.returncode, done.stdout)
-    done = run("tasks", "limit", queue.url, "mail", "--open", "5", "--rate", "100/min", folder=tmp_path)
+    done = run("tasks", "limit", queue.url, "mail", "--running", "5", "--rate", "100/min", folder=tmp_path)
     assert 0 == done.returncode
     assert b"runs at most 5 at a time and starts at most 100" in run("tasks", "top", queue.url, folder=tmp_path).stdout

@@ -239,13 +239,15 @@ def limit_tasks(
     queue: QueueName,
     /,
     *,
-    open_: Annotated[Whole | None, Parameter(name="open", help="Largest number of tasks that run at a time.")] = None,
+    running: Annotated[
+        Whole | None, Parameter(name=("--running", "--open"), help="Largest number of tasks that run at a time.")
+    ] = None,
     rate: Annotated[str | None, Parameter(help="Largest number of starts per time, such as 100/min.")] = None,
     off: Annotated[bool, Parameter(help="Take away both limits.", negative="")] = False,
     json: Json = False,
 ) -> None:
     """Limit a queue over all workers. A limit that the command does not name is taken away."""
-    limits = parsed_limits(open_, rate, off=off)
+    limits = parsed_limits(running, rate, off=off)
     _answer(admin.limit(url, queue, running=limits.running, rate=limits.rate, per=limits.per), json=json)
     report.print_limits(queue, limits, json=json)
 

@@ -85,10 +85,10 @@ def parsed_states(text: str) -> tuple[TaskState, ...]:
 def parsed_limits(running: int | None, rate: str | None, *, off: bool) -> Limits:
     """Return the limits of the options; `InvalidInput` where they name none, or one that no queue can have."""
     if off == (running is not None or rate is not None):
-        hint = "Write for example --open 5 --rate 100/min, or --off to take both away."
-        raise InvalidInput("--off" if off else "--open", off or None, "--open, --rate, or --off alone", hint)
+        hint = "Write for example --running 5 --rate 100/min, or --off to take both away."
+        raise InvalidInput("--off" if off else "--running", off or None, "--running, --rate, or --off alone", hint)
     if running is not None and running < 1:
-        raise InvalidInput("--open", running, "a whole number of at least 1", "To stop a queue: apportion tasks pause")
+        raise InvalidInput("--running", running, "a whole number, at least 1", "To stop a queue: apportion tasks pause")
     found = None if rate is None else _RATE.fullmatch(rate)
     seconds = 60 if rate is None else _SECONDS.get(found["unit"], 0) * int(found["times"] or 1) if found else 0
     if not seconds:
