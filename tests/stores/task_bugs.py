@@ -139,7 +139,7 @@ PLANTS = {
     ],
     "postgres: a claim that is not of the first task of its key": [
         _statement(postgres, "FIRST", *ANY_OF_KEY),
-        _function("first_of_keys", *ANY_OF_KEY),
+        _function("first_keys", *ANY_OF_KEY),
     ],
     "postgres: a token of a lane that is not compared": [
         any_token,

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -9,8 +10,8 @@ import pytest
 from apportion.model.epoch import FencingToken
 from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.postgres.schema import Schema
-from apportion.stores.postgres.tasks import upkeep
-from apportion.stores.postgres.tasks.lanes import HOLD, SHOWN, lane_values
+from apportion.stores.postgres.tasks import rules, upkeep
+from apportion.stores.postgres.tasks.lanes import HOLD, SHOWN, LaneValues
 from apportion.stores.postgres.tasks.statements import BEGIN, FIRST, KEYED_TURN, turn_values
 from apportion.stores.task_values import NewTask, Settlement, Worker
 from tests.stores.test_postgres_tasks import rig, schema, url
@@ -57,7 +58,8 @@ def plans(connection, schema, own, life):
     for setting in ("log_min_duration = 0", "log_nested_statements = on", "log_analyze = on"):
         connection.execute(f"SET auto_explain.{setting}")
     connection.execute("SET client_min_messages = log")
-    values = [life, 1_000, False, *turn_values(own, [["x"], [1], [1]], 100, LANES, is_rescan=False), *lane_values(own)]
+    asked = turn_values(own, [["x"], [1], [1]], 100, LANES, is_rescan=False)
+    values = [life, 1_000, False, *asked, *LaneValues().of(own.lanes)]
     rows = connection.execute(Schema(schema).fill(KEYED_TURN), values).fetchall()
     connection.execute("SET client_min_messages = warning")
     return told, rows
@@ -125,6 +127,39 @@ def test_a_keyed_turn_of_the_common_case_is_one_round_trip_without_the_rules(url
                 claims = (await tasks.turn(own, done, want=5)).claims
                 seen += [each.key for each in claims]
             assert [f"k{each}" for each in range(20)] == seen
+
+    asyncio.run(_run())
+
+
+def test_a_keyed_turn_that_shows_a_token_or_carries_a_retry_claims_by_one_statement(url, monkeypatch):
+    async def _run():
+        async with opened(url, 1) as (store, [tasks]):
+            own = await owner(store)
+            monkeypatch.setattr(rules, "claim", None)
+            await tasks.enqueue([of_key(each) for each in range(6)])
+            claims = (await tasks.turn(own, want=3)).claims  # shows its tokens
+            fates = ["retry", "dead", "done"]
+            ended = [
+                Settlement(receipt=each.receipt, fate=fate, delay_ms=60_000 if fate == "retry" else 0)
+                for each, fate in zip(claims, fates, strict=True)
+            ]
+            answer = await tasks.turn(own, ended, want=9)
+            assert () == answer.refused
+            assert ["k3", "k4", "k5"] == [each.key for each in answer.claims]
+
+    asyncio.run(_run())
+
+
+def test_lanes_and_holders_of_any_name_are_shown_as_they_are(url):
+    async def _run():
+        async with opened(url, 1) as (store, [tasks]):
+            name = 'a "b" \\ {c},NULL'
+            token = FencingToken(resource="q", holder=name, incarnation=1, epoch=1)
+            lanes = tuple(OwnedLane(queue=each, partition=0, token=token) for each in (name, "null"))
+            own = Worker(session=(await store.grant(ttl_seconds=60)).id, queues=(name, "null"), lanes=lanes)
+            await tasks.turn(own, want=1)  # shows its tokens
+            await tasks.enqueue([replace(of_key(0, "k"), queue=name), replace(of_key(1, "k"), queue="null")])
+            assert ["0", "1"] == [each.task[-1] for each in (await tasks.turn(own, want=9)).claims]
 
     asyncio.run(_run())
 
@@ -214,7 +249,7 @@ def test_a_schema_without_the_functions_of_keyed_turns_gets_them_at_the_next_ope
         async with opened(url, 1) as (_, [tasks]):
             await tasks.enqueue([of_key(each, "a") for each in range(2)])
         rig.sql(f"DROP FUNCTION {schema}.keys_leave() CASCADE")
-        rig.sql(f"DROP FUNCTION {schema}.keyed_turn")
+        rig.sql(f"DROP FUNCTION {schema}.keyed_turn, {schema}.first_keys")
         async with opened(url, 1) as (store, [tasks]):
             own = await owner(store)
             claims = (await tasks.turn(own, want=9)).claims

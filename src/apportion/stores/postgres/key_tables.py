@@ -51,31 +51,32 @@ BEGIN
     RETURN NULL;
 END $$
 """
-# The same for all tasks that a statement deletes, by a few statements.
+# The same for all tasks that a statement deletes. It ends once no key has a first task that counts as behind.
 KEYS_LEAVE = """
 CREATE FUNCTION {schema}.keys_leave() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     queues text[];
     keys text[];
-    found bigint[];
+    freed bigint;
 BEGIN
     SELECT array_agg(k.queue), array_agg(k.key) INTO queues, keys FROM (
         SELECT DISTINCT gone.queue, gone.key FROM gone WHERE gone.key IS NOT NULL AND NOT gone.behind ORDER BY 1, 2
     ) AS k;
-    WHILE queues IS NOT NULL LOOP
+    LOOP
+        SELECT array_agg(of.queue), array_agg(of.key) INTO queues, keys
+        FROM unnest(queues, keys) AS of (queue, key), LATERAL (
+            SELECT t.behind FROM {schema}.task AS t WHERE t.queue = of.queue AND t.key = of.key ORDER BY t.pos LIMIT 1
+        ) AS first WHERE first.behind;
+        EXIT WHEN queues IS NULL;
         WITH first AS MATERIALIZED (
-            SELECT next.id, of.number FROM unnest(queues, keys) WITH ORDINALITY AS of (queue, key, number), LATERAL (
+            SELECT next.id FROM unnest(queues, keys) AS of (queue, key), LATERAL (
                 SELECT t.id FROM {schema}.task AS t WHERE t.queue = of.queue AND t.key = of.key
                 ORDER BY t.pos LIMIT 1 FOR NO KEY UPDATE
             ) AS next
-        ), freed AS (
-            UPDATE {schema}.task AS t SET behind = false FROM first WHERE t.id = first.id AND t.behind
         )
-        SELECT array_agg(first.number) INTO found FROM first;
-        SELECT array_agg(of.queue), array_agg(of.key) INTO queues, keys
-        FROM unnest(queues, keys) WITH ORDINALITY AS of (queue, key, number)
-        WHERE NOT of.number = ANY (coalesce(found, ARRAY[]::bigint[]))
-            AND EXISTS (SELECT FROM {schema}.task AS t WHERE t.queue = of.queue AND t.key = of.key);
+        UPDATE {schema}.task AS t SET behind = false FROM first WHERE t.id = first.id AND t.behind;
+        GET DIAGNOSTICS freed = ROW_COUNT;
+        EXIT WHEN freed = cardinality(queues);
     END LOOP;
     RETURN NULL;
 END $$
@@ -85,7 +86,13 @@ _LEAVES_TOGETHER = (
     "CREATE TRIGGER task_leaves AFTER DELETE ON {schema}.task REFERENCING OLD TABLE AS gone"
     " FOR EACH STATEMENT EXECUTE FUNCTION {schema}.keys_leave()",
 )
-LEAVE_TOGETHER = ("DROP TRIGGER IF EXISTS task_leaves ON {schema}.task", *_LEAVES_TOGETHER)
+# The same in a schema that was made before, with functions that worked otherwise.
+LEAVE_TOGETHER = (
+    "DROP TRIGGER IF EXISTS task_leaves ON {schema}.task",
+    "DROP FUNCTION IF EXISTS {schema}.keys_leave()",
+    "DROP FUNCTION IF EXISTS {schema}.first_of_keys",
+    *_LEAVES_TOGETHER,
+)
 KEY_STEPS: tuple[str, ...] = (
     'ALTER TABLE {schema}.task ADD COLUMN key text COLLATE "C",'
     " ADD COLUMN on_dead text NOT NULL DEFAULT 'skip', ADD COLUMN behind boolean NOT NULL DEFAULT false,"
@@ -125,6 +132,6 @@ END $$
 """
 HAS_KEYS = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = {channel} AND tablename = 'lane')"
 HAS_ALL_OF_KEYS = (
-    "SELECT EXISTS (SELECT FROM pg_proc JOIN pg_namespace AS n ON n.oid = pronamespace"
-    " WHERE nspname = {channel} AND proname = 'enqueue_keyed')"
+    "SELECT count(DISTINCT proname) = 2 FROM pg_proc JOIN pg_namespace AS n ON n.oid = pronamespace"
+    " WHERE nspname = {channel} AND proname IN ('enqueue_keyed', 'first_keys')"
 )

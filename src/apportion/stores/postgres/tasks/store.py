@@ -20,7 +20,7 @@ from apportion.stores.damage.rows import or_put_aside
 from apportion.stores.keys.partitions import check_counted
 from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.postgres.door import Transaction
-from apportion.stores.postgres.driver import Row
+from apportion.stores.postgres.driver import Parameter, Row
 from apportion.stores.postgres.errors import MAKE_SCHEMA, ValueRefused
 from apportion.stores.postgres.link import PostgresLink
 from apportion.stores.postgres.links import Links
@@ -60,6 +60,7 @@ class PostgresTasks(TaskStore):
         self._clock = clock
         self._floors, self._upkeep = Floors(), Upkeep(clock)
         self._watcher: Watcher | None = None
+        self._lanes = keyed.LaneValues()
         self._hints = Hints(links, clock)
         self._closed = False
         self.transactions: PostgresTransactions = PostgresTransactions(
@@ -188,8 +189,7 @@ class PostgresTasks(TaskStore):
         is_rescan = want > 0 and self._floors.is_rescan(worker.queues, began)
         places = self._floors.places(worker.queues, is_rescan=is_rescan)
         asked = turn_values(worker, settling.done_values(), want, places, is_rescan=is_rescan)
-        is_keyed = want > 0 and bool(worker.lanes)
-        statement, more = (sql.KEYED_TURN, keyed.lane_values(worker)) if is_keyed else (sql.TURN, [])
+        statement, more = _statement(self._lanes, worker, is_keyed=want > 0 and bool(worker.lanes))
         values = [*self._known, bool(settling.done), *asked, *more]
         try:
             answers = await self._committing.send(statement, values, allowed=self._require_open)
@@ -228,15 +228,15 @@ class PostgresTasks(TaskStore):
             self._hints.changed(is_awaited=is_awaited)
         if not want:
             return (), ()
-        lows = self._floors.places(worker.queues, is_rescan=True)
+        lows, fenced = self._floors.places(worker.queues, is_rescan=True), tuple[OwnedLane, ...]()
         if worker.lanes:
             worker, fenced = await keyed.shown(transaction, worker)
-            return await rules.claim(transaction, worker, lows, want, now), fenced
         asked = turn_values(worker, Settling(()).done_values(), want, lows, is_rescan=False)
-        *rows, last = await transaction.ask(sql.TURN, [*self._known, bool(settling.first), *asked])
+        statement, more = _statement(self._lanes, worker, is_keyed=bool(worker.lanes))
+        *rows, last = await transaction.ask(statement, [*self._known, bool(settling.first), *asked, *more])
         if last[0] == "begun":
-            return tuple(claimed_task(_values(row), worker.session) for row in rows), ()
-        return await rules.claim(transaction, worker, lows, want, now), ()
+            return tuple(claimed_task(_values(row), worker.session) for row in rows), fenced
+        return await rules.claim(transaction, worker, lows, want, now), fenced
 
     async def _begun(self, transaction: Transaction, *, is_durable: bool) -> tuple[int, bool]:
         """Begin a transaction that writes; return the time of the store, and whether a worker waits for a hint."""
@@ -272,6 +272,11 @@ class PostgresTasks(TaskStore):
         if verdict in ("went back", "moved"):
             self._links.doubt()
             raise went_back(self._name, seen=(self._incarnation, 0), found=(int(str(incarnation)), 0))
+
+
+def _statement(lanes: keyed.LaneValues, worker: Worker, *, is_keyed: bool) -> tuple[str, list[Parameter]]:
+    """Return the statement of a turn that claims, and the values after those of `turn_values`."""
+    return (sql.KEYED_TURN, lanes.of(worker.lanes)) if is_keyed else (sql.TURN, [])
 
 
 async def _or_put_aside(tasks: PostgresTasks, work: Callable[[], Awaitable[Result]]) -> Result:
