@@ -17,9 +17,10 @@ from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable
 from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.driver import Connection, Parameters, Row, psycopg
 from apportion.stores.postgres.errors import MAKE_SCHEMA, refusal, unreachable
+from apportion.stores.postgres.exchange import rows_of
 from apportion.stores.postgres.migrations import NEWEST
 from apportion.stores.postgres.schema import SCHEMA, Schema
-from apportion.stores.postgres.wire import PostgresNoReply, bounded, rows_of
+from apportion.stores.postgres.wire import PostgresNoReply, bounded
 from apportion.stores.url import StoreUrl
 
 REQUEST_SECONDS = 5.0
@@ -28,6 +29,11 @@ _CONNECT_SECONDS = 5.0  # for all hosts together
 _HOST_OF_MANY_SECONDS = 2.0
 _TRIES = 3
 _TLS_OPTIONS = ("sslcert", "sslkey", "sslmode", "sslrootcert")
+_AGAIN = (
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.InvalidSqlStatementName,  # the server has forgotten a prepared statement
+)
 WATCH = "watch"
 Result = TypeVar("Result")
 OPTIONS = ("application_name", "host", "schema", WATCH, *_TLS_OPTIONS)
@@ -207,7 +213,7 @@ class Door:
         try:
             with bounded(connection, seconds):
                 for _ in range(_TRIES - 1):
-                    with suppress(psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected):
+                    with suppress(*_AGAIN):
                         return await once()
                 return await once()
         except psycopg.Error as error:

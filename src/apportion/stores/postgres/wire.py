@@ -1,6 +1,6 @@
-"""The wire to a PostgreSQL server: reads the rows of one statement, and cuts a connection that takes too long.
+"""The wire to a PostgreSQL server: tells a lost connection, and cuts one that takes too long.
 
-Promises: many rows do not block the event loop. Refuses: to know the meaning of a statement.
+Refuses: to know the meaning of a statement.
 """
 
 import asyncio
@@ -10,9 +10,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from apportion.stores.postgres.driver import Connection, Parameters, Row
-
-_ROWS_AT_A_TIME = 1_000
+from apportion.stores.postgres.driver import Connection
 
 
 class PostgresNoReply(Exception):
@@ -21,20 +19,6 @@ class PostgresNoReply(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-async def rows_of(connection: Connection, query: bytes, parameters: Parameters) -> list[Row]:
-    """Run a statement and return its rows; let others run while there are many."""
-    async with connection.cursor(binary=True) as cursor:
-        await cursor.execute(query, parameters)
-        rows: list[Row] = []
-        while cursor.description is not None:
-            some = await cursor.fetchmany(_ROWS_AT_A_TIME)
-            rows += some
-            if len(some) < _ROWS_AT_A_TIME:
-                break
-            await asyncio.sleep(0)
-        return rows
 
 
 def is_lost(connection: Connection) -> bool:

@@ -19,18 +19,19 @@ from apportion.stores.task_values import MOST_DUE, Claim, NewTask, Receipt, Work
 
 _WHOLE, _OPTIONAL = (0, 5), (7, 8, 9, 12)  # columns of `ENQUEUE`: ids and calls; times, unique names, keys
 
-# The hot paths.
-_TEXTS, _NUMBERS = "%s::text[]", "%s::bigint[]"
+# The hot paths. Each value has a cast, so that it travels in binary form; see `prepared`.
+_TEXT, _NUMBER, _TRUTH, _TEXTS, _NUMBERS = "%b::text", "%b::bigint", "%b::boolean", "%b::text[]", "%b::bigint[]"
+_LIFE = f"{_NUMBER}, %b::integer"  # the known incarnation, and the milliseconds to wait for a lock
 ENQUEUE = (
-    f"SELECT * FROM {{schema}}.enqueue_tasks(%s, %s, %b::text[], {_TEXTS}, {_NUMBERS}, {_TEXTS}, {_TEXTS}, %b::bytea[],"
-    f" {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_TEXTS}, {_NUMBERS}, {_TEXTS}, {_TEXTS}, {_TEXTS}, %s::boolean[])"
+    f"SELECT * FROM {{schema}}.enqueue_tasks({_LIFE}, {_TEXTS}, {_TEXTS}, {_NUMBERS}, {_TEXTS}, {_TEXTS}, %b::bytea[],"
+    f" {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_TEXTS}, {_NUMBERS}, {_TEXTS}, {_TEXTS}, {_TEXTS}, %b::boolean[])"
 )
-ENQUEUE_ONE = f"SELECT * FROM {{schema}}.enqueue_task({', '.join(['%b'] * 17)})"
+ENQUEUE_ONE = ENQUEUE.replace("enqueue_tasks", "enqueue_task").replace("[]", "")
 # The same for keyed tasks: beside them, the queues and the numbers of partitions that the caller counted with.
-ENQUEUE_KEYED = ENQUEUE.replace(".enqueue_tasks(%s, %s,", f".enqueue_keyed(%s, %s, {_TEXTS}, {_NUMBERS},")
+ENQUEUE_KEYED = ENQUEUE.replace(f".enqueue_tasks({_LIFE},", f".enqueue_keyed({_LIFE}, {_TEXTS}, {_NUMBERS},")
 TURN = (
-    "SELECT * FROM {schema}.turn(%s, %s, %s, %s, %s, %s, %s, %s, %s,"
-    f" {_TEXTS}, {_NUMBERS}, {_NUMBERS}, %s, {_TEXTS}, {_TEXTS}, {_NUMBERS}, {_NUMBERS}, %s, %s)"
+    f"SELECT * FROM {{schema}}.turn({_LIFE}, {_TRUTH}, {_NUMBER}, {_TEXT}, {_TEXT}, {_NUMBER}, {_TEXT}, {_NUMBER},"
+    f" {_TEXTS}, {_NUMBERS}, {_NUMBERS}, {_NUMBER}, {_TEXTS}, {_TEXTS}, {_NUMBERS}, {_NUMBERS}, {_TRUTH}, {_NUMBER})"
 )
 KEYED_TURN = f"{TURN[:-1]}, {_TEXTS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_TEXTS})".replace(".turn(", ".keyed_turn(")
 # The statements after it find their rows by the indexes alone, as the functions do.
@@ -38,7 +39,7 @@ BEGIN = (
     "SELECT begun.*, set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),"
     " set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),"
     " set_config('jit', 'off', true)"
-    " FROM {schema}.begin_tasks(%s, %s, %s) AS begun"
+    f" FROM {{schema}}.begin_tasks({_LIFE}, {_TRUTH}) AS begun"
 )
 DONE = (
     f"DELETE FROM {{schema}}.task AS t USING unnest({_TEXTS}, {_NUMBERS}, {_NUMBERS}) WITH ORDINALITY"
