@@ -9,12 +9,14 @@ from apportion.stores.sqlite import schema
 from apportion.stores.sqlite import statements as leases
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.claims import lanes
+from apportion.stores.sqlite.enqueues import plain_tasks
 from apportion.stores.sqlite.keys import questions
 from apportion.stores.sqlite.task_statements import KEY_TABLES
 
 READY, CLAIMED, ENDED = 20_000, 200, 2_000
 INDEXES = {
     "ADD": ("PRIMARY KEY", ["x", "q", 2, "f", "json", b"", *[None] * (sql.SHARED.count(",") - 5)]),
+    "ADD_ALIKE": ("PRIMARY KEY", ["q", 2, "f", "json", *[None] * 8, '{"x": "[]"}']),
     "BY_ID": ("sqlite_autoindex_task_1", ["x"]),
     "BY_UNIQUE": ("task_uniq", ["q", "u"]),
     "DONE": ("sqlite_autoindex_task_1", ["x", 1, 7]),
@@ -48,7 +50,9 @@ INDEXES = {
     "KEEP_PLACE": ("sqlite_autoindex_task_1", ["x", "q", 16, "f", "json", b"", *[None] * (sql.SHARED.count(",") - 5)]),
     "BLOCK": ("sqlite_autoindex_task_1", ["x"]),
 }
-MODULES = {"LEASE": leases, "HEAD": questions} | dict.fromkeys(["HEADS", "FIRST", "OF_SESSION_KEYED", "SHOWN"], lanes)
+MODULES = {"ADD_ALIKE": plain_tasks, "LEASE": leases, "HEAD": questions} | dict.fromkeys(
+    ["HEADS", "FIRST", "OF_SESSION_KEYED", "SHOWN"], lanes
+)
 SORTED_BY_INDEX = {"READY", "READY_OF_NO_DEATHS", "DUE", "OF_SESSION"}
 
 

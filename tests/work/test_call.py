@@ -1,13 +1,14 @@
 """The arguments of a call are bound as Python binds them, on every path."""
 
 import inspect
+from uuid import RFC_4122, UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.errors import InvalidInput
-from apportion.work.call import Signature
+from apportion.work.call import Signature, new_ids
 
 
 def _plain(a, b=2):
@@ -62,3 +63,11 @@ def test_a_call_fits_and_runs_as_python_binds_it(function, args, kwargs):
 def test_arguments_that_do_not_fit_any_more_are_refused(stored, told):
     with pytest.raises(ValueError, match=told):
         Signature(_plain).decoded(stored)
+
+
+def test_ids_of_new_tasks_are_random_uuids_and_no_two_are_equal():
+    ids = new_ids(500)
+    assert 500 == len(set(ids))
+    assert ids == [UUID(each).hex for each in ids]
+    assert {(4, RFC_4122)} == {(UUID(each).version, UUID(each).variant) for each in ids}
+    assert [] == new_ids(0)

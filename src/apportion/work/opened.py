@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
-from uuid import uuid4
 
 from apportion.errors import ClaimLost, InvalidInput, StoreWentBack, TimedOut
 from apportion.guards.transactions import Course
@@ -19,7 +18,7 @@ from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Cancel, Hasten, Listing, StoreTime, TaskRow
 from apportion.stores.task_values import NewTask, Receipt, Settlement, Worker
-from apportion.work.call import Call
+from apportion.work.call import Call, new_ids
 from apportion.work.cron.acts import kept, triggered
 from apportion.work.effects.caller_transaction import completion, insertion
 from apportion.work.joint_enqueues import JointEnqueues
@@ -71,7 +70,8 @@ class OpenedQueue:
         await self.store()  # refuses a store without tasks, also where there is nothing to add
         has_end = any(call.expires is not None for call in calls)
         now = await self._asked(lambda store: store.query(StoreTime())) if has_end else 0
-        return [call.task(uuid4().hex, queue, now, trace, keys=self._keys) for call in calls]
+        ids = new_ids(len(calls))
+        return [call.task(each, queue, now, trace, keys=self._keys) for each, call in zip(ids, calls, strict=True)]
 
     async def completion(self, receipt: Receipt, within: object) -> Course[None]:
         """Return the course that completes a task in a transaction of the caller's connection."""

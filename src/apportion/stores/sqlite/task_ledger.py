@@ -16,6 +16,7 @@ from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.claims import lanes as keyed
 from apportion.stores.sqlite.claims.new_claims import NewClaims, take
 from apportion.stores.sqlite.connection import Connection, Value, value_of
+from apportion.stores.sqlite.enqueues.plain_tasks import are_added
 from apportion.stores.task_records import (
     EndState,
     Freed,
@@ -46,25 +47,19 @@ def now_ms(connection: Connection) -> int:
     return int(value_of(connection, sql.NOW))
 
 
+def time_and_life(connection: Connection) -> tuple[int, int]:
+    """Return the time of the file, and the incarnation of the store in it."""
+    [(now, incarnation)] = connection.execute(sql.TIME_AND_LIFE).fetchall()
+    return int(now), int(incarnation)
+
+
 def enqueue(connection: Connection, tasks: Sequence[NewTask], now: int) -> tuple[tuple[str, bool], ...]:
     """See `TaskStore.enqueue`. Without a unique name or a key, a task is looked at only if it is there."""
     for queue, _ in counted(tasks):
         check_counted(tasks, queue, control_of(connection, queue).partitions)
-    if all(each.unique is None and each.key is None for each in tasks):
-        connection.execute("SAVEPOINT plain")
-        before = int(value_of(connection, sql.TOTAL_CHANGES))
-        for each in tasks:
-            connection.execute(sql.ADD_NEW, _new_values(each, now))
-        if int(value_of(connection, sql.TOTAL_CHANGES)) - before == len(tasks):
-            return tuple((each.id, True) for each in tasks)
-        connection.execute("ROLLBACK TO plain")
+    if all(each.unique is None and each.key is None for each in tasks) and are_added(connection, tasks, now):
+        return tuple((each.id, True) for each in tasks)
     return tuple(_enqueued(connection, each, now) for each in tasks)
-
-
-def _new_values(new: NewTask, now: int) -> tuple[Value, ...]:
-    due = now + new.delay_ms if new.due_at is None else new.due_at
-    place = (new.id, new.queue, new.lane, new.name, new.codec, new.arguments, due if due > now else None)
-    return (*place, new.expires_at, new.most_deaths, new.trace, new.schedule, new.slot, now, max(due, now))
 
 
 def turn(

@@ -98,12 +98,6 @@ ADD = (
     f"INSERT INTO task ({SHARED}, behind) SELECT {_MARKS}, {_IS_BEHIND.format(queue='?2', key=_KEY)}"
     " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = ?1) ON CONFLICT DO NOTHING RETURNING pos"
 )
-ADD_NEW = (
-    "INSERT INTO task (id, queue, lane, name, codec, arguments, due, expires, most_deaths, trace, schedule, slot,"
-    " enqueued, ready_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14"
-    " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = ?1) ON CONFLICT DO NOTHING"
-)
-TOTAL_CHANGES = "SELECT total_changes()"
 # The same for a connection of the caller's: its statements have named values.
 _NAMED = ", ".join(f":{each}" for each in COLUMNS)
 INSERT = (

@@ -156,10 +156,10 @@ class SqliteTasks(TaskStore):
         self._require_open()
 
         def _work(connection: Connection) -> Result:
-            found = ledger.state(connection).incarnation
+            now, found = tasks_in.time_and_life(connection)
             if found != self._incarnation:
                 raise went_back(self._file.name, seen=(self._incarnation, 0), found=(found, 0))
-            return work(connection, tasks_in.now_ms(connection))
+            return work(connection, now)
 
         return _work
 

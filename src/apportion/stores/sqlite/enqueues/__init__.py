@@ -1,0 +1,1 @@
+"""Enqueues: the new tasks of an SQLite file."""
