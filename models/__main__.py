@@ -41,8 +41,9 @@ SMALL_LANES = (
 FULL_LANES = (
     LaneBounds(flips=1, group_cuts=1, task_cuts=1, losses=1),
     LaneBounds(flips=2, task_cuts=1, failures=1),
-    LaneBounds(flips=1, task_cuts=1, losses=1, failures=1, restores=1),
-    LaneBounds(flips=1, group_cuts=1, task_cuts=1, keys=2),
+    LaneBounds(flips=1, losses=1, failures=1, restores=1),
+    LaneBounds(flips=1, task_cuts=1, restores=1),
+    LaneBounds(flips=1, task_cuts=1, keys=2),
 )
 
 

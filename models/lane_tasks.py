@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from apportion.errors import LeaseLost
+from apportion.model.epoch import FencingToken
 from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.task_records import OpenTask, receipt_of
 from apportion.stores.task_values import Fate, NewTask, Receipt, Settlement, Worker
@@ -59,7 +60,7 @@ def task_moves(slot: int, worker: LaneWorker, store: TaskContent) -> Iterator[Ta
         yield from _asks(slot, worker, store)
         yield from _reads_back(worker, store)
     elif worker.turn.claims is None:
-        yield _is_answered(worker, worker.turn, store)
+        yield _is_answered(slot, worker, worker.turn, store)
         yield _forgets(worker, store, (worker.turn,))
     else:
         yield _takes(slot, worker, worker.turn.claims, store)
@@ -101,13 +102,19 @@ def commits(store: TaskContent) -> TaskContent:
 def _asks(slot: int, worker: LaneWorker, store: TaskContent) -> Iterator[TaskMove]:
     lanes = Desk(slot, worker).lanes.owned()
     if lanes and not worker.is_late:
-        token = lanes[0].token
-        turn = Turn(worker.life, Shown(token.epoch, token.holder))
+        turn = Turn(worker.life, _seen(lanes[0].token))
         yield TaskMove("asks for a task", worker._replace(turn=turn), store)
 
 
-def _is_answered(worker: LaneWorker, turn: Turn, store: TaskContent) -> TaskMove:
+def _seen(token: FencingToken) -> Shown:
+    return Shown(token.epoch, token.holder)
+
+
+def _is_answered(slot: int, worker: LaneWorker, turn: Turn, store: TaskContent) -> TaskMove:
     after, claims, broken = _turned(turn, store)
+    is_fenced = claims is not None and after.lane is not None and after.lane[0] != turn.shown
+    if is_fenced and any(_seen(each.token) == turn.shown for each in Desk(slot, worker).lanes.owned()):
+        broken = "OwnerIsServed: the store refuses a lane that is ours"
     answered = None if claims is None or not claims else turn._replace(claims=claims)
     names = [each.task for each in claims or ()]
     said = "has its turn refused" if claims is None else f"claims {names}" if names else "claims nothing"

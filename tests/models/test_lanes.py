@@ -41,6 +41,11 @@ def test_without_the_compare_of_tokens_a_former_owner_takes_the_lane_back(monkey
     assert ("LaneTokensGrow", 9) == told(explored(flips=1))
 
 
+def test_without_the_deadline_of_the_group_a_former_owner_still_calls_a_lane_its_own(monkeypatch):
+    monkeypatch.setattr(Holdings, "is_current", True)
+    assert "OwnerIsServed" == told(explored(flips=1, group_cuts=1))[0]
+
+
 def test_without_a_hold_a_lane_is_given_away_under_a_running_task(monkeypatch):
     monkeypatch.setattr(LaneHolds, "_held", lambda _, claim: claim)
     assert ("LaneWaits", 7) == told(explored(flips=1))

@@ -12,8 +12,8 @@ from apportion.errors import InvariantBroken
 from apportion.stores.keys import questions as keys
 from apportion.stores.keys.partitions import agreed
 from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, OwnerOfLane
-from apportion.stores.lanes.tokens import check_resizable
-from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, ResizePartitions
+from apportion.stores.lanes.tokens import LaneRecord, check_resizable
+from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, MendLane, ResizePartitions
 from apportion.stores.task_control import (
     Answer,
     Cancel,
@@ -148,6 +148,11 @@ def control(ledger: TaskLedger, command: Command, *, now: int) -> int:
             keyed = (task.queue == queue and task.new.key is not None for task in ledger.open.values())
             check_resizable(queue, sum(keyed))
             ledger.controls.setdefault(queue, QueueControl()).partitions = partitions
+        case MendLane(owned=owned, session=session):
+            seen = ledger.lanes.get((owned.queue, owned.lane))
+            if seen is None or not seen.token > owned.token:
+                return 0
+            ledger.lanes[owned.queue, owned.lane] = LaneRecord(token=owned.token, session=session)
     return 1
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from apportion.errors.brief import brief
-from apportion.stores.lanes.values import AgreePartitions, ResizePartitions
+from apportion.stores.lanes.values import AgreePartitions, MendLane, ResizePartitions
 from apportion.stores.task_values import TaskState, Worker
 
 Answer = TypeVar("Answer")
@@ -171,4 +171,4 @@ class SetLimit:
     per_ms: int = 60_000
 
 
-Command = Cancel | Redrive | Hasten | Purge | Pause | SetLimit | AgreePartitions | ResizePartitions
+Command = Cancel | Redrive | Hasten | Purge | Pause | SetLimit | AgreePartitions | ResizePartitions | MendLane

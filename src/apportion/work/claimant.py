@@ -244,7 +244,6 @@ class Claimant:
         self._open.update(claim.receipt for claim in answer.claims)
         self._attempts.settled(batch, answer.refused)
         self._attempts.claimed(answer.claims)
-        self._lanes.refused(answer.fenced)
         self._pace.count(sum(each.fate != "released" for each in batch), self._clock.elapsed())
         if answer.claims:
             held, moved = self._lanes.held(answer.claims)
@@ -252,6 +251,7 @@ class Claimant:
             self._hears.claimed(held, session.incarnation)
         elif want and not self._open and not self._settlements and lanes is self._lanes.owned():
             self._drained.set()
+        await self._lanes.refused(answer.fenced, session.id or 0)
         return bool(answer.claims or batch)
 
     def _capacity(self) -> int:

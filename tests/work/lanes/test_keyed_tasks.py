@@ -165,6 +165,40 @@ def test_the_token_of_a_damaged_lane_is_forgotten(tmp_path, column, value):
     played(_play())
 
 
+def test_a_lane_whose_token_is_damaged_upwards_is_told_and_mended_by_its_owner(tmp_path, caplog):
+    path = tmp_path / "work.db"
+    queue, log = Queue(f"sqlite:///{path}", "q", lease_ttl=TTL, partitions=1), Log()
+
+    @queue.task()
+    async def work(key: str, number: int) -> None:
+        await log.run(key, number)
+
+    def seen():
+        with closing(sqlite3.connect(path)) as file:
+            return file.execute("SELECT epoch FROM lane").fetchall()
+
+    async def _play():
+        async with queue.worker(member=member("a")):
+            await queue.enqueue(work.call("a", 0), key="a")
+            await until(lambda: log.runs)
+            before = seen()
+            with closing(sqlite3.connect(path, isolation_level=None)) as file:
+                file.execute("UPDATE lane SET epoch = 1 << 62")
+            await queue.enqueue(work.call("a", 1), key="a")
+            await until(lambda: len(log.runs) == 2)
+            assert before == seen()
+
+    caplog.set_level("WARNING", "apportion.work")
+    played(_play())
+    told = [each.getMessage() for each in caplog.records if "lane 0 of" in each.getMessage()]
+    assert [("later owner", "WARNING"), ("no owner was given", "ERROR")] == [
+        (next(words for words in ("later owner", "no owner was given") if words in text), record.levelname)
+        for text, record in zip(
+            told, [each for each in caplog.records if "lane 0 of" in each.getMessage()], strict=True
+        )
+    ]
+
+
 def test_another_number_of_partitions_than_the_store_has_is_refused(url):
     queue, other = (Queue(url, "q", lease_ttl=TTL, partitions=each) for each in (PARTITIONS, 2 * PARTITIONS))
 

@@ -34,7 +34,7 @@ class Stage:
 
     def __init__(self, *, drain_seconds=20.0):
         self._keys = checked_keys(f"memory://lanes-{next(_numbers)}", "apportion/q", PARTITIONS, None)
-        self._drain, self.lost = timedelta(seconds=drain_seconds), []
+        self._drain, self.lost, self.mended = timedelta(seconds=drain_seconds), [], []
         self.statistics = LaneStatistics()
 
     async def worker(self, name):
@@ -46,9 +46,14 @@ class Stage:
             self._keys.group_url,
             options,
             self.statistics,
+            mend=self.mend,
             lost=lambda lanes: self.lost.append((name, lanes)),
             failed=failed,
         )
+
+    async def mend(self, command):
+        self.mended.append(command)
+        return 1
 
 
 def claim(partition, number=1):
@@ -137,9 +142,9 @@ def test_a_lane_that_the_store_refuses_is_told_once_and_shown_again(caplog):
         await until(lambda: len(partitions(first)) == PARTITIONS)
         refused = first.owned()[3]
         for fenced in ([refused], [refused], [refused, first.owned()[5]], []):
-            first.refused(fenced)
+            await first.refused(fenced, 7)
         assert set(range(PARTITIONS)) == partitions(first)
-        assert 2 == stage.statistics.fenced
+        assert (2, []) == (stage.statistics.fenced, stage.mended)
         await first.end()
 
     caplog.set_level(logging.WARNING, "apportion.work")
@@ -186,7 +191,7 @@ def test_another_number_of_partitions_than_the_group_has_is_refused(number):
         keys = checked_keys(stage._keys.group_url, "apportion/q", number, None)
         options = LaneMember(member_id="b").options(keys, ttl_seconds=2.0)
         with pytest.raises(InvalidInput, match="partitions"):
-            await GroupLanes.begin("q", keys.group_url, options, stage.statistics, lost=print, failed=print)
+            await GroupLanes.begin("q", keys.group_url, options, stage.statistics, mend=print, lost=print, failed=print)
         await first.end()
 
     played(story())

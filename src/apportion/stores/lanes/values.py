@@ -47,6 +47,18 @@ class ResizePartitions:
     partitions: int
 
 
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MendLane:
+    """Give a lane the token of its owner, if a higher one is noted there: damage, for no owner was given that one.
+
+    `session` is that of the owner in this store.
+    """
+
+    owned: OwnedLane
+    session: int
+
+
 def check_key(key: str) -> None:
     """Raise `InvalidInput` for a key that no task can have."""
     hint = "Write key='tenant-42'; the tasks of one key run one at a time, in order."

@@ -7,7 +7,7 @@ from typing import cast
 from apportion.stores.damage import view
 from apportion.stores.damage.sqlite import any_text
 from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, OwnerOfLane
-from apportion.stores.lanes.values import AgreePartitions, ResizePartitions
+from apportion.stores.lanes.values import AgreePartitions, MendLane, ResizePartitions
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.connection import Connection
 from apportion.stores.sqlite.keys import questions as keys
@@ -109,6 +109,8 @@ def control(connection: Connection, command: Command, now: int) -> int:
             connection.execute(sql.LIMIT, (queue, open_claims, rate, per_ms, float(rate or 0), now))
         case AgreePartitions() | ResizePartitions():
             keys.set_partitions(connection, command)
+        case MendLane():
+            return keys.mend_lane(connection, command)
     return 1
 
 

@@ -2,7 +2,7 @@
 
 Promises: a lane is shown under the token of this moment, and never past the deadline of the session in the group. A
 claim holds its lane until its hold is released or cancelled. A claim in a lane that has moved is given back. A lane
-that the store refuses is told once per token.
+that the store refuses is told once per token; it is damaged if it is ours after a time to live, and still refused.
 Refuses: to wait, and to cancel a run.
 """
 
@@ -31,7 +31,7 @@ class LaneHolds:
         self._holds: dict[Receipt, Hold] = {}
         self._seen: Mapping[int, Holding] = {}
         self._owned: tuple[OwnedLane, ...] = ()
-        self._refused = set[OwnedLane]()
+        self._refused: dict[OwnedLane, float] = {}
 
     @property
     def receipts(self) -> Collection[Receipt]:
@@ -84,14 +84,23 @@ class LaneHolds:
         if hold is not None:
             self._holdings.leave(hold)
 
-    def refused(self, fenced: Collection[OwnedLane]) -> None:
-        """Hear that the store knows a later owner of some lanes.
+    def refused(self, fenced: Collection[OwnedLane], *, now: float, patience_seconds: float) -> list[OwnedLane]:
+        """Hear that the store knows a later owner of some lanes; return the lanes in which it must be wrong.
 
-        They are shown again: the store may be mended, and a lane comes back under a later token.
+        A later owner is there only once a lane is no longer ours. So a lane that stays ours, and is refused for longer
+        than any news takes, has a token in the store that no owner was given.
         """
         new = [each for each in fenced if each not in self._refused]
         self._statistics.fenced += len(new)
         for each in new:
             words = "tasks: the store has seen a later owner of lane %s of %s than %s, and gives nothing of it here"
             logger.warning(words, each.partition, self._queue, each.token)
-        self._refused = {each for each in (*self._refused, *new) if each in self._owned}
+        since, owned = self._refused | dict.fromkeys(new, now), self.owned()
+        self._refused = {each: at for each, at in since.items() if each in owned}
+        return [each for each in fenced if self._refused.get(each, now) + patience_seconds < now]
+
+    def mended(self, lane: OwnedLane) -> None:
+        """Hear that a lane has its token again; another damage is told anew."""
+        words = "tasks: lane %s of %s had a token in the store that no owner was given; it has %s again"
+        logger.error(words, lane.partition, self._queue, lane.token)
+        self._refused.pop(lane, None)

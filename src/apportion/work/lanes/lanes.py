@@ -8,16 +8,18 @@ Refuses: to cancel a run. The owner of a lane is a hint; the open claim of a key
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 from apportion.groups.opening import Options
 from apportion.groups.participation import Participation
-from apportion.stores.lanes.values import OwnedLane
+from apportion.runtime.simulated import clock_here
+from apportion.stores.lanes.values import MendLane, OwnedLane
 from apportion.stores.task_values import Claim, Receipt, Settlement
 from apportion.work.lanes.lane_holds import LaneHolds
 from apportion.work.lanes.lane_statistics import LaneStatistics
 
 Lost = Callable[[frozenset[int]], None]
+Mend = Callable[[MendLane], Awaitable[int]]
 
 
 class Lanes:
@@ -40,8 +42,11 @@ class Lanes:
     def release(self, receipts: Iterable[Receipt]) -> None:
         """End the holds of claims that are no longer open."""
 
-    def refused(self, fenced: Collection[OwnedLane]) -> None:
-        """Hear that the store knows a later owner of some lanes."""
+    async def refused(self, fenced: Collection[OwnedLane], session: int) -> None:
+        """Hear that the store knows a later owner of some lanes; mend those that are ours in spite of it.
+
+        `session` is that of the worker in the task store.
+        """
 
     async def until_settled(self) -> None:
         """Return once each lane of the queue has its intended owner."""
@@ -56,7 +61,8 @@ class Lanes:
 class GroupLanes(Lanes):
     """The lanes of a worker of a queue with keys.
 
-    `lost` hears of lanes that move. `failed` is called when the worker has lost its membership without leaving.
+    `mend` carries out a command in the task store. `lost` hears of lanes that move. `failed` is called when the worker
+    has lost its membership without leaving.
     """
 
     def __init__(
@@ -65,10 +71,13 @@ class GroupLanes(Lanes):
         participation: Participation,
         statistics: LaneStatistics,
         *,
+        mend: Mend,
         lost: Lost,
         failed: Callable[[], None],
     ) -> None:
         super().__init__()
+        self._clock, self._mend = clock_here(), mend
+        self._patience_seconds = participation.options.ttl_seconds
         self._participation, self._statistics = participation, statistics
         self._holdings, self._lost = participation.holdings, lost
         self._holds = LaneHolds(queue, participation.holdings, statistics)
@@ -85,12 +94,13 @@ class GroupLanes(Lanes):
         options: Options,
         statistics: LaneStatistics,
         *,
+        mend: Mend,
         lost: Lost,
         failed: Callable[[], None],
     ) -> "GroupLanes":
         """Join the group; errors are those of `open_group`."""
         participation = await Participation.begin(url, options)
-        return cls(queue, participation, statistics, lost=lost, failed=failed)
+        return cls(queue, participation, statistics, mend=mend, lost=lost, failed=failed)
 
     def owned(self) -> tuple[OwnedLane, ...]:
         """See `Lanes`."""
@@ -104,9 +114,12 @@ class GroupLanes(Lanes):
         """See `Lanes`."""
         self._holds.release(receipts)
 
-    def refused(self, fenced: Collection[OwnedLane]) -> None:
-        """See `Lanes`."""
-        self._holds.refused(fenced)
+    async def refused(self, fenced: Collection[OwnedLane], session: int) -> None:
+        """See `Lanes`. Errors are those of the task store."""
+        now = self._clock.elapsed()
+        for each in self._holds.refused(fenced, now=now, patience_seconds=self._patience_seconds):
+            if await self._mend(MendLane(owned=each, session=session)):
+                self._holds.mended(each)
 
     async def until_settled(self) -> None:
         """See `Lanes`."""

@@ -37,6 +37,8 @@ def lanes_of_worker(
 
     async def _begun(tasks: TaskStore, lost: Lost, failed: Callable[[], None]) -> Lanes:
         await keys.agree(tasks)
-        return await GroupLanes.begin(keys.queue, keys.group_url, options, statistics, lost=lost, failed=failed)
+        return await GroupLanes.begin(
+            keys.queue, keys.group_url, options, statistics, mend=tasks.control, lost=lost, failed=failed
+        )
 
     return _begun

@@ -8,7 +8,7 @@ from apportion.model.epoch import FencingToken
 from apportion.sim.conformance.expect import holds, raises, same
 from apportion.sim.conformance.task_stage import TaskStage, done, ended, task_case
 from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, KeyHead, KeyStats, OwnerOfLane
-from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, OwnedLane, ResizePartitions
+from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, MendLane, OwnedLane, ResizePartitions
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Cancel, Redrive
 from apportion.stores.task_values import Claim, NewTask, OnDead, Worker
@@ -149,6 +149,10 @@ async def an_older_token_of_a_lane_claims_nothing_there(stage: TaskStage) -> Non
         ("k", new.session, True),
         "the owner of the lane",
     )
+    mends = [await stage.tasks.control(MendLane(owned=old.lanes[0], session=old.session)) for _ in range(2)]
+    same(([1, 0], ()), (mends, (await stage.tasks.turn(old, want=9)).fenced), "a lane given back its owner's token")
+    same((), (await stage.tasks.turn(new, want=9)).fenced, "the lanes of a later owner after that")
+    same(0, await stage.tasks.control(MendLane(owned=new.lanes[0], session=new.session)), "lanes with an equal token")
 
 
 @task_case()

@@ -6,7 +6,7 @@ from typing import cast
 
 from apportion.stores.damage import view
 from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, OwnerOfLane
-from apportion.stores.lanes.values import AgreePartitions, ResizePartitions
+from apportion.stores.lanes.values import AgreePartitions, MendLane, ResizePartitions
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter
 from apportion.stores.postgres.tasks import keys
@@ -114,6 +114,8 @@ async def control(transaction: Transaction, command: Command, now: int) -> int:
             await transaction.ask(sql.LIMIT, [queue, open_claims, rate, per_ms, float(rate or 0), now])
         case AgreePartitions() | ResizePartitions():
             await keys.set_partitions(transaction, command)
+        case MendLane():
+            return await keys.mend_lane(transaction, command)
     return 1
 
 

@@ -5,8 +5,9 @@ from typing import Any
 from apportion.stores.keys.partitions import agreed
 from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, KeyHead, KeyStats, LaneOwner, OwnerOfLane, owner
 from apportion.stores.lanes.tokens import check_resizable
-from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, ResizePartitions
+from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, MendLane, ResizePartitions
 from apportion.stores.postgres.door import Transaction
+from apportion.stores.postgres.driver import Parameter
 from apportion.stores.postgres.tasks.lanes import record_of
 from apportion.stores.postgres.tasks.statements import OPEN, PARTITIONS
 from apportion.stores.task_rows import open_task
@@ -20,6 +21,10 @@ _HEAD = f"{OPEN} WHERE queue = %s AND key = %s ORDER BY session IS NULL, pos LIM
 _LANE = (
     "SELECT incarnation, epoch, holder, session, EXISTS (SELECT FROM {schema}.lease WHERE id = lane.session)"
     " FROM {schema}.lane WHERE queue = %s AND lane = %s"
+)
+_MEND = (
+    "UPDATE {schema}.lane SET incarnation = %s, epoch = %s, holder = %s, session = %s"
+    " WHERE queue = %s AND lane = %s AND (incarnation, epoch) > (%s, %s) RETURNING lane"
 )
 _COUNT = "SELECT count(*) FROM {schema}.task WHERE queue = %s AND key IS NOT NULL"
 _CONTROL = "INSERT INTO {schema}.control (queue) VALUES (%s) ON CONFLICT DO NOTHING"
@@ -59,3 +64,11 @@ async def set_partitions(transaction: Transaction, command: AgreePartitions | Re
     else:
         agreed(command.queue, None if found is None else int(str(found)), command.partitions)
     await transaction.ask(_SET, [command.partitions, command.queue])
+
+
+async def mend_lane(transaction: Transaction, command: MendLane) -> int:
+    """Give a lane the token of its owner; return how many lanes had a higher one."""
+    lane, token = command.owned, command.owned.token
+    place = (token.incarnation, token.epoch)
+    values: list[Parameter] = [*place, token.holder, command.session, lane.queue, lane.lane, *place]
+    return len(await transaction.ask(_MEND, values))

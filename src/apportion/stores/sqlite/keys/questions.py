@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from apportion.stores.keys.partitions import agreed
 from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, KeyHead, KeyStats, LaneOwner, OwnerOfLane, owner
 from apportion.stores.lanes.tokens import check_resizable
-from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, ResizePartitions
+from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, MendLane, ResizePartitions
 from apportion.stores.sqlite import statements as lease_sql
 from apportion.stores.sqlite.claims.lanes import record_of
 from apportion.stores.sqlite.connection import Connection, value_of
@@ -18,6 +18,10 @@ _BUSIEST = (
 )
 HEAD = f"{OPEN} WHERE queue = ? AND key = ? ORDER BY session IS NULL, pos LIMIT 1"
 _LANE = "SELECT incarnation, epoch, holder, session FROM lane WHERE queue = ? AND lane = ?"
+_MEND = (
+    "UPDATE lane SET incarnation = ?1, epoch = ?2, holder = ?3, session = ?4"
+    " WHERE queue = ?5 AND lane = ?6 AND (incarnation, epoch) > (?1, ?2) RETURNING lane"
+)
 _COUNT = "SELECT count(*) FROM task WHERE queue = ? AND key IS NOT NULL"
 _PARTITIONS = "SELECT partitions FROM control WHERE queue = ?"
 _SET = (
@@ -54,3 +58,10 @@ def set_partitions(connection: Connection, command: AgreePartitions | ResizePart
     else:
         agreed(command.queue, value_of(connection, _PARTITIONS, (command.queue,)), command.partitions)
     connection.execute(_SET, (command.queue, command.partitions))
+
+
+def mend_lane(connection: Connection, command: MendLane) -> int:
+    """Give a lane the token of its owner; return how many lanes had a higher one."""
+    lane = command.owned
+    token = (lane.token.incarnation, lane.token.epoch, lane.token.holder, command.session)
+    return len(connection.execute(_MEND, (*token, lane.queue, lane.lane)).fetchall())
