@@ -31,8 +31,9 @@ def test_many_seeds_of_cron_reach_what_is_rare(hundreds):
     _, printed = hundreds
     blows = ({*KINDS} - {"lost commit"}) | {f"commit lost: its {part}" for part in LOST}
     acts = [f"an operator: {act}" for act in ("pause", "resume", "trigger", "schedule", "unschedule")]
+    releases = [f"a release: {act}" for act in ("add", "change", "remove")]
     ends = ["fire: StoreWentBack", "change", "a node leaves"]
-    assert [] == [name for name in [*blows, *acts, *ends] if f"{name} " not in printed]
+    assert [] == [name for name in [*blows, *acts, *releases, *ends] if f"{name} " not in printed]
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
 """The cron scenario: nodes run the same schedules in several zones, over a compressed time with both clock changes.
 
-The seed draws two or three nodes, the schedules and their policies, the acts of an operator, and the faults. A late
-caller sends old firings again. The third node, if there is one, has other zone data.
+The seed draws two or three nodes, the schedules and their policies, the acts of an operator, and the faults. Releases
+of the program are applied while nodes fire. A late caller sends old firings again. The third node, if there is one, has
+other zone data.
 """
 
 import asyncio
@@ -35,15 +36,17 @@ from apportion.stores.schedules.values import Firing, TaskSchedule
 from apportion.stores.task_api import TaskStore
 from apportion.work.cron.acts import resumed
 from apportion.work.cron.declaration import one_schedule
+from apportion.work.cron.deployment import deployed
 from apportion.work.cron.due_slots import task_of
 from apportion.work.cron.scheduler import _BROKEN_SECONDS
 from apportion.work.facade import Queue
 from tests.sim.scenarios import cron_schedules as drawn
+from tests.sim.scenarios.deployments import DEPLOYER, DeploymentsKeepSlots, Releases
 from tests.sim.scenarios.survival import NobodyFails
 from tests.sim.scenarios.task_functions import FUNCTIONS, NAME, STAGE, URL, Stage
 
 Result = TypeVar("Result")
-HELD = (*ALL, NobodyFails, *INVARIANTS, *schedules.INVARIANTS)
+HELD = (*ALL, NobodyFails, *INVARIANTS, *schedules.INVARIANTS, DeploymentsKeepSlots)
 KINDS = tuple(name for name in BLOWS if name in {*OF_TASKS, "damaged schedule"} or name not in _ASKED_FOR)
 TTL_SECONDS, SAFETY_SECONDS = 2.0, 7.0
 _LATE_SECONDS = TTL_SECONDS + 1.0 + 1.0  # a time to live, the back-off of a look, and a second
@@ -59,14 +62,14 @@ class CronPlay:
         self.safety_seconds, self.liveness_seconds = SAFETY_SECONDS, 40.0
         self._nodes = [f"n{number}" for number in range(1, draw.randint(2, 3) + 1)]
         self._full_name = Queue(URL, NAME)._full_name
-        self._declared = {f"d{number}": self._schedule(f"d{number}") for number in range(draw.randint(1, 4))}
+        self._releases = Releases(draw, self._schedule)
         self._of_data = [f"s{number}" for number in range(draw.randint(1, 3))]
         self._times: Iterator[datetime] = drawn.times(draw)
         self._leaving: dict[str, asyncio.Event] = {}
         self._due_since: dict[tuple[str, str], float] = {}
         self._mended: set[str] = set()
         self._written: set[str] = set()  # by the operator, who may have been killed half-way
-        self._is_mended = self._is_over = False
+        self._is_deployed = self._is_mended = self._is_over = False
         self.nemesis = Nemesis(world, Mix.drawn(world.seed, blows=KINDS), start=self.start)
 
     @property
@@ -79,13 +82,13 @@ class CronPlay:
         self.stage = Stage(self.world, has_transactions=False)
         STAGE.set(self.stage)
         self._step_to(next(self._times))
-        for process in (*self._nodes, "o", "late"):
+        for process in (*self._nodes, "o", "late", DEPLOYER):
             self.start(process)
         self._calendar = asyncio.create_task(self._run_calendar())
 
     def start(self, process: str) -> None:
         """Start a process, or a new life of it."""
-        plays = {"o": self._rule, "late": self._replay}
+        plays = {"o": self._rule, "late": self._replay, DEPLOYER: self._deploy}
         self.world.spawn(process, plays[process]() if process in plays else self._work(process))
 
     def rest(self) -> None:
@@ -104,7 +107,7 @@ class CronPlay:
             patience_seconds = _LATE_SECONDS + (_BROKEN_SECONDS if place[1] in self._mended else 0.0)
             if now - max(since, calm, self.stage.last_trouble) > patience_seconds:
                 raise InvariantBroken(f"{place} is due since {since:.3f} s, and does not fire: {due[place]}")
-        absent = {*self._declared, *self._of_data} - {name for _, name in tasks.schedules}
+        absent = {*self._releases.now, *self._of_data} - {name for _, name in tasks.schedules}
         running = [] if self._is_over else ["the calendar runs"]
         opened = [f"{task.id} is {task.state}" for task in tasks.open.values() if (task.due or 0) <= now_ms]
         return [*running, *sorted(absent), *map(str, due), *opened]
@@ -138,7 +141,7 @@ class CronPlay:
             self._leaving[process] = asyncio.Event()
             queue = Queue(URL, NAME, lease_ttl=timedelta(seconds=TTL_SECONDS))
             queue._functions.update(FUNCTIONS)
-            queue._schedules.update(self._declared)
+            queue._schedules.update(self._releases.now)
             with suppress(*_OUTAGES):
                 worker = queue.worker(concurrency=5)
                 worker._leave_seconds = 0.1
@@ -152,7 +155,9 @@ class CronPlay:
         queue = Queue(URL, NAME)
         while not await self.stage.is_calm_after(random.expovariate(1 / 0.5)):
             with suppress(*_OUTAGES, AlreadyTriggered, InvalidInput):
-                await self._command(queue, random.choice([*self._declared, *self._of_data]))
+                await self._command(queue, random.choice([*self._releases.now, *self._of_data]))
+        while not self._is_deployed:
+            await asyncio.sleep(0.1)
         while not self._is_mended:
             with suppress(*_OUTAGES):
                 await self._mend(queue)
@@ -187,13 +192,33 @@ class CronPlay:
         """Write absent and damaged schedules anew, and end all pauses."""
         listed = await _asked(queue, lambda store: store.schedules.listed(self._full_name))
         rows = {row.name: row for row in listed}
-        for name in (*self._declared, *self._of_data):
+        for name in (*self._releases.now, *self._of_data):
             is_absent = name not in rows and name in {*self._of_data, *self._written}  # nodes add those of the program
             if is_absent or (name in rows and self._is_damaged(rows[name])):
                 self._mended.add(name)
                 await queue.schedule(name, drawn.call(self.draw), **drawn.rule(self.draw), **drawn.policies(self.draw))
             with suppress(InvalidInput):
                 await self._resume(queue, name)
+
+    async def _deploy(self) -> None:
+        """Apply one release after the other; once nothing fails any more, apply the last one for certain."""
+        queue = Queue(URL, NAME)
+        while not await self.stage.is_calm_after(random.expovariate(1 / 1.5)):
+            self._releases.next()
+            with suppress(*_OUTAGES):
+                await _asked(queue, self._applied)
+        while not self._is_deployed:
+            with suppress(*_OUTAGES):
+                await _asked(queue, self._applied)
+                self._is_deployed = True
+        await queue.close()
+
+    async def _applied(self, store: TaskStore) -> None:
+        """Do as `cron apply` does; nodes that left a damaged schedule out look at it again some seconds later."""
+        rows = await store.schedules.listed(self._full_name)
+        self._mended |= {row.name for row in rows if self._is_damaged(row)}
+        for each in await deployed(store, self._full_name, self._releases.now):
+            self.world.trace.cover(f"a release: {each.act}")
 
     @staticmethod
     def _is_damaged(row: TaskSchedule) -> bool:

@@ -1,6 +1,6 @@
 """The zoo: bugs that were put into shipped files, and must be found. Each replaces a text that stands there once."""
 
-from tests.sim.zoo import cron, effects, groups, keys, nemeses, tasks
+from tests.sim.zoo import cron, effects, groups, keys, nemeses, tasks, two_stores
 from tests.sim.zoo.cage import Bug
 
 _ON_LEDGER = (
@@ -359,6 +359,7 @@ BUGS = (
     + tasks.BUGS
     + cron.BUGS
     + keys.BUGS
+    + two_stores.BUGS
     + effects.BUGS
 )
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from tests.sim.zoo.cage import Bug
 
 _LEDGER, _FILE = "stores/schedules/ledger.py", "stores/sqlite/schedules.py"
+_DEPLOYMENT = "work/cron/deployment.py"
 _SLOTS, _CALENDAR, _ACTS = "work/cron/due_slots.py", "work/cron/calendar.py", "work/cron/acts.py"
 
 _ON_FIRINGS = (
@@ -195,9 +196,30 @@ _ON_WORKERS = (
     ),
 )
 
+_ON_RELEASES = (
+    Bug(
+        "a release removes a changed schedule and adds it anew",
+        _DEPLOYMENT,
+        "        return await schedules.change(placed(declared, max(now, stored.last_slot)), version=stored.version)\n",
+        "        await schedules.remove(queue, [change.name], version=stored.version)\n",
+    ),
+    Bug(
+        "a release takes a schedule from data for one of the program",
+        _DEPLOYMENT,
+        "    elif not stored.is_declared:\n",
+        "    elif not stored.name:\n",
+    ),
+    Bug(
+        "a change ends the pause of a schedule",
+        _LEDGER,
+        "            is_paused=row.is_paused,\n",
+        "",
+    ),
+)
+
 BUGS = tuple(
     replace(bug, scenario="cron", store="sqlite" if bugs is _IN_SQL else bug.store)
-    for bugs in (_ON_FIRINGS, _IN_SQL, _ON_SLOTS, _ON_WORKERS)
+    for bugs in (_ON_FIRINGS, _IN_SQL, _ON_SLOTS, _ON_WORKERS, _ON_RELEASES)
     for bug in bugs
 )
 
@@ -211,6 +233,10 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "MissedByPolicy": (
         "the oldest of the missed slots fires instead of the last",
         "the end of a pause fires its slots",
+    ),
+    "DeploymentsKeepSlots": (
+        "a release removes a changed schedule and adds it anew",
+        "a change ends the pause of a schedule",
     ),
     "EverySlotFires": ("the next slot is the one after it", "a swallowed slot fires an hour late"),
 }
