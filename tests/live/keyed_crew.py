@@ -104,9 +104,9 @@ class KeyedCrew:
         """The number of tasks so far."""
         return sum(map(len, self.expected.values()))
 
-    async def until(self, is_so, what):
+    async def until(self, is_so, what, *, seconds=SECONDS):
         """Wait until a condition holds."""
-        ends = time.monotonic() + SECONDS
+        ends = time.monotonic() + seconds
         while not is_so():
             assert time.monotonic() < ends, f"{what} did not come; {self._errors.read_text()[-3_000:]}"
             await asyncio.sleep(_LOOK_SECONDS)

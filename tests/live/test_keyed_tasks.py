@@ -15,7 +15,8 @@ from tests.live.keyed_verdict import read, verdict
 from tests.stores.rigs import rig_of
 
 pytestmark = pytest.mark.live
-CUT_SECONDS = 4.0
+RUN_SECONDS = 4.0  # longer than the time to live of a session
+SHORT, LONG = 4.0, 60.0  # of a cut, in seconds
 
 
 @contextmanager
@@ -45,6 +46,10 @@ def judged(crew):
     found = verdict(read(crew.log), crew.expected)
     assert ([], [], [], []) == (found.order_broken, found.overlaps, found.lost, found.stale)
     return found
+
+
+def _is_run(line, since):
+    return line.word == "begun" and line.at > since
 
 
 def now():
@@ -108,8 +113,10 @@ def test_a_rolling_restart_of_static_workers_moves_no_key_within_the_grace(tmp_p
     assert ({"a", "b", "c"}, KEYS) == (set.union(*workers.values()), len(workers))
 
 
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("seconds", [SHORT, pytest.param(LONG, marks=pytest.mark.soak)], ids=["short", "long"])
 @pytest.mark.parametrize("cut", ["all", "one"])
-def test_order_and_lock_stay_while_the_group_in_etcd_is_cut_off(tmp_path, cut):
+def test_order_and_lock_stay_while_the_group_in_etcd_is_cut_off(tmp_path, cut, seconds, record_property):
     async def story(rig):
         proxy = Proxy(rig.address())
         await proxy.open()
@@ -119,10 +126,10 @@ def test_order_and_lock_stay_while_the_group_in_etcd_is_cut_off(tmp_path, cut):
             await crew.start("b", "c", group_url=None if cut == "all" else rig.url("keyed"))
             async with fed(crew):
                 await crew.until(lambda: crew.runs_after(0, "a", "b", "c"), "work of all")
-                await crew.add(1, CUT_SECONDS)  # some of these runs outlive the session in the group
+                await crew.add(1, RUN_SECONDS)  # some of these runs outlive the session in the group
                 proxy.silence()
-                healed = now() + CUT_SECONDS
-                await crew.until(lambda: now() > healed, "the end of the cut")
+                healed = now() + seconds
+                await crew.until(lambda: now() > healed, "the end of the cut", seconds=2 * seconds)
                 proxy.heal()
                 await crew.until(lambda: crew.runs_after(healed, "a", "b", "c"), "work after the cut")
             return judged(crew), healed, read(crew.log), crew.names
@@ -132,8 +139,12 @@ def test_order_and_lock_stay_while_the_group_in_etcd_is_cut_off(tmp_path, cut):
             await proxy.close()
 
     with engine("etcd") as rig:
-        _, healed, lines, names = asyncio.run(asyncio.wait_for(story(rig), 120))
-    late = [line for line in lines if line.word == "begun" and healed - CUT_SECONDS / 4 < line.at < healed]
+        _, healed, lines, names = asyncio.run(asyncio.wait_for(story(rig), 120 + seconds))
+    begun = {
+        name: min(line.at for line in lines if _is_run(line, healed) and names[line.pid] == name) for name in "abc"
+    }
+    record_property("served again after seconds", {name: round(at - healed, 2) for name, at in begun.items()})
+    late = [line for line in lines if line.word == "begun" and healed - SHORT / 4 < line.at < healed]
     if cut == "all":
         assert [] == late
     else:

@@ -10,7 +10,6 @@ import random
 from contextlib import suppress
 from datetime import timedelta
 
-from apportion.errors import DuplicateMember
 from apportion.sim.invariants import keys
 from apportion.sim.world.world import World
 from apportion.stores.task_values import OnDead
@@ -62,10 +61,6 @@ class KeyPlay(TaskPlay):
         if self._enqueuing:
             return [f"{sorted(self._enqueuing)} cannot enqueue"]
         return [f"{task.id} is {task.state}" for task in tasks.open.values()]
-
-    async def _serve(self, worker: QueueWorker, leaving: asyncio.Event) -> None:
-        with suppress(DuplicateMember):  # a life that began in an outage may meet its own earlier session
-            await super()._serve(worker, leaving)
 
     def _worker(self, process: str) -> QueueWorker:
         member = LaneMember(
