@@ -6,10 +6,12 @@ from datetime import timedelta
 import pytest
 
 import apportion
+from apportion.errors import StoreUnavailable
 from apportion.sim import LeavesTheWorld, World
 from apportion.sim.facts import Calm
 from apportion.sim.invariants.keys import GO_ON_SECONDS
 from apportion.sim.remains import remains
+from apportion.sim.world.losses import Way
 from apportion.sim.world.network import GROUP, STORE, TASKS
 from apportion.sim.world.process import running_name
 from apportion.work.facade import Queue
@@ -203,3 +205,26 @@ def test_a_seed_of_two_stores_repeats_and_its_story_names_the_store_of_the_group
         RUNS.clear()
     assert stories[0] == stories[1]
     assert any("group: store life 1 begins" in line for line in stories[0])
+
+
+def test_a_producer_agrees_anew_with_an_old_copy_that_knows_no_partitions_though_its_first_try_is_lost():
+    async def produces(restored):
+        here = queue()
+        await here.enqueue(quick.call(1), key="k")
+        await restored.wait()
+        with pytest.raises(StoreUnavailable):
+            await here.enqueue(quick.call(2), key="k")
+        await here.enqueue(quick.call(3), key="k")
+        await here.close()
+
+    with World(1, group_url=GROUP_URL) as world:
+        copy, restored = world.backing.save(), asyncio.Event()
+        produced = world.spawn("e", produces(restored))
+        world.run(until=1.0)
+        world.restore(copy, "is restored to a time before its first queue")
+        world.task_troubles.losses.lose(2, Way.ERROR)  # the first request is refused, the second one agrees
+        restored.set()
+        until(world, produced.done)
+        world.spawn("a", works())
+        until(world, lambda: RUNS)
+        assert [("a", 3, "ends")] == RUNS
