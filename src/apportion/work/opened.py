@@ -35,7 +35,7 @@ class OpenedQueue:
     def __init__(self, url: str, keys: QueueKeys | None = None) -> None:
         self._url, self._keys = url, keys
         self._opening: asyncio.Future[TaskStore] | None = None
-        self._is_agreed = keys is None
+        self._is_agreed = False
         self._joint = JointEnqueues(self._add)
 
     async def store(self) -> TaskStore:
@@ -47,15 +47,11 @@ class OpenedQueue:
 
     async def _connected(self) -> TaskStore:
         store = await connect_tasks(self._url)
-        async with or_undo(store.close):
-            await self._agree(store)
-        return store
-
-    async def _agree(self, store: TaskStore) -> None:
-        """Note the partitions in this life of the store; an older copy may not know them."""
-        if self._keys is not None and not self._is_agreed:
-            await self._keys.agree(store)
+        if self._keys is not None:
+            async with or_undo(store.close):
+                await self._keys.agree(store)
         self._is_agreed = True
+        return store
 
     async def enqueued(self, queue: str, calls: list[Call], trace: str) -> tuple[tuple[str, bool], ...]:
         """Add tasks, perhaps together with those of other callers. `trace` is the traceparent of the caller."""
@@ -139,24 +135,21 @@ class OpenedQueue:
     async def _asked(self, ask: Callable[[TaskStore], Awaitable[Answer]], *, again: bool = True) -> Answer:
         """Ask the store; if it went back, nothing was done, and the next call asks it in its new life.
 
-        With `again`, it is asked once more at once.
+        With `again`, it is asked once more at once. An old copy may not know the partitions: they are agreed on anew.
         """
         store = await self.store()
-        try:
-            return await self._asked_in_this_life(store, ask)
-        except StoreWentBack:
-            if not again:
-                raise
-            return await self._asked_in_this_life(store, ask)
-
-    async def _asked_in_this_life(self, store: TaskStore, ask: Callable[[TaskStore], Awaitable[Answer]]) -> Answer:
-        try:
-            await self._agree(store)
-            return await ask(store)
-        except StoreWentBack:
-            self._is_agreed = False
-            await store.query(Listing(tasks=()))
-            raise
+        while True:
+            try:
+                if self._keys is not None and not self._is_agreed:
+                    await self._keys.agree(store)
+                self._is_agreed = True
+                return await ask(store)
+            except StoreWentBack:
+                self._is_agreed = False
+                await store.query(Listing(tasks=()))
+                if not again:
+                    raise
+                again = False
 
     async def close(self) -> None:
         """Close the handle, if it is open."""

@@ -236,7 +236,7 @@ _ON_WORKERS = (
     Bug(
         "a queue does not stand a store that went back (it was there)",
         "work/opened.py",
-        "            await store.query(Listing(tasks=()))\n",
+        "                await store.query(Listing(tasks=()))\n",
         "",
     ),
     Bug(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.sim.zoo.cage import Bug
 
-_RUNS, _CLAIMANT, _LANES = "work/runs.py", "work/claimant.py", "work/lanes/lanes.py"
+_RUNS, _CLAIMANT, _LANES = "work/runs.py", "work/claimant.py", "work/lanes/lane_holds.py"
 _ACCEPTS = "    return seen is None or token > seen or (token == seen and token.holder == seen.holder)"
 _MOVES = "            self._give_back([each for each in self._waiting if each.claim.lane in moving], LANE_MOVED)\n"
 
