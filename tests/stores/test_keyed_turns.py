@@ -11,7 +11,7 @@ from apportion.model.epoch import FencingToken
 from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.postgres.schema import Schema
 from apportion.stores.postgres.tasks import rules, upkeep
-from apportion.stores.postgres.tasks.lanes import HOLD, SHOWN, LaneValues
+from apportion.stores.postgres.tasks.lanes import HOLD, SHOWN, _columns
 from apportion.stores.postgres.tasks.statements import BEGIN, FIRST, KEYED_TURN, turn_values
 from apportion.stores.task_values import NewTask, Settlement, Worker
 from tests.stores.test_postgres_tasks import rig, schema, url
@@ -59,7 +59,7 @@ def plans(connection, schema, own, life):
         connection.execute(f"SET auto_explain.{setting}")
     connection.execute("SET client_min_messages = log")
     asked = turn_values(own, [["x"], [1], [1]], 100, LANES, is_rescan=False)
-    values = [life, 1_000, False, *asked, *LaneValues().of(own.lanes)]
+    values = [life, 1_000, False, *asked, *_columns(own.lanes, 0)[:-1]]
     rows = connection.execute(Schema(schema).fill(KEYED_TURN), values).fetchall()
     connection.execute("SET client_min_messages = warning")
     return told, rows

@@ -55,6 +55,11 @@ def prepared(query: bytes) -> Prepared | None:
     return Prepared(numbered.encode(), [_ENCODERS[each] for each in casts])
 
 
+def written(cast: str, values: Sequence[object]) -> bytes:
+    """Return a list in binary form, to be sent many times in place of the list."""
+    return _ENCODERS[cast](values)
+
+
 def _boolean(value: object) -> bytes:
     return b"\1" if value else b"\0"
 
@@ -62,7 +67,9 @@ def _boolean(value: object) -> bytes:
 def _list(oid: int, items: Encoder) -> Encoder:
     """Return the encoder of a list; `items` are those of a list that is not empty."""
 
-    def _array(values: Sequence[Any]) -> bytes:
+    def _array(values: Sequence[Any] | bytes) -> bytes:
+        if isinstance(values, bytes):
+            return values  # written before
         if not values:
             return struct.pack("!iii", 0, 0, oid)
         return _head(1, 1 if None in values else 0, oid, len(values), 1) + items(values)

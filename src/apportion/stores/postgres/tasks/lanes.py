@@ -16,10 +16,12 @@ from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter
 from apportion.stores.postgres.key_functions import FIRST, IS_FIRST
+from apportion.stores.postgres.prepared import written
 from apportion.stores.task_records import OpenTask
 from apportion.stores.task_rows import open_task
 from apportion.stores.task_values import Worker
 
+_CASTS = ("text[]", "bigint[]", "bigint[]", "bigint[]", "text[]")
 _COLUMNS = "queue, lane, incarnation, epoch, holder, session"
 SHOWN = f"SELECT {_COLUMNS} FROM {{schema}}.lane WHERE queue = ANY (%s::text[])"
 SHOW = (
@@ -103,20 +105,11 @@ class LaneValues:
         self._written: list[Parameter] = []
 
     def of(self, lanes: tuple[OwnedLane, ...]) -> list[Parameter]:
-        """Return the values of lanes, each column as one text. O(1) for the same lanes as before."""
+        """Return the values of lanes, each column in binary form. O(1) for the same lanes as before."""
         if lanes is not self._lanes:
-            columns = zip(*(_values(each, 0)[:-1] for each in lanes), strict=True)
-            self._lanes, self._written = lanes, [_array(column) for column in columns]
+            columns = zip(_CASTS, *(_values(each, 0)[:-1] for each in lanes), strict=True)
+            self._lanes, self._written = lanes, [written(cast, column) for cast, *column in columns]
         return self._written
-
-
-def _array(column: Sequence[str | int]) -> str:
-    """Return a list as PostgreSQL writes it."""
-    return "{" + ",".join(_quoted(each) if isinstance(each, str) else str(each) for each in column) + "}"
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _columns(lanes: Sequence[OwnedLane], session: int) -> list[Parameter]:
