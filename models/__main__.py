@@ -12,6 +12,7 @@ from typing import NamedTuple
 from models.explorer import Explorer, Report
 from models.lane_parts import LaneBounds
 from models.lanes import Lanes
+from models.reshard import MoveBounds, Reshard
 from models.step import State as AnyState
 from models.story import story
 from models.tasks import TaskBounds, Tasks
@@ -31,6 +32,12 @@ SMALL = (Setting(Bounds(3, 0, 0)), Setting(Bounds(1, 1, 1), deaths=True), Settin
 FULL = (Setting(Bounds(3, 1, 1)), Setting(Bounds(2, 1, 1), deaths=True), Setting(Bounds(0, 4, 0), deaths=True))
 SMALL_LIVES, FULL_LIVES = 3, 5
 SMALL_TASKS, FULL_TASKS = TaskBounds(2, 2, 1, 0), TaskBounds(2, 2, 1, 1)
+SMALL_MOVES = (
+    MoveBounds(writes=1, publications=0, movers=0, losses=0, aborts=1, retreats=1),
+    MoveBounds(writes=2, publications=1, movers=1, losses=0, aborts=0, retreats=0),
+    MoveBounds(writes=1, publications=0, movers=1, losses=0, aborts=1, retreats=1),
+)
+FULL_MOVES = (MoveBounds(), MoveBounds(writes=1))
 SMALL_LANES = (
     LaneBounds(group_cuts=1, task_cuts=1, losses=1),
     LaneBounds(flips=1, group_cuts=1),
@@ -60,6 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--lanes", type=_lane_bounds, metavar=",".join(LaneBounds._fields).upper(), help="a lane of keys, alone"
     )
+    parser.add_argument(
+        "--moves", type=_move_bounds, metavar=",".join(MoveBounds._fields).upper(), help="the move of a slot, alone"
+    )
     options = parser.parse_args(arguments)
     settings: tuple[Setting, ...] = FULL if options.full else SMALL
     if options.bounds is not None:
@@ -70,11 +80,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _explored_terms(options.terms)
     if options.lanes is not None:
         return _explored_lanes(options.lanes)
+    if options.moves is not None:
+        return _explored_move(options.moves)
     codes = [_explored(each) for each in settings]
     if options.bounds is None:
         codes.append(_explored_terms(FULL_LIVES if options.full else SMALL_LIVES))
         codes.append(_explored_tasks(FULL_TASKS if options.full else SMALL_TASKS))
         codes += map(_explored_lanes, FULL_LANES if options.full else SMALL_LANES)
+        codes += map(_explored_move, FULL_MOVES if options.full else SMALL_MOVES)
     return max(codes)
 
 
@@ -84,6 +97,10 @@ def _bounds(text: str) -> Bounds:
 
 def _lane_bounds(text: str) -> LaneBounds:
     return LaneBounds(*_numbers(text, range(1, 8), "one to seven numbers, for example 1,1 or 1,0,1,0,0,1,2"))
+
+
+def _move_bounds(text: str) -> MoveBounds:
+    return MoveBounds(*_numbers(text, range(1, 7), "one to six numbers, for example 1,0,1,0,1,0"))
 
 
 def _numbers(text: str, counts: Container[int], expected: str) -> list[int]:
@@ -121,6 +138,12 @@ def _explored_lanes(bounds: LaneBounds) -> int:
     named = zip(bounds._fields, bounds, strict=True)
     said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in named if count)
     return _shown(f"a lane of keys, {said}; {_found(report)}; epochs up to {report.highest}", report)
+
+
+def _explored_move(bounds: MoveBounds) -> int:
+    report = Explorer(Reshard(bounds)).run()
+    said = ", ".join(f"{count} {name}" for name, count in zip(bounds._fields, bounds, strict=True) if count)
+    return _shown(f"the move of a slot, {said}; {_found(report)}; tables up to {report.highest}", report)
 
 
 def _shown(said: str, report: Report[AnyState]) -> int:

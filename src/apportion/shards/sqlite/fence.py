@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, event
 
 from apportion.shards.meta import ShardMeta, check_meta, meta_of
 from apportion.shards.pin import READ_ONLY_OPTION, NotAccepted
+from apportion.shards.slot_rows import SlotRow, accepts
 from apportion.shards.sqlite import schema
 from apportion.tables.layout import Version
 
@@ -31,16 +32,10 @@ class SqliteFence:
     def enter(self, connection: Connection, slots: Sequence[int], version: Version, *, is_read_only: bool) -> None:
         """Accept the slots, or raise `NotAccepted`. An `incoming` slot becomes `owner` with the first write."""
         for slot in slots:
-            row = connection.exec_driver_sql(
-                "SELECT state, life, number FROM apportion_slot WHERE slot = ?", (slot,)
-            ).fetchone()
-            state, life, number = ("", None, None) if row is None else row
-            is_known = number is None or (life, number) <= (version.incarnation, version.number)
-            if state == "owner" and is_known:
-                continue
-            if state != "incoming" or number is None or not is_known:
-                raise NotAccepted(is_switching=state == "fenced")
-            if not is_read_only:
+            row = _row(connection, slot)
+            if row is None or not accepts(row, version):
+                raise NotAccepted(is_switching=row is not None and row.state == "fenced")
+            if row.state == "incoming" and not is_read_only:
                 connection.exec_driver_sql("UPDATE apportion_slot SET state = 'owner' WHERE slot = ?", (slot,))
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[str], slots: Sequence[int]) -> None:
@@ -57,6 +52,16 @@ class SqliteFence:
         connection.exec_driver_sql(
             "INSERT INTO apportion_slot (slot, state) VALUES (?, 'owner')", [(slot,) for slot in slots]
         )
+
+
+def _row(connection: Connection, slot: int) -> SlotRow | None:
+    found = connection.exec_driver_sql(
+        "SELECT state, life, number FROM apportion_slot WHERE slot = ?", (slot,)
+    ).fetchone()
+    if found is None:
+        return None
+    state, life, number = found
+    return SlotRow(state=state, number=None if number is None else Version(incarnation=life, number=number))
 
 
 def _connected(connection: Any, _: object) -> None:  # noqa: ANN401 - of any driver

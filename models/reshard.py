@@ -1,0 +1,350 @@
+"""Reshard: the shipped machine of a move between two shards, with movers that die or act late, and writers of any age.
+
+A mover takes the token of the election, guards both shards by it, and then reads, decides and acts, again and again.
+An act on its way may land after a later mover has begun. Writers route by any table that was ever published, or by
+none. The slot has lain on the target before, so the oldest table names the target.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from apportion.shards import slot_rows
+from apportion.shards.reshard import MoveAct, MoveRecord, MoveState, MoveView, next_act
+from apportion.shards.slot_rows import SlotRow, SlotState
+from apportion.tables.layout import Version
+from models.step import Step
+
+SOURCE, TARGET = 0, 1
+
+
+class MoveBounds(NamedTuple):
+    """How often there is a write, another publication, a new mover, a lost reply, a wish to abort, a late drain."""
+
+    writes: int = 2
+    publications: int = 1
+    movers: int = 1
+    losses: int = 1
+    aborts: int = 1
+    retreats: int = 1
+
+
+class Row(NamedTuple):
+    """A slot's row on a shard, small; `number` 0 is none."""
+
+    state: SlotState
+    number: int = 0
+
+    @property
+    def row(self) -> SlotRow:
+        """The row as the shipped code has it."""
+        return SlotRow(state=self.state, number=version(self.number) if self.number else None)
+
+
+class Sent(NamedTuple):
+    """An act on its way: its token, the revision of the record that it compares, and the value that it copies."""
+
+    act: MoveAct
+    token: int
+    revision: int
+    value: int
+
+
+class Mover(NamedTuple):
+    """A mover: its token, the shards that it has guarded, and the act that it waits for."""
+
+    token: int
+    guarded: int = 0
+    sent: Sent | None = None
+
+
+class MoveWorld(NamedTuple):
+    """A state. `names` is the shard that each published table names; the last table is the newest.
+
+    A write is a number, one higher than the last acknowledged one. `values` are the newest writes that each shard
+    has, `logged` the newest in the log of the source, `cursor` the newest that was applied from the log.
+    """
+
+    state: MoveState
+    attempt: int
+    revision: int
+    names: tuple[int, ...]
+    source: Row
+    target: Row | None
+    guards: tuple[int, ...]
+    values: tuple[int, int]
+    acked: int
+    logged: int
+    cursor: int
+    flags: tuple[bool, ...]  # captured, copied, verified, cleaned
+    mover: Mover
+    late: tuple[Sent, ...]
+    left: MoveBounds
+    is_aborting: bool = False
+    is_late: bool = False
+
+    def row(self, shard: int) -> SlotRow | None:
+        """Return the row of a shard as the shipped code has it."""
+        kept = (self.source, self.target)[shard]
+        return None if kept is None else kept.row
+
+    def found(self) -> MoveView:
+        """Return what a mover reads."""
+        source = self.row(SOURCE)
+        captured, copied, verified, cleaned = self.flags
+        return MoveView(
+            record=MoveRecord(state=self.state, attempt=self.attempt),
+            newest=version(len(self.names)),
+            source=source if source is not None else SlotRow(state="moved"),
+            target=self.row(TARGET),
+            is_captured=captured,
+            is_copied=copied,
+            is_drained=self.cursor >= self.logged,
+            is_verified=verified,
+            is_cleaned=cleaned,
+            is_late=self.is_late and self.state == "fenced",
+            wish="abort" if self.is_aborting else "go",
+        )
+
+
+class Reshard:
+    """The world that the explorer walks."""
+
+    def __init__(self, bounds: MoveBounds) -> None:
+        self.initial = MoveWorld(
+            state="planned",
+            attempt=1,
+            revision=1,
+            names=(TARGET, SOURCE),
+            source=Row("owner", 2),
+            target=Row("moved", 1),
+            guards=(1, 1),
+            values=(0, 0),
+            acked=0,
+            logged=0,
+            cursor=0,
+            flags=(False,) * 4,
+            mover=Mover(token=1, guarded=2),
+            late=(),
+            left=bounds,
+        )
+
+    def steps(self, state: MoveWorld) -> Iterator[Step[MoveWorld]]:
+        """Yield all that may happen next."""
+        yield from map(_checked, _movers(state))
+        yield from map(_checked, _writers(state))
+        yield from map(_checked, _troubles(state))
+
+    def is_goal(self, state: MoveWorld) -> bool:
+        """Whether the move is over, and nothing of it is left."""
+        return next_act(state.found()) is None and state.mover.sent is None
+
+    def highest(self, states: Sequence[MoveWorld]) -> int:
+        """Return the highest number of a table."""
+        return max(len(state.names) for state in states)
+
+
+def version(number: int) -> Version:
+    """Return a version of the table."""
+    return Version(incarnation=1, number=number)
+
+
+def _movers(state: MoveWorld) -> Iterator[Step[MoveWorld]]:
+    mover = state.mover
+    if mover.guarded < 2:
+        guards = tuple(
+            max(old, mover.token) if shard == mover.guarded else old for shard, old in enumerate(state.guards)
+        )
+        after = state._replace(guards=guards, mover=mover._replace(guarded=mover.guarded + 1))
+        yield Step(f"guards the {'target' if mover.guarded else 'source'}", mover.token, after)
+    elif mover.sent is None:
+        act = next_act(state.found())
+        if act is not None:
+            sent = Sent(act, mover.token, state.revision, state.values[SOURCE])
+            yield Step(f"decides: {act.label}", mover.token, state._replace(mover=mover._replace(sent=sent)))
+    else:
+        yield Step(
+            f"does: {mover.sent.act.label}",
+            mover.token,
+            lands(state, mover.sent)._replace(mover=mover._replace(sent=None)),
+        )
+        if state.left.losses:
+            late = state._replace(
+                mover=mover._replace(sent=None), late=(*state.late, mover.sent), left=_less(state, "losses")
+            )
+            yield Step(f"hears nothing of: {mover.sent.act.label}", mover.token, late, is_fault=True)
+    for place, sent in enumerate(state.late):
+        rest = (*state.late[:place], *state.late[place + 1 :])
+        yield Step(f"lands late: {sent.act.label}", sent.token, lands(state._replace(late=rest), sent))
+
+
+def _writers(state: MoveWorld) -> Iterator[Step[MoveWorld]]:
+    if not state.left.writes:
+        return
+    for shard in (SOURCE, TARGET):
+        row = state.row(shard)
+        known = [version(number) for number, named in enumerate(state.names, start=1) if named == shard]
+        for who in (*known, None):
+            if row is not None and slot_rows.accepts(row, who):
+                label = f"writes to the {'target' if shard else 'source'} " + (
+                    f"by table {who.number}" if who else "bare"
+                )
+                yield Step(label, 9, _written(state, shard), is_fault=True)
+
+
+def _written(state: MoveWorld, shard: int) -> MoveWorld:
+    acked = state.acked + 1
+    values = (acked, state.values[1]) if shard == SOURCE else (state.values[0], acked)
+    after = state._replace(values=values, acked=acked, left=_less(state, "writes"))
+    if shard == SOURCE:
+        return after._replace(logged=acked if state.flags[0] else state.logged, source=_owned(state.source))
+    return after._replace(target=None if state.target is None else _owned(state.target))
+
+
+def _owned(row: Row) -> Row:
+    return Row(slot_rows.written(row.row).state, row.number)
+
+
+def _troubles(state: MoveWorld) -> Iterator[Step[MoveWorld]]:
+    left = state.left
+    if left.publications:
+        names = (*state.names, state.names[-1])
+        after = state._replace(names=names, left=_less(state, "publications"))
+        yield Step("another publishes a table", 8, after, is_fault=True)
+    if left.movers:
+        late = (*state.late, *([state.mover.sent] if state.mover.sent else ()))
+        after = state._replace(mover=Mover(state.mover.token + 1), late=late, left=_less(state, "movers"))
+        yield Step("another mover is elected", 8, after, is_fault=True)
+    if left.aborts and not state.is_aborting:
+        yield Step("is to be aborted", 8, state._replace(is_aborting=True, left=_less(state, "aborts")), is_fault=True)
+    if left.retreats and state.state == "fenced" and not state.is_late:
+        yield Step("drains too long", 8, state._replace(is_late=True, left=_less(state, "retreats")), is_fault=True)
+
+
+def _less(state: MoveWorld, name: str) -> MoveBounds:
+    return state.left._replace(**{name: getattr(state.left, name) - 1})
+
+
+def lands(state: MoveWorld, sent: Sent) -> MoveWorld:
+    """Return the state after an act: a commit of the control store, or of one shard under the mover's token."""
+    act = sent.act
+    if act.label in ("record", "switch"):
+        return _recorded(state, sent)
+    shard = SOURCE if act.label in ON_SOURCE else TARGET
+    if sent.token < state.guards[shard]:
+        return state
+    # The guard's row is locked to the end of a transaction. So earlier acts on this shard have ended, or never begin.
+    late = tuple(each for each in state.late if _shard_of(each.act) != shard or each.token > sent.token)
+    return ACTS[act.label](state._replace(late=late), sent)
+
+
+def _shard_of(act: MoveAct) -> int | None:
+    """Return the shard that an act changes, None for the control store."""
+    if act.label in ("record", "switch"):
+        return None
+    return SOURCE if act.label in ON_SOURCE else TARGET
+
+
+def _recorded(state: MoveWorld, sent: Sent) -> MoveWorld:
+    act = sent.act
+    if sent.revision != state.revision or act.record is None:
+        return state
+    after = state._replace(state=act.record.state, attempt=act.record.attempt, revision=state.revision + 1)
+    if act.label == "switch":
+        if act.number != version(len(state.names) + 1):
+            return state
+        return after._replace(names=(*state.names, TARGET))
+    if act.record.attempt != state.attempt:
+        captured, copied, _, cleaned = state.flags
+        return after._replace(is_late=False, flags=(captured, copied, False, cleaned))
+    return after
+
+
+def _flag(state: MoveWorld, place: int, value: bool) -> MoveWorld:
+    return state._replace(flags=tuple(value if each == place else old for each, old in enumerate(state.flags)))
+
+
+def _prepare(state: MoveWorld, _: Sent) -> MoveWorld:
+    is_free = state.target is None or state.target.state == "moved"
+    return state._replace(target=Row("incoming")) if is_free else state
+
+
+def _apply_log(state: MoveWorld, sent: Sent) -> MoveWorld:
+    values = (state.values[SOURCE], sent.value)
+    return state._replace(values=values, cursor=max(state.cursor, min(sent.value, state.logged)))
+
+
+def _chunk(state: MoveWorld, sent: Sent) -> MoveWorld:
+    return _flag(state._replace(values=(state.values[SOURCE], sent.value)), 1, True)
+
+
+def _source(state: MoveWorld, was: SlotState, now: SlotState) -> MoveWorld:
+    row = state.source
+    return state._replace(source=Row(now, row.number)) if row.state == was else state
+
+
+def _announce(state: MoveWorld, sent: Sent) -> MoveWorld:
+    number = 0 if sent.act.number is None else sent.act.number.number
+    is_incoming = state.target is not None and state.target.state == "incoming"
+    return state._replace(target=Row("incoming", number)) if is_incoming else state
+
+
+def _settle_target(state: MoveWorld, _: Sent) -> MoveWorld:
+    is_incoming = state.target is not None and state.target.state == "incoming" and state.target.number
+    return state._replace(target=_owned(state.target)) if is_incoming and state.target else state
+
+
+def _clean(state: MoveWorld, _: Sent) -> MoveWorld:
+    """Delete the rows of the source, if it does not own the slot."""
+    if state.source.state != "moved":
+        return state
+    return _flag(state._replace(values=(0, state.values[TARGET])), 3, True)
+
+
+def _drop(state: MoveWorld, _: Sent) -> MoveWorld:
+    if state.target is None or state.target.state != "incoming":
+        return state
+    return state._replace(target=None, values=(state.values[SOURCE], 0), cursor=0)
+
+
+ON_SOURCE = frozenset({"capture", "fence", "unfence", "settle-source", "clean-batch", "uncapture", "verify"})
+ACTS = {
+    "prepare": _prepare,
+    "capture": lambda state, _: _flag(state, 0, True),
+    "chunk": _chunk,
+    "apply-log": _apply_log,
+    "verify": lambda state, _: _flag(state, 2, True),
+    "fence": lambda state, _: _source(state, "owner", "fenced"),
+    "unfence": lambda state, _: _source(state, "fenced", "owner"),
+    "announce": _announce,
+    "withdraw": lambda state, sent: _announce(state, sent._replace(act=MoveAct(label="withdraw"))),
+    "settle-source": lambda state, _: _source(state, "fenced", "moved"),
+    "settle-target": _settle_target,
+    "clean-batch": _clean,
+    "uncapture": lambda state, _: _flag(state, 0, False),
+    "drop": _drop,
+}
+
+
+def _checked(step: Step[MoveWorld]) -> Step[MoveWorld]:
+    broken = _broken(step.state)
+    return step._replace(broken=broken) if broken else step
+
+
+def _broken(state: MoveWorld) -> str:
+    """Return the broken promise of a state: two shards accept, or the one that accepts lacks an acknowledged write."""
+    numbers = {shard: [place for place, named in enumerate(state.names, 1) if named == shard] for shard in (0, 1)}
+    accepting = [
+        shard
+        for shard in (SOURCE, TARGET)
+        if any(slot_rows.accepts(state.row(shard), version(number)) for number in numbers[shard])
+        or slot_rows.accepts(state.row(shard), None)
+    ]
+    if len(accepting) > 1:
+        return "S1: two shards accept the slot"
+    if any(state.values[shard] != state.acked for shard in accepting):
+        return "S2: an acknowledged write is not on the shard that accepts the slot"
+    if state.state == "aborted" and TARGET in accepting:
+        return "S4: the target accepts after the move was aborted"
+    if state.state in ("switched", "complete", "cleaned") and SOURCE in accepting:
+        return "S4: the source accepts after the switch"
+    return ""

@@ -1,0 +1,170 @@
+"""Reshard: the machine that moves a group of slots from one shard to another while they are written to.
+
+The mover reads all that it can find, asks for the next act, does this one act, and reads again. So a mover that was
+killed is followed by one that goes on from what it finds, and an act whose reply was lost is found done or not done.
+
+    planned -> prepared -> copying -> catching-up -> verified -> fenced -> switched -> complete -> cleaned
+                                           ^                        |
+                                           +------- retreat --------+        before switched: aborted
+
+Promises: the record decides. The source is opened again only after the record says that the attempt is over, and the
+target only by the commit that publishes the table and makes the record `switched`: both in one commit.
+Refuses: to guess. An act compares the record, or the state of the rows that it changes.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from apportion.shards.slot_rows import SlotRow
+from apportion.tables.layout import Version
+
+MoveState: TypeAlias = Literal[
+    "planned", "prepared", "copying", "catching-up", "verified", "fenced", "switched", "complete", "cleaned", "aborted"
+]
+Label: TypeAlias = Literal[
+    "record", "prepare", "capture", "chunk", "apply-log", "verify", "fence", "unfence", "announce", "withdraw",
+    "switch", "settle-source", "settle-target", "clean-batch", "uncapture", "drop", "release",
+]  # fmt: skip
+Wish: TypeAlias = Literal["go", "abort"]
+
+BEFORE_SWITCH = frozenset({"planned", "prepared", "copying", "catching-up", "verified", "fenced"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveRecord:
+    """The record of a move in the control store. `attempt` counts the fences; each retreat begins another."""
+
+    state: MoveState
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveView:
+    """All that a mover finds. `newest` is the version of the table; the flags tell of rows and capture.
+
+    - `is_captured`: writes of the source are logged.
+    - `is_copied`: every chunk has been copied.
+    - `is_drained`: the target has all that the log of the source says.
+    - `is_verified`: the rows of both shards were compared in this attempt, and are equal.
+    - `is_late`: the fence stands longer than writers should wait.
+    - `is_cleaned`: the source has no row of the slots.
+    """
+
+    record: MoveRecord
+    newest: Version
+    source: SlotRow
+    target: SlotRow | None
+    is_captured: bool = False
+    is_copied: bool = False
+    is_drained: bool = False
+    is_verified: bool = False
+    is_late: bool = False
+    is_cleaned: bool = False
+    wish: Wish = "go"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveAct:
+    """One act: a single commit in the control store or on one shard. `record` is the record that it writes, if any."""
+
+    label: Label
+    record: MoveRecord | None = None
+    number: Version | None = None
+
+
+def next_act(found: MoveView) -> MoveAct | None:
+    """Return the next act; None when the move is over and nothing of it is left."""
+    if found.wish == "abort" and found.record.state in BEFORE_SWITCH:
+        return _to(found, "aborted")
+    return _NEXT[found.record.state](found)
+
+
+def _to(found: MoveView, state: MoveState, *, attempts: int = 0) -> MoveAct:
+    return MoveAct(label="record", record=MoveRecord(state=state, attempt=found.record.attempt + attempts))
+
+
+def _planned(found: MoveView) -> MoveAct:
+    if found.target is None or found.target.state == "moved":
+        return MoveAct(label="prepare")
+    return _to(found, "prepared")
+
+
+def _prepared(found: MoveView) -> MoveAct:
+    """Capture begins before the first chunk is read."""
+    return _to(found, "copying") if found.is_captured else MoveAct(label="capture")
+
+
+def _copying(found: MoveView) -> MoveAct:
+    return _to(found, "catching-up") if found.is_copied else MoveAct(label="chunk")
+
+
+def _catching_up(found: MoveView) -> MoveAct:
+    """Here an attempt begins, the first one or one after a retreat. The record has ended the one before."""
+    if found.target is not None and found.target.number is not None:
+        return MoveAct(label="withdraw")
+    if found.source.state == "fenced":
+        return MoveAct(label="unfence")
+    if not found.is_drained:
+        return MoveAct(label="apply-log")
+    return _to(found, "verified") if found.is_verified else MoveAct(label="verify")
+
+
+def _verified(found: MoveView) -> MoveAct:
+    """The intent: nobody fences before the record says so."""
+    return _to(found, "fenced")
+
+
+def _fenced(found: MoveView) -> MoveAct:
+    if found.source.state == "owner":
+        return MoveAct(label="fence")
+    if found.is_late:
+        return _to(found, "catching-up", attempts=1)
+    if not found.is_drained:
+        return MoveAct(label="apply-log")
+    announced = None if found.target is None else found.target.number
+    after = Version(incarnation=found.newest.incarnation, number=found.newest.number + 1)
+    if announced != after:
+        return MoveAct(label="announce", number=after)
+    return MoveAct(label="switch", record=MoveRecord(state="switched", attempt=found.record.attempt), number=after)
+
+
+def _switched(found: MoveView) -> MoveAct:
+    if found.source.state == "fenced":
+        return MoveAct(label="settle-source")
+    if found.target is not None and found.target.state == "incoming":
+        return MoveAct(label="settle-target")
+    return _to(found, "complete")
+
+
+def _complete(found: MoveView) -> MoveAct:
+    if found.is_captured:
+        return MoveAct(label="uncapture")
+    return _to(found, "cleaned") if found.is_cleaned else MoveAct(label="clean-batch")
+
+
+def _cleaned(_: MoveView) -> None:
+    return None
+
+
+def _aborted(found: MoveView) -> MoveAct | None:
+    """The target never accepted: no table names it, for the switch would have rewritten the record."""
+    if found.source.state == "fenced":
+        return MoveAct(label="unfence")
+    if found.target is not None and found.target.state != "moved":
+        return MoveAct(label="drop")
+    return MoveAct(label="uncapture") if found.is_captured else None
+
+
+_NEXT: Mapping[MoveState, Callable[[MoveView], MoveAct | None]] = {
+    "planned": _planned,
+    "prepared": _prepared,
+    "copying": _copying,
+    "catching-up": _catching_up,
+    "verified": _verified,
+    "fenced": _fenced,
+    "switched": _switched,
+    "complete": _complete,
+    "cleaned": _cleaned,
+    "aborted": _aborted,
+}

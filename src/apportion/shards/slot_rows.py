@@ -1,0 +1,43 @@
+"""Slot rows: how a shard answers for a slot. Each shard keeps a row for every slot that it owns, gets or owned before.
+
+    owner       accepts writers, from `number` on if there is one
+    fenced      accepts nobody: a switch is under way
+    moved       accepts nobody, for ever; the row stays, so that no old table can bring the slot back
+    incoming    accepts writers from `number` on, nobody while there is none; the first write makes it `owner`
+
+Promises: a number says under which version of the table a shard may be written to. A writer without a number, such as
+psql or cron, is accepted by an `owner` alone.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from apportion.tables.layout import Version
+
+SlotState: TypeAlias = Literal["owner", "fenced", "moved", "incoming"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotRow:
+    """The row of a slot on one shard."""
+
+    state: SlotState
+    number: Version | None = None
+
+
+def accepts(row: SlotRow | None, version: Version | None) -> bool:
+    """Whether a shard accepts a writer that routed by a version; None is a writer without a table.
+
+    >>> accepts(SlotRow(state="incoming"), Version(incarnation=1, number=9))
+    False
+    """
+    if row is None or row.state not in ("owner", "incoming"):
+        return False
+    if version is None or row.number is None:
+        return row.state == "owner"
+    return row.number <= version
+
+
+def written(row: SlotRow) -> SlotRow:
+    """Return the row after an accepted write: an incoming slot has its owner now."""
+    return SlotRow(state="owner", number=row.number)
