@@ -20,7 +20,7 @@ class Counted(sqlite3.Connection):
     additions = 0
 
     def execute(self, statement, *values):
-        self.additions += statement.startswith("INSERT INTO task")
+        self.additions += statement.startswith("INSERT OR FAIL INTO task")
         return super().execute(statement, *values)
 
 

@@ -4,6 +4,7 @@ import random
 import re
 import sqlite3
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,15 @@ class SqliteTwin:
             return end.value
 
     def turn(self, worker, settlements, *, want, now):
-        return sqlite_rules.turn(self.connection, worker, settlements, want=want, now=now)
+        turn = partial(sqlite_rules.turn, self.connection, worker, settlements, want=want, now=now)
+        self.connection.execute("SAVEPOINT turn")
+        try:
+            return turn()
+        except sqlite_rules.NotAllDone:
+            self.connection.execute("ROLLBACK TO turn")
+            return turn(is_one_by_one=True)
+        finally:
+            self.connection.execute("RELEASE turn")
 
     def beat(self, session, notes):
         return sqlite_rules.beat(self.connection, session, notes)

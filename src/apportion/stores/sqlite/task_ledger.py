@@ -42,6 +42,13 @@ from apportion.stores.task_values import (
 )
 
 
+class NotAllDone(Exception):
+    """A completion is refused, perhaps of many: the transaction is to be rolled back, and made again one by one.
+
+    A savepoint would save each page that it changes, which takes as long as the completions themselves.
+    """
+
+
 def now_ms(connection: Connection) -> int:
     """Return the time of the file."""
     return int(value_of(connection, sql.NOW))
@@ -63,14 +70,20 @@ def enqueue(connection: Connection, tasks: Sequence[NewTask], now: int) -> tuple
 
 
 def turn(
-    connection: Connection, worker: Worker, settlements: Sequence[Settlement], *, want: int = 0, now: int
+    connection: Connection,
+    worker: Worker,
+    settlements: Sequence[Settlement],
+    *,
+    want: int = 0,
+    now: int,
+    is_one_by_one: bool = False,
 ) -> TurnAnswer:
-    """See `TaskStore.turn`."""
+    """See `TaskStore.turn`. `NotAllDone` where a completion is refused, unless claims are settled one by one."""
     if want and value_of(connection, lease_sql.LEASE, (worker.session,)) is None:
         raise LeaseLost(worker.session)
     for lived in worker.former:
         _outlive(connection, lived, now)
-    refused = _settled(connection, settlements, now)
+    refused = _settled(connection, settlements, now, is_one_by_one=is_one_by_one)
     if not want:
         return TurnAnswer(refused=refused)
     connection.execute(sql.ADD_WORKER, worker_values(worker))
@@ -180,14 +193,18 @@ def _expire(connection: Connection, task: str, *, now: int) -> None:
     end(connection, replace(open_task(row), reason="expired"), "cancelled", now)
 
 
-def _settled(connection: Connection, settlements: Sequence[Settlement], now: int) -> tuple[Receipt, ...]:
+def _settled(
+    connection: Connection, settlements: Sequence[Settlement], now: int, *, is_one_by_one: bool
+) -> tuple[Receipt, ...]:
     """Settle claims; return the receipts that were refused. Plain completions are one statement if all of them count.
 
     Of equal receipts the first counts, so these are settled one by one.
     """
     done = [each.receipt for each in settlements if _is_plain(each)]
-    is_each_once = len({each.receipt for each in settlements}) == len(settlements)
-    if done and is_each_once and _are_done(connection, done):
+    is_each_once = len({each.receipt.task for each in settlements}) == len(settlements)
+    if done and is_each_once and not is_one_by_one:
+        if not _are_done(connection, done):
+            raise NotAllDone
         settlements = [each for each in settlements if not _is_plain(each)]
     return tuple(each.receipt for each in settlements if not _settle(connection, each, now))
 
@@ -197,16 +214,12 @@ def _is_plain(settlement: Settlement) -> bool:
 
 
 def _are_done(connection: Connection, receipts: Sequence[Receipt]) -> bool:
-    """Complete tasks, all or none."""
+    """Complete tasks; return whether all of them count."""
     attempts: dict[int, dict[str, int]] = {}
     for each in receipts:
         attempts.setdefault(each.session, {})[each.task] = each.attempt
-    connection.execute("SAVEPOINT done")
     asked = [(json.dumps(of_session), session) for session, of_session in attempts.items()]
-    if sum(connection.execute(sql.ALL_DONE, each).rowcount for each in asked) == len(receipts):
-        return True
-    connection.execute("ROLLBACK TO done")
-    return False
+    return sum(connection.execute(sql.ALL_DONE, each).rowcount for each in asked) == len(receipts)
 
 
 def _settle(connection: Connection, settlement: Settlement, now: int) -> bool:

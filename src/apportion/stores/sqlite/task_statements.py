@@ -57,7 +57,11 @@ NEVER = MOST_TIME
 # that it holds for completions in a transaction of the caller's too. Blocked tasks are in no index that a claim reads.
 # A dead task that blocks its key has a row here, `blocking`, beside its outcome; it is due at no time that comes.
 _OF_KEY = "SELECT {found} FROM task AS t WHERE t.queue = {row}.queue AND t.key = {row}.key"
-_NEXT_OF_OLD = f"UPDATE task SET behind = 0 WHERE pos = ({_OF_KEY.format(found='min(t.pos)', row='OLD')}) AND behind"
+# Without OR FAIL, SQLite saves each page that a statement changes, for the case that one of its rows breaks a rule. An
+# error in a statement ends the transaction here, and no value of these statements breaks one.
+_NEXT_OF_OLD = (
+    f"UPDATE OR FAIL task SET behind = 0 WHERE pos = ({_OF_KEY.format(found='min(t.pos)', row='OLD')}) AND behind"
+)
 KEY_TABLES: tuple[str, ...] = (
     "ALTER TABLE task ADD COLUMN key TEXT",
     "ALTER TABLE task ADD COLUMN on_dead TEXT NOT NULL DEFAULT 'skip'",
@@ -176,7 +180,7 @@ READY_OF_NO_DEATHS = f"{_HEAD} AND deaths < 2 ORDER BY pos LIMIT ?"
 HAS_SUSPECT = "SELECT 1 FROM task WHERE session = ? AND (deaths > 0 OR crashes > 0) LIMIT 1"
 STRIKE = "UPDATE task SET deaths_of = ?, deaths = ? WHERE pos = ?"
 TAKE = (
-    "UPDATE task SET session = ?, attempt = attempt + 1, progress = 0, note = ''"
+    "UPDATE OR FAIL task SET session = ?, attempt = attempt + 1, progress = 0, note = ''"
     " WHERE pos IN (SELECT value FROM json_each(?))"
 )
 COUNT_OPEN = "SELECT count(*) FROM task WHERE session IS NOT NULL AND queue = ?"

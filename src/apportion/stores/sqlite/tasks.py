@@ -78,8 +78,14 @@ class SqliteTasks(TaskStore):
             found = self._same(lambda connection, now: tasks_in.has_work(connection, worker, now))
             if not (want and await self._file.read(found)):
                 return TurnAnswer()
-        work = self._same(lambda connection, now: tasks_in.turn(connection, worker, settlements, want=want, now=now))
-        return self._wrote(await self._file.write(work, synchronous="FULL" if settlements else "NORMAL"))
+        flushed = "FULL" if settlements else "NORMAL"
+        turn = partial(tasks_in.turn, worker=worker, settlements=settlements, want=want)
+        try:
+            work = self._same(lambda connection, now: turn(connection, now=now))
+            return self._wrote(await self._file.write(work, synchronous=flushed))
+        except tasks_in.NotAllDone:
+            work = self._same(lambda connection, now: turn(connection, now=now, is_one_by_one=True))
+            return self._wrote(await self._file.write(work, synchronous=flushed))
 
     async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
         work = self._same(lambda connection, _: tasks_in.beat(connection, session, notes))
