@@ -1,11 +1,14 @@
 """The schedules in a PostgreSQL database follow the ledger, and many nodes fire each slot once."""
 
+import asyncio
+
 import pytest
 
 from apportion.stores.catalog import connect_tasks
 from tests.stores.schedule_twins import SESSION, ScheduleTwins
 from tests.stores.test_postgres_tasks import PostgresTwin, rig, schema, url
 from tests.stores.test_schedules import (
+    fired_again,
     test_a_decision_that_raises_leaves_the_schedule_as_it_was,
     test_a_late_node_fires_no_old_slot,
     test_a_schedule_that_a_node_cannot_evaluate_is_left_out_of_its_next_look,
@@ -61,3 +64,10 @@ def test_schedules_in_postgresql_answer_as_the_ledger_does(rig, schema, seed):
         assert twins.fired > 5
     finally:
         twin.close()
+
+
+def test_a_row_that_was_put_back_before_its_history_stops_no_other_schedule(rig, schema, tasks):
+    async def _run():
+        return await fired_again(await tasks(), lambda text: rig.sql(text.replace("schedule", f"{schema}.schedule")))
+
+    assert ([["back"], ["back", "s"]], ["m"]) == asyncio.run(_run())

@@ -225,3 +225,29 @@ def test_a_damaged_row_alone_is_looked_at(tmp_path):
         return answer.unable, answer.next_slot
 
     assert ((("q", "s"),), None) == asyncio.run(_run())
+
+
+async def fired_again(store, put_back):
+    """Fire a schedule, put its row back, fire it beside another one; return the names, and the nodes of its history."""
+    ids = count()
+    await store.schedules.register([replace(HOURLY, name="back")])
+    first = await store.schedules.fire(["q"], deciding(ids), by="n")
+    put_back(f"UPDATE schedule SET last_slot = {HOURLY.last_slot}, next_slot = {HOURLY.next_slot}")
+    await store.schedules.register([HOURLY])
+    second = await store.schedules.fire(["q"], deciding(ids), by="m")
+    history = await store.schedules.history("q", "back")
+    await store.close()
+    return [[each.name for each in answer.firings] for answer in (first, second)], [each.by for each in history]
+
+
+def test_a_row_that_was_put_back_before_its_history_stops_no_other_schedule(tmp_path):
+    path = tmp_path / "work.db"
+
+    def _put_back(statement):
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute(statement)
+
+    async def _run():
+        return await fired_again(await connect_tasks(f"sqlite:///{path}"), _put_back)
+
+    assert ([["back"], ["back", "s"]], ["m"]) == asyncio.run(_run())

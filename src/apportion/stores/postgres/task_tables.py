@@ -123,7 +123,7 @@ SELECT array_to_string(array(
         ('worker', 'SELECT'), ('worker', 'INSERT'), ('worker', 'UPDATE'), ('worker', 'DELETE'),
         ('once', 'SELECT'), ('once', 'INSERT'), ('once', 'UPDATE'), ('once', 'DELETE'),
         ('schedule', 'SELECT'), ('schedule', 'INSERT'), ('schedule', 'UPDATE'), ('schedule', 'DELETE'),
-        ('slot_mark', 'SELECT'), ('slot_mark', 'INSERT'), ('slot_mark', 'DELETE'),
+        ('slot_mark', 'SELECT'), ('slot_mark', 'INSERT'), ('slot_mark', 'UPDATE'), ('slot_mark', 'DELETE'),
         ('lane', 'SELECT'), ('lane', 'INSERT'), ('lane', 'UPDATE'),
         ('control', 'SELECT'), ('control', 'INSERT'), ('control', 'UPDATE'),
         ('work_meta', 'SELECT'), ('work_meta', 'UPDATE')

@@ -15,6 +15,11 @@ CHANGED = (
 COLUMNS = f"queue, name, {CHANGED}, last_slot, paused, declared"
 LATEST = "(SELECT max(slot) FROM {marks} AS m WHERE m.queue = schedule.queue AND m.name = schedule.name)"
 MARK_COLUMNS = "queue, name, slot, at, by, mark, task"
+# A row that was put back, by damage or by hand, may come to a slot that its history has. Others fire all the same.
+MARK_ANEW = (
+    "ON CONFLICT (queue, name, slot)"
+    " DO UPDATE SET at = excluded.at, by = excluded.by, mark = excluded.mark, task = excluded.task"
+)
 
 
 def schedule_values(schedule: TaskSchedule) -> tuple[Value, ...]:

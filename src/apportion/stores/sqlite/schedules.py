@@ -14,6 +14,7 @@ from apportion.stores.schedules.rows import (
     CHANGED,
     COLUMNS,
     LATEST,
+    MARK_ANEW,
     MARK_COLUMNS,
     changed_values,
     mark_of,
@@ -74,7 +75,7 @@ _FIRE = (
     "UPDATE schedule SET last_slot = ?1, next_slot = ?2, tzdata = ?3, paused = paused AND NOT ?4"
     " WHERE queue = ?5 AND name = ?6 AND version = ?7 AND last_slot = ?8 AND ?1 > last_slot RETURNING name"
 )
-_MARK = f"INSERT INTO slot_mark ({MARK_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_MARK = f"INSERT INTO slot_mark ({MARK_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) {MARK_ANEW}"
 _FORGET_MARKS = (
     "DELETE FROM slot_mark WHERE queue = ?1 AND name = ?2 AND slot <= (SELECT slot FROM slot_mark"
     f" WHERE queue = ?1 AND name = ?2 ORDER BY slot DESC LIMIT 1 OFFSET {KEPT_MARKS})"

@@ -17,6 +17,7 @@ from apportion.stores.schedules.rows import (
     CHANGED,
     COLUMNS,
     LATEST,
+    MARK_ANEW,
     MARK_COLUMNS,
     changed_values,
     enqueued_task,
@@ -85,7 +86,7 @@ _FIRE = (
 )
 _MARK = (
     f"INSERT INTO {{schema}}.slot_mark ({MARK_COLUMNS}) SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[],"
-    " %s::bigint[], %s::text[], %s::text[], %s::text[])"
+    f" %s::bigint[], %s::text[], %s::text[], %s::text[]) {MARK_ANEW}"
 )
 _FORGET_MARKS = (
     "DELETE FROM {schema}.slot_mark AS m USING unnest(%s::text[], %s::text[]) AS of (queue, name), LATERAL"
