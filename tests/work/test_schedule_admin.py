@@ -77,6 +77,38 @@ def test_a_deployment_changes_and_removes_by_version_and_the_last_slot_stays(url
     assert after.next_slot > after.last_slot
 
 
+@pytest.mark.parametrize(("more", "is_kept"), [({"overlap": "allow"}, True), ({"rule": "0 9,10 * * *"}, False)])
+def test_a_slot_that_is_due_outlives_a_change_of_a_policy_and_no_change_of_the_rule(url, more, is_kept):
+    due = 1_577_869_200_000
+
+    async def _play():
+        await cron.apply(program(url))
+        damaged(url, f"last_slot = 1000, next_slot = {due}, tzdata = '1999a'")  # no worker was there at its slot
+        changes = await cron.apply(program(url, **more))
+        return acts(changes), (await cron.schedules(url))[0].schedule
+
+    changes, after = played(_play())
+    assert [("change", "report")] == changes
+    assert (2, 1_000, is_kept, is_kept) == (
+        after.version, after.last_slot, after.next_slot == due, after.tzdata == "1999a"
+    )  # fmt: skip
+
+
+def test_a_slot_that_is_due_outlives_a_new_call_from_data(url):
+    queue = program(url)
+    work = queue._functions["work"]
+
+    async def _play():
+        await queue.schedule("tenant-7", work.call(), every=HOUR)
+        damaged(url, "last_slot = 1000, next_slot = 3600000")
+        assert not await queue.schedule("tenant-7", work.call().options(priority=0), every=HOUR)
+        await queue.close()
+        return (await cron.schedules(url))[0].schedule
+
+    after = played(_play())
+    assert (3_600_000, 0) == (after.next_slot, after.lane)
+
+
 def test_a_schedule_from_data_is_not_touched_even_under_a_declared_name(url):
     queue = program(url, names=("ours",))
 

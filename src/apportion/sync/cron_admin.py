@@ -49,7 +49,7 @@ def plan(program: TaskQueue, *, url: str | None = None) -> tuple[ScheduleChange,
 def apply(program: TaskQueue) -> tuple[ScheduleChange, ...]:
     """Bring the stored schedules to those that the queue of a program declares; return the changes that were made.
 
-    The last slots stay, and no slot of the past fires. Schedules made from data are not touched.
+    The last slots stay, and a new rule fires no slot of the past. Schedules made from data are not touched.
     """
     return io_thread().wait(deployments.apply(program))
 

@@ -91,7 +91,7 @@ def plan_cron(app: App, /, *, json: Json = False) -> int:
 
 
 def apply_cron(app: App, /, *, json: Json = False) -> None:
-    """Bring the stored schedules to those of a program. Last slots stay, and no slot of the past fires."""
+    """Bring the stored schedules to those of a program. Last slots stay, and a new rule fires no slot of the past."""
     program = program_at(app)
     report.print_applied(program.name, _answer(cron.apply(program), json=json), json=json)
 

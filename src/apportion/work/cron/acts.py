@@ -11,7 +11,7 @@ from apportion.stores.schedules.values import Firing, TaskSchedule
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import StoreTime
 from apportion.stores.task_values import NewTask
-from apportion.work.cron.declaration import placed
+from apportion.work.cron.declaration import changed, placed
 from apportion.work.cron.due_slots import next_slot, stored_rule, task_of
 from apportion.work.cron.zone_data import zone_data_version
 
@@ -29,7 +29,7 @@ async def kept(tasks: TaskStore, schedule: TaskSchedule) -> bool:
             continue
         if stored.damage:  # its place in time is worth nothing: it begins anew
             await tasks.schedules.remove(schedule.queue, [schedule.name])
-        elif await tasks.schedules.change(placed(schedule, max(now, stored.last_slot)), version=stored.version):
+        elif await tasks.schedules.change(changed(schedule, stored, now), version=stored.version):
             return False
 
 

@@ -14,6 +14,7 @@ from apportion.work.function import AnyTaskFunction, TaskFunction
 from apportion.work.retry_budget import length, milliseconds
 
 _MOST_CHARACTERS = 200
+_OF_SLOTS = ("rule", "zone", "gap", "fold")
 _LONGEST_JITTER = timedelta(days=1)
 
 
@@ -65,6 +66,16 @@ def placed(schedule: TaskSchedule, now: int) -> TaskSchedule:
     """Return a schedule that begins now: no slot up to now fires."""
     after = next_slot(rule_of(schedule), now)
     return replace(schedule, last_slot=now, next_slot=after, tzdata=zone_data_version())
+
+
+def changed(schedule: TaskSchedule, stored: TaskSchedule, now: int) -> TaskSchedule:
+    """Return a schedule in the place of the stored one: its next slot stays, unless other slots come from now on.
+
+    So a slot that is due, and that no worker has fired yet, is not lost to a change of a policy or of the call.
+    """
+    if all(getattr(schedule, each) == getattr(stored, each) for each in _OF_SLOTS):
+        return replace(schedule, last_slot=stored.last_slot, next_slot=stored.next_slot, tzdata=stored.tzdata)
+    return placed(schedule, max(now, stored.last_slot))
 
 
 def _evaluated(schedule: TaskSchedule) -> TaskSchedule:

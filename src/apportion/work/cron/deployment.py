@@ -1,7 +1,8 @@
 """Deployment: brings the stored schedules of a queue to those that a program declares.
 
-Promises: the last slot and a pause of a changed schedule stay, and no slot of the past fires. Each change counts only
-at the version from which it was made; where another process came between, it is made anew from the stored schedule.
+Promises: the last slot and a pause of a changed schedule stay, and a new rule fires no slot of the past. Each change
+counts only at the version from which it was made; where another process came between, it is made anew from the stored
+schedule.
 Refuses: to touch a schedule that was made from data, also one with a name that the program declares.
 """
 
@@ -13,7 +14,7 @@ from apportion.errors.brief import brief
 from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import StoreTime
-from apportion.work.cron.declaration import placed
+from apportion.work.cron.declaration import changed, placed
 
 Act = Literal["add", "change", "remove", "keep"]
 _FIELDS = (
@@ -77,7 +78,7 @@ async def _made(tasks: TaskStore, queue: str, change: ScheduleChange) -> bool:
         version = None if stored is None or stored.damage else stored.version
         return bool(await schedules.remove(queue, [change.name], version=version))
     if stored is not None and not stored.damage:
-        return await schedules.change(placed(declared, max(now, stored.last_slot)), version=stored.version)
+        return await schedules.change(changed(declared, stored, now), version=stored.version)
     if stored is not None:  # its place in time is worth nothing: it begins anew
         await schedules.remove(queue, [change.name])
     return bool(await schedules.register([placed(declared, now)]))
