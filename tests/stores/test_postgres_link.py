@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from apportion.errors import StoreClosed, StoreUnavailable
+from apportion.runtime.endings import uncancelled
 from apportion.stores.postgres import link as links
 from apportion.stores.postgres.door import Server
 from apportion.stores.postgres.link import PostgresLink
@@ -255,6 +256,18 @@ def test_a_statement_that_waits_for_its_turn_is_asked_again_whether_it_may_be_se
     played(story)
 
 
+def test_a_statement_behind_one_that_waits_has_a_bound_too(monkeypatch):
+    monkeypatch.setattr(links, "REQUEST_SECONDS", 0.05)
+
+    async def story(door, link):
+        async with busy(door, link, "a", "b", "c") as asked:
+            heard = await asyncio.gather(*asked[1:], return_exceptions=True)
+            assert [StoreUnavailable] * 2 == [type(each) for each in heard]
+        await asked[0]
+
+    played(story)
+
+
 def test_a_statement_that_waits_too_long_for_its_turn_is_surely_not_sent(monkeypatch):
     monkeypatch.setattr(links, "REQUEST_SECONDS", 0.01)
 
@@ -279,6 +292,18 @@ def test_a_caller_that_is_cancelled_leaves_its_statement_running_and_nothing_is_
 
     played(story)
     assert [] == caplog.records
+
+
+def test_a_caller_that_nobody_cancels_sends_without_a_task_of_its_own():
+    async def story(door, link):
+        async def _ask():
+            sent.append((await link.send("a"), len(asyncio.all_tasks())))
+
+        sent, before = [], len(asyncio.all_tasks())
+        await uncancelled(_ask())
+        assert [([("a",)], before + 1)] == sent
+
+    played(story)
 
 
 def test_a_closed_link_takes_no_statement_and_lets_none_that_waits_through(monkeypatch):

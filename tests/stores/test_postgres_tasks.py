@@ -156,6 +156,23 @@ def test_tasks_in_postgresql_answer_as_the_ledger_does(rig, schema, seed):
         other.close()
 
 
+def test_of_many_tasks_at_once_those_that_are_there_are_not_added_again(url):
+    async def _play():
+        tasks = await connect_tasks(url)
+        try:
+            first, others = task(), [task() for _ in range(3)]
+            assert ((first.id, True),) == await tasks.enqueue([first])
+            again = [others[0], first, others[1], others[1], others[2]]
+            created = [True, False, True, False, True]
+            assert tuple(zip([each.id for each in again], created, strict=True)) == await tasks.enqueue(again)
+            rows = await tasks.query(Listing())
+            assert sorted(each.id for each in (first, *others)) == sorted(row.id for row in rows)
+        finally:
+            await tasks.close()
+
+    asyncio.run(_play())
+
+
 def test_a_hint_ends_the_wait_of_another_process(url):
     async def _run():
         async with opened(url, "") as (_, tasks):

@@ -124,3 +124,38 @@ def test_callers_that_were_answered_together_are_awaited_for_half_as_long_at_mos
     sent, took = asyncio.run(_alone_after_two())
     assert [["a", "b"], ["c"]] == sent
     assert 0.05 < took < 5
+
+
+def test_callers_that_come_back_go_with_those_that_waited():
+    async def _two():
+        sent = []
+
+        async def _send(tasks):
+            sent.append(sorted(each.id for each in tasks))
+            await asyncio.sleep(0.2)
+            return tuple((each.id, True) for each in tasks)
+
+        joint = JointEnqueues(_send)
+
+        async def _caller(name):
+            for number in range(3):
+                await joint.add([_task(f"{name}{number}")])
+
+        first = asyncio.ensure_future(_caller("a"))
+        while not sent:
+            await asyncio.sleep(0)
+        await asyncio.gather(first, _caller("b"))
+        return sent
+
+    assert [["a0"], ["a1", "b0"], ["a2", "b1"], ["b2"]] == asyncio.run(_two())
+
+
+def test_an_error_that_is_a_bug_reaches_each_caller():
+    async def _broken(_):
+        raise ZeroDivisionError
+
+    async def _play():
+        joint = JointEnqueues(_broken)
+        return await asyncio.gather(*(joint.add([_task(name)]) for name in "ab"), return_exceptions=True)
+
+    assert [ZeroDivisionError] * 2 == [type(each) for each in asyncio.run(_play())]

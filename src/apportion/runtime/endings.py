@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
+from weakref import WeakSet
 
 from apportion.runtime.simulated import Undo, simulated
 
@@ -54,6 +55,18 @@ def begun(work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
     return ending
 
 
+def uncancelled(work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
+    """Begin work that no caller cancels; the end of the process does not wait for it. Return its task."""
+    task = asyncio.get_running_loop().create_task(work)
+    _uncancelled.add(task)
+    return task
+
+
+def is_uncancelled() -> bool:
+    """Whether the task that asks was begun by `uncancelled`."""
+    return asyncio.current_task() in _uncancelled
+
+
 def under_way(loop: asyncio.AbstractEventLoop) -> "list[asyncio.Task[None]]":
     """Return the endings that go on in a loop."""
     return [ending for ending in list(_under_way) if ending.get_loop() is loop]
@@ -66,3 +79,4 @@ async def _undone(opening: "asyncio.Future[Result]", undo: Undo[Result]) -> None
 
 
 _under_way: "set[asyncio.Task[None]]" = set()
+_uncancelled: "WeakSet[asyncio.Task[None]]" = WeakSet()

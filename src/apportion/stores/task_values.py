@@ -87,6 +87,9 @@ class Receipt:
     attempt: int
     session: int
 
+    def __hash__(self) -> int:  # a worker looks up each receipt some ten times, and a text keeps its hash
+        return hash(self.task)
+
 
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)

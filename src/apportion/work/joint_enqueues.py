@@ -1,19 +1,22 @@
 """Joint enqueues: while one enqueue is under way, those of all other callers wait, and go to the store as the next one.
 
 So a store flushes once for many callers, and a single caller waits for nobody. Callers that were answered together
-often come back together: after an enqueue of several callers, the next one waits for as many, for half as long as the
-last one took.
+often come back together: an enqueue waits for as many callers as had asked when the last one ended, those that were
+answered by it and those that waited. It waits for half as long as the last one took.
 Promises: the tasks of one caller are added all or none. An error names the caller's own tasks. Where the store refuses
-an enqueue of several callers, each caller asks alone, so that one refused task costs its caller alone.
+an enqueue of several callers, each caller asks alone, so that one refused task costs its caller alone. A caller that is
+cancelled cancels no enqueue that it has joined.
 Refuses: requests without a bound. Tasks beyond a thousand, or beyond some megabytes, wait for the enqueue after.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from types import TracebackType
 from typing import TypeAlias
 
 from apportion.errors import ApportionError, OutcomeUnknown, Unavailable
+from apportion.runtime.endings import uncancelled
 from apportion.stores.task_values import NewTask
 
 Answers: TypeAlias = tuple[tuple[str, bool], ...]
@@ -26,19 +29,17 @@ class JointEnqueues:
     def __init__(self, send: Callable[[Sequence[NewTask]], Awaitable[Answers]]) -> None:
         self._send = send
         self._next: _Joint | None = None
-        self._last: asyncio.Task[Answers] | None = None
-        self._callers, self._seconds = 1, 0.0  # of the last enqueue
+        self._last: asyncio.Task[None] | None = None
+        self._expected, self._seconds = 1, 0.0  # the callers that may come back, and the time that the last one took
 
     async def add(self, tasks: Sequence[NewTask]) -> Answers:
         """Add tasks, perhaps together with those of other callers; return the answers about them."""
         joint = self._next
         if joint is None or not joint.has_room(tasks):
             joint = self._next = _Joint()
-            before = self._last
-            self._last = joint.sending = asyncio.get_running_loop().create_task(self._sent(joint, before))
-        place = joint.join(tasks)
+            self._last = uncancelled(self._sent(joint, self._last))
         try:
-            answers = await asyncio.shield(joint.sending)
+            return await joint.join(tasks)
         except OutcomeUnknown as error:
             raise OutcomeUnknown(error.store, [each.id for each in tasks], error.reason) from error
         except Unavailable:
@@ -46,49 +47,69 @@ class JointEnqueues:
         except ApportionError:
             if joint.callers == 1:
                 raise
-            answers, place = await self._send(tasks), 0
-        return answers[place : place + len(tasks)]
+            return await self._send(tasks)
 
-    async def _sent(self, joint: "_Joint", before: "asyncio.Task[Answers] | None") -> Answers:
+    async def _sent(self, joint: "_Joint", before: "asyncio.Task[None] | None") -> None:
+        with joint:
+            await self._come_to(joint, before)
+            began = asyncio.get_running_loop().time()
+            joint.answers = await self._send(joint.tasks)
+        self._seconds = asyncio.get_running_loop().time() - began
+        self._expected = joint.callers + (0 if self._next is None else self._next.callers)
+
+    async def _come_to(self, joint: "_Joint", before: "asyncio.Task[None] | None") -> None:
+        """Wait for the turn of an enqueue, and for callers that may come back; from then on, no caller joins it."""
         if before is not None and not before.done():
             await asyncio.wait([before])
-        if joint.callers < self._callers:
+        if joint.callers < self._expected:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds / 2):
-                    await joint.joined_by(self._callers)
+                    await joint.joined_by(self._expected)
         if self._next is joint:
             self._next = None
-        loop = asyncio.get_running_loop()
-        began, self._callers = loop.time(), joint.callers
-        try:
-            return await self._send(joint.tasks)
-        finally:
-            self._seconds = loop.time() - began
 
 
 class _Joint:
-    """The tasks that go to the store together."""
-
-    sending: "asyncio.Task[Answers]"
+    """The tasks that go to the store together. At the end of its block, each caller gets its answers, or the error."""
 
     def __init__(self) -> None:
         self.tasks: list[NewTask] = []
+        self.answers: Answers = ()
         self.callers = self._bytes = 0
+        self._heard: list[tuple[asyncio.Future[Answers], slice]] = []
         self._joined = asyncio.Event()
+
+    def __enter__(self) -> None:
+        """Begin to ask the store."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        for heard, places in self._heard:
+            if heard.done():
+                continue
+            if error is None:
+                heard.set_result(self.answers[places])
+            elif isinstance(error, asyncio.CancelledError):
+                heard.cancel()
+            else:
+                heard.set_exception(error)
+        return not isinstance(error, asyncio.CancelledError)
 
     def has_room(self, tasks: Sequence[NewTask]) -> bool:
         """Whether these tasks fit beside those that wait."""
         size = sum(len(each.arguments) for each in tasks)
         return len(self.tasks) + len(tasks) <= MOST_TASKS and self._bytes + size <= MOST_BYTES
 
-    def join(self, tasks: Sequence[NewTask]) -> int:
-        """Take the tasks of a caller; return the place of the first one."""
-        place = len(self.tasks)
+    def join(self, tasks: Sequence[NewTask]) -> asyncio.Future[Answers]:
+        """Take the tasks of a caller; return the future of its answers."""
+        heard: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
+        self._heard.append((heard, slice(len(self.tasks), len(self.tasks) + len(tasks))))
         self.tasks += tasks
         self.callers += 1
         self._bytes += sum(len(each.arguments) for each in tasks)
         self._joined.set()
-        return place
+        return heard
 
     async def joined_by(self, callers: int) -> None:
         """Return once so many callers have joined."""

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 from apportion.errors import ApportionError, StoreClosed, StoreUnavailable
+from apportion.runtime.endings import is_uncancelled
 from apportion.stores.postgres.door import REQUEST_SECONDS, Door, Result, Server, Transaction
 from apportion.stores.postgres.driver import Connection, Parameters, Row, psycopg
 from apportion.stores.postgres.ear import Ear
@@ -48,6 +49,7 @@ class PostgresLink:
         self._ear = ear
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()
+        self._waiting = 0
         self._pid = os.getpid()
         self._closed = False
         self._looked_at = self._used_at = float("-inf")
@@ -115,6 +117,8 @@ class PostgresLink:
         self, run: Callable[[Connection], Awaitable[Result]], allowed: Callable[[], None] | None
     ) -> Result:
         self._require_open()  # a forked child has no event loop to wait in
+        if is_uncancelled():
+            return await self._send(run, allowed)
         sending = asyncio.get_running_loop().create_task(self._send(run, allowed))
         sending.add_done_callback(_heard)
         return await asyncio.shield(sending)
@@ -132,11 +136,7 @@ class PostgresLink:
     async def _taken(self) -> AsyncIterator[None]:
         """Wait for our turn, as long as a request may take: a connection answers one request at a time."""
         self._require_open()
-        try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                await self._turn.acquire()
-        except TimeoutError as error:
-            raise StoreUnavailable(self._door.name, f"requests before this one took {REQUEST_SECONDS:g} s") from error
+        await self._await_turn()
         try:
             self._require_open()
             yield
@@ -147,6 +147,19 @@ class PostgresLink:
             if self._rest_seconds is not None and self._resting is None and self._connection is not None:
                 self._resting = asyncio.get_running_loop().call_later(self._rest_seconds, self._rested)
             self._turn.release()
+
+    async def _await_turn(self) -> None:
+        if not (self._turn.locked() or self._waiting):
+            await self._turn.acquire()  # at once
+            return
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                await self._turn.acquire()
+        except TimeoutError as error:
+            raise StoreUnavailable(self._door.name, f"requests before this one took {REQUEST_SECONDS:g} s") from error
+        finally:
+            self._waiting -= 1
 
     def _require_open(self) -> None:
         if not self.ours:

@@ -6,14 +6,33 @@ A hint goes to the workers at the commit, if one waits for it: each hint takes a
 """
 
 # Adds the tasks that meet none with their id or their unique name, at these positions; returns how many. A column of
-# one value has that value for all tasks, and an empty one has NULL; ids, positions and calls are always complete.
+# one value has that value for all tasks, and an empty one has NULL; ids, positions and calls are always complete. Tasks
+# that differ in these alone, as most do, need no other column spread.
 ADD = """
 CREATE FUNCTION {schema}.add_tasks(
     at_ms bigint, positions bigint[], ids text[], queues text[], lanes bigint[], names text[], codecs text[],
     calls bytea[], delays bigint[], dues bigint[], expiries bigint[], uniques text[], mosts bigint[], traces text[],
     keys text[], dead_modes text[], OUT added bigint
 ) LANGUAGE plpgsql AS $$
+DECLARE
+    due_at bigint;
 BEGIN
+    IF cardinality(dues) + cardinality(expiries) + cardinality(uniques) + cardinality(keys) = 0 AND 1 = greatest(
+            cardinality(queues), cardinality(lanes), cardinality(names), cardinality(codecs), cardinality(delays),
+            cardinality(mosts), cardinality(traces), cardinality(dead_modes)) THEN
+        due_at := greatest(at_ms + delays[1], at_ms);
+        BEGIN
+            INSERT INTO {schema}.task (pos, id, queue, lane, name, codec, arguments, due, most_deaths, trace, enqueued,
+                ready_at, on_dead)
+            SELECT new.pos, new.id, queues[1], lanes[1], names[1], codecs[1], new.call, nullif(due_at, at_ms),
+                nullif(mosts[1], 0), traces[1], at_ms, due_at, dead_modes[1]
+            FROM unnest(positions, ids, calls) AS new (pos, id, call)
+            WHERE NOT EXISTS (SELECT FROM {schema}.outcome WHERE outcome.id = new.id);
+            GET DIAGNOSTICS added = ROW_COUNT;
+            RETURN;
+        EXCEPTION WHEN unique_violation THEN -- some id is there already
+        END;
+    END IF;
     INSERT INTO {schema}.task (pos, id, queue, lane, name, codec, arguments, due, expires, uniq, most_deaths,
         trace, enqueued, ready_at, key, on_dead)
     SELECT new.pos, new.id, coalesce(new.queue, queues[1]), coalesce(new.lane, lanes[1]),
