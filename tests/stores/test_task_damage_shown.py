@@ -196,7 +196,14 @@ def test_doctor_names_the_damaged_rows_of_postgresql(rig, schema, tmp_path):
             found = [{each.subject: each for each in await administration(url).inspect()}["rows of tasks"]]
             rig.sql(f"UPDATE {schema}.task SET attempt = -1; UPDATE {schema}.outcome SET deaths_of = 'x'")
             found.append({each.subject: each for each in await administration(url).inspect()}["rows of tasks"])
-            assert ["ok", "error"] == [each.verdict for each in found]
+            rig.sql(
+                f"DELETE FROM {schema}.task; DELETE FROM {schema}.outcome;"
+                f" INSERT INTO {schema}.lane (queue, lane, incarnation, epoch, holder, session)"
+                " VALUES ('n/q', 19, 1, 1::bigint << 62, 'a 1', 1), ('n/q', 20, 1, 7, 'a 1', 1)"
+            )
+            found.append({each.subject: each for each in await administration(url).inspect()}["rows of tasks"])
+            assert ["ok", "error", "error"] == [each.verdict for each in found]
             assert "ended task" in found[1].found
+            assert "lane 3 of n/q" == found[2].found
 
     asyncio.run(_run(rig.url("n", options=f"&schema={schema}")))

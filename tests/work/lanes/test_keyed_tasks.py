@@ -14,8 +14,9 @@ import pytest
 import apportion
 from apportion.errors import InvalidInput
 from apportion.model.epoch import FencingToken
+from apportion.stores.catalog import administration
 from apportion.stores.memory.tasks import MemoryTasks
-from apportion.work import claimant
+from apportion.work import admin, claimant
 from apportion.work.children.child import claim_of
 from apportion.work.children.children import Job, _order
 from apportion.work.claimant import Claimant
@@ -184,7 +185,11 @@ def test_a_lane_whose_token_is_damaged_upwards_is_told_and_mended_by_its_owner(t
             before = seen()
             with closing(sqlite3.connect(path, isolation_level=None)) as file:
                 file.execute("UPDATE lane SET epoch = 1 << 62")
-            await queue.enqueue(work.call("a", 1), key="a")
+            [damage] = [each for each in await administration(queue.url).inspect() if each.subject == "rows of tasks"]
+            assert ("error", "lane 0 of apportion/q") == (damage.verdict, damage.found)
+            waiting = await queue.enqueue(work.call("a", 1), key="a")
+            found = await admin.why(queue.url, waiting.id)
+            assert ("fenced", True) == (found.cause, "mends it" in found.next_step)
             await until(lambda: len(log.runs) == 2)
             assert before == seen()
 

@@ -20,7 +20,7 @@ from apportion.stores.damage.rows import (
     salvaged,
     tell,
 )
-from apportion.stores.lanes.values import KEYED_LANES, MOST_KEY_BYTES
+from apportion.stores.lanes.values import KEYED_LANES, MOST_EPOCH, MOST_KEY_BYTES
 from apportion.stores.task_values import MOST_NUMBER
 
 _IS_LIST = "deaths_of ~ '^([0-9]{{1,19}}(,[0-9]{{1,19}})*)?$' AND length(deaths_of) < 4000"
@@ -56,6 +56,8 @@ NAMES = (
     f"SELECT 'task ' || id FROM {{schema}}.task WHERE NOT ({_SOUND_TASK})"
     f" UNION ALL SELECT 'ended task ' || id FROM {{schema}}.outcome WHERE NOT ({_SOUND_END})"
     f" UNION ALL SELECT 'limits of ' || queue FROM {{schema}}.control WHERE NOT ({_SOUND_LIMITS})"
+    f" UNION ALL SELECT 'lane ' || (lane - {KEYED_LANES}) || ' of ' || queue FROM {{schema}}.lane"
+    f" WHERE epoch NOT BETWEEN 0 AND {MOST_EPOCH}"
 )
 
 

@@ -21,7 +21,7 @@ from apportion.stores.damage.rows import (
     salvaged,
     tell,
 )
-from apportion.stores.lanes.values import KEYED_LANES, MOST_KEY_BYTES
+from apportion.stores.lanes.values import KEYED_LANES, MOST_EPOCH, MOST_KEY_BYTES
 from apportion.stores.task_values import MOST_NUMBER
 
 _IS_LIST = "typeof(deaths_of) = 'text' AND ',' || deaths_of NOT GLOB '*[^0-9,]*' AND deaths_of NOT GLOB '*,,*'"
@@ -61,6 +61,7 @@ _UNSOUND_WORKER = (
 )
 _ATTEMPT = f"typeof(attempt) = 'integer' AND attempt BETWEEN 0 AND {MOST_NUMBER}"
 _TEXT = "CASE WHEN typeof({0}) = 'text' THEN {0} ELSE hex({0}) END"
+_PARTITION = f"CASE WHEN typeof(lane) = 'integer' THEN lane - {KEYED_LANES} ELSE hex(lane) END"
 _DATA = "CAST({0} AS BLOB)"
 _SALVAGED = salvaged("?1", _ATTEMPT, _KEY, text=_TEXT, data=_DATA)
 _COLUMNS, _VALUES = ", ".join(_SALVAGED), ", ".join(_SALVAGED.values())
@@ -81,7 +82,8 @@ _NAME = (
     f" UNION ALL SELECT 'ended task ' || {_TEXT.format('id')} FROM outcome WHERE NOT ({_SOUND_END})"
     f" UNION ALL SELECT 'limits of ' || {_TEXT.format('queue')} FROM control WHERE NOT ({_SOUND_LIMITS})"
     f" UNION ALL SELECT 'worker ' || session FROM worker WHERE {_UNSOUND_WORKER}"
-    f" UNION ALL SELECT 'lane ' || {_TEXT.format('lane')} FROM lane WHERE NOT ({_SOUND_LANE})"
+    f" UNION ALL SELECT 'lane ' || {_PARTITION} || ' of ' || {_TEXT.format('queue')} FROM lane"
+    f" WHERE NOT ({_SOUND_LANE} AND epoch <= {MOST_EPOCH})"
 )
 _WITH_TEXTS = {
     "task": (*_TEXTS, "deaths_of", "uniq", "schedule", "key", "on_dead"),

@@ -12,6 +12,7 @@ from apportion.model.epoch import FencingToken
 
 KEYED_LANES = 16  # the lane of partition 0; those below it are priorities
 MOST_KEY_BYTES = 1_024
+MOST_EPOCH = 1 << 53  # no store has had so many commits, and an epoch counts some of them
 
 
 @brief

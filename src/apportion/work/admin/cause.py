@@ -21,6 +21,7 @@ Cause = Literal[
     "done",
     "due",
     "expired",
+    "fenced",
     "key_blocked",
     "key_busy",
     "limited",
@@ -40,6 +41,7 @@ _NEXT_STEPS: dict[Cause, str] = {
     "done": "It is done, and its result is kept.",
     "due": "Wait {seconds} s until it is due, or retry it now.",
     "expired": "It was not started in time, so it is cancelled. If you still need it, enqueue it again.",
+    "fenced": "The row of its lane was damaged. The owner of the lane mends it within a time to live.",
     "key_blocked": "Task {head} of its key is dead. Redrive or cancel that one.",
     "key_busy": "Task {head} of its key is before it. Wait until that one ends, or ask why it has not.",
     "limited": "Wait for a free place, or raise the limit of the queue.",
@@ -66,11 +68,15 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """The things around a task that may keep it: other suspects in all workers, its key, and the owner of its lane."""
+    """The things around a task that may keep it: other suspects in all workers, its key, and the owner of its lane.
+
+    The lane `is_fenced` if a later token is noted there than that of its owner.
+    """
 
     is_barred: bool = False
     head: KeyHead | None = None
     is_owned: bool = True
+    is_fenced: bool = False
 
 
 _NOTHING = Around()
@@ -121,6 +127,7 @@ def _obstacle(row: TaskRow, queue: QueueStats, now: int, around: Around) -> Caus
         (is_waiting, "due"),
         (not queue.workers, "no_worker"),
         (not around.is_owned, "no_owner"),
+        (around.is_fenced, "fenced"),
         (_is_limited(queue), "limited"),
         (around.is_barred and is_suspect, "suspect"),
         (is_unknown, "unknown_name"),

@@ -38,6 +38,15 @@ class KeyOwner:
     owner: str | None
 
 
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneNow:
+    """The living owner of a lane, if any; `is_fenced`: the store refuses that owner, for a later token is noted."""
+
+    owner: str | None
+    is_fenced: bool = False
+
+
 async def keyed(url: str, queue: str) -> QueueKeys:
     """Return the keys of a queue as its store has them; `InvalidInput` for a queue without."""
     checked_queue(queue)
@@ -59,8 +68,8 @@ async def owner(url: str, queue: str, key: str, *, group_url: str | None = None)
 
     async def _owner(inquiry: Inquiry) -> KeyOwner:
         partition = (await _keys_of(inquiry, url, queue)).partition(key)
-        found = await _owner_of(inquiry, queue, partition, url if group_url is None else group_url)
-        return KeyOwner(queue=queue, key=key, partition=partition, owner=found)
+        lane = await _lane(inquiry, queue, partition, url if group_url is None else group_url)
+        return KeyOwner(queue=queue, key=key, partition=partition, owner=lane.owner)
 
     return await asked(url, _owner)
 
@@ -73,9 +82,9 @@ async def head_of(inquiry: Inquiry, row: TaskRow) -> KeyHead | None:
     return None if head is None or head.task == row.id else head
 
 
-async def is_owned(inquiry: Inquiry, row: TaskRow, group_url: str) -> bool:
-    """Whether a living worker owns the lane of a task; a task without a key needs none."""
-    return row.key is None or await _owner_of(inquiry, row.queue, row.lane - KEYED_LANES, group_url) is not None
+async def lane_of(inquiry: Inquiry, row: TaskRow, group_url: str) -> LaneNow | None:
+    """Return the lane of a task with a key; None for a task without."""
+    return None if row.key is None else await _lane(inquiry, row.queue, row.lane - KEYED_LANES, group_url)
 
 
 async def resize(url: str, queue: str, partitions: int, *, group_url: str | None = None) -> int | None:
@@ -110,14 +119,20 @@ async def _keys_of(inquiry: Inquiry, url: str, queue: str) -> QueueKeys:
     return QueueKeys(queue=inquiry.full(queue), partitions=partitions, group_url=url)
 
 
-async def _owner_of(inquiry: Inquiry, queue: str, partition: int, group_url: str) -> str | None:
-    """Return the member that owns a lane in the group; where there is no group, the last one that claimed there."""
-    found = await asked_group(group_url, _group, queue)
-    if found is not None:
-        record = found.view.owned(partition).ownership
-        return record.owner if found.view.is_live(record) else None
+async def _lane(inquiry: Inquiry, queue: str, partition: int, group_url: str) -> LaneNow:
+    """Return a lane as its group has it; where there is no group, the last owner that claimed there.
+
+    The token in the task store is read first, so that no token of an owner is later than that of the group.
+    """
     last = await inquiry.store.query(OwnerOfLane(queue=inquiry.full(queue), partition=partition))
-    return last.owned.token.holder.partition(" ")[0] if last is not None and last.is_alive else None
+    found = await asked_group(group_url, _group, queue)
+    if found is None:
+        return LaneNow(owner=last.owned.token.holder.partition(" ")[0] if last is not None and last.is_alive else None)
+    record = found.view.owned(partition).ownership
+    if not found.view.is_live(record):
+        return LaneNow(owner=None)
+    seen = (0, 0) if last is None else (last.owned.token.incarnation, last.owned.token.epoch)
+    return LaneNow(owner=record.owner, is_fenced=seen > (found.view.incarnation, record.epoch))
 
 
 async def _group(store: CoordinationStore, queue: str) -> Found | None:

@@ -9,7 +9,7 @@ from apportion.stores.task_values import TaskState, Worker
 from apportion.work.admin.arguments import check_ids, check_states, checked_queue
 from apportion.work.admin.cause import MANY_DEATHS, Around, Why, why_of
 from apportion.work.admin.inquiry import Inquiry, asked
-from apportion.work.admin.keys import head_of, is_owned
+from apportion.work.admin.keys import head_of, lane_of
 
 MOST = 10_000
 OPEN: tuple[TaskState, ...] = ("ready", "delayed", "claimed")
@@ -80,10 +80,12 @@ async def why(url: str, task: str, *, group_url: str | None = None) -> Why:
         rows = await inquiry.rows(Listing(tasks=await inquiry.ids([task])))
         row = rows[0] if rows else TaskRow(id=task, queue="", name="", state="missing")
         queue, now = await inquiry.queue(row.queue), await inquiry.now_ms()
+        lane = await lane_of(inquiry, row, url if group_url is None else group_url)
         around = Around(
             is_barred=row.deaths >= MANY_DEATHS and await _is_barred(inquiry, row),
             head=await head_of(inquiry, row),
-            is_owned=await is_owned(inquiry, row, url if group_url is None else group_url),
+            is_owned=lane is None or lane.owner is not None,
+            is_fenced=lane is not None and lane.is_fenced,
         )
         return why_of(row, queue, now=now, around=around)
 
