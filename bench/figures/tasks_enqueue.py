@@ -1,7 +1,8 @@
 """Enqueues: one caller, 8 callers at a time, and 1 000 tasks at once, beside the same inserts by hand; all are flushed.
 
 By hand, 8 callers have 8 connections: coroutines in PostgreSQL, threads in SQLite. The 1 000 calls and the 1 000
-arguments by hand are made beforehand; the time to make a call is a row of its own.
+arguments by hand are made beforehand; the time to make a call is a row of its own. The least is one plain insert into
+our table with all its indexes, from the I/O thread: no enqueue of one caller can be faster than that.
 """
 
 import asyncio
@@ -11,25 +12,33 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Protocol
+from typing import Protocol, TypeAlias
 from uuid import uuid4
 
 import psycopg
 
+from apportion.runtime.io_thread import io_thread
 from apportion.sim.conformance.rig import Rig
+from apportion.stores.postgres.schema import SCHEMA
 from bench import engines
 from bench.clock import spread
 from bench.goal import at_least
 from bench.queues import AT_ONCE
 from bench.queues import postgres_by_hand as postgres
 from bench.queues import sqlite_by_hand as sqlite
-from bench.queues.contest import compared, repeated
+from bench.queues.contest import Work, compared, repeated
 from bench.queues.ours import OurQueue
 from bench.row import Row
 
 ROUNDS, CALLS, CALLERS, CALLS_OF_EACH, BATCHES = 9, 100, 8, 12, 6
 GOALS = {"postgresql": at_least(0.55, "x by hand"), "sqlite": at_least(0.45, "x by hand")}
 MANY, AT_ONCE_GOAL = at_least(0.9, "x by hand"), at_least(0.7, "x by hand")
+
+LEAST = (
+    f"INSERT INTO {SCHEMA}.task (pos, id, queue, lane, name, codec, arguments, trace, enqueued, ready_at)"
+    f" VALUES (nextval('{SCHEMA}.task_pos'), %b, 'least', 2, 'handle', 'json', %b, '', 1, 1)"
+)
+Connection: TypeAlias = "psycopg.AsyncConnection[tuple[object, ...]]"
 
 
 class _ByHand(Protocol):
@@ -41,6 +50,9 @@ class _ByHand(Protocol):
 
     async def many(self, arguments: list[bytes]) -> None:
         """Add tasks in one transaction."""
+
+    def least(self) -> dict[str, Work]:
+        """Return the least work of an enqueue into our table, if it is measured; our tables exist when it is called."""
 
 
 def rows() -> list[Row]:
@@ -59,7 +71,8 @@ async def _measure(rig: Rig) -> list[Row]:
         await queue.enqueue_many(calls)
 
     async with _BY_HAND[rig.name](rig) as by_hand:
-        single = await repeated({"ours": one, "by hand": by_hand.alone}, rounds=ROUNDS, calls=CALLS)
+        works = {"ours": one, "by hand": by_hand.alone} | by_hand.least()
+        single = await repeated(works, rounds=ROUNDS, calls=CALLS)
         eight = await repeated({"ours": _callers(one), "by hand": _callers(by_hand.one)}, rounds=ROUNDS, calls=1)
         large = await repeated({"ours": many, "by hand": lambda: by_hand.many(arguments)}, rounds=ROUNDS, calls=BATCHES)
     await queue.close()
@@ -73,7 +86,9 @@ async def _measure(rig: Rig) -> list[Row]:
             (f"{AT_ONCE} at once", large, AT_ONCE_GOAL),
         )
     ]
-    return [*found, _call_row(handle.call)] if rig.name == "sqlite" else found
+    if (least := single.get("least")) is not None:
+        return [*found, compared(f"enqueue, {rig.name}, the least", least, "by hand", single["by hand"], None)]
+    return [*found, _call_row(handle.call)]
 
 
 def _callers(one: Callable[[int], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
@@ -105,8 +120,8 @@ def _call_row(call: Callable[[int], object]) -> Row:
 
 
 class _Postgres:
-    def __init__(self, connections: "list[psycopg.AsyncConnection[tuple[object, ...]]]") -> None:
-        self._connections = connections
+    def __init__(self, connections: "list[Connection]", of_thread: "Connection") -> None:
+        self._connections, self._of_thread = connections, of_thread
 
     async def alone(self) -> None:
         await self.one(0)
@@ -117,18 +132,29 @@ class _Postgres:
     async def many(self, arguments: list[bytes]) -> None:
         await self._connections[0].execute(postgres.ADD_MANY, ([uuid4().hex for _ in arguments], arguments))
 
+    def least(self) -> dict[str, Work]:
+        return {"least": self._least}
+
+    async def _least(self) -> None:
+        async def _add() -> None:
+            await self._of_thread.execute(LEAST, (uuid4().hex, b'{"number":7}'))
+
+        await io_thread().hop(_add())
+
 
 @asynccontextmanager
 async def _postgres(rig: Rig) -> AsyncIterator[_ByHand]:
     dsn = rig.url("bench").partition("?")[0]
     postgres.PostgresByHand(dsn, tasks=0)
+    thread = io_thread()
+    of_thread = await thread.hop(psycopg.AsyncConnection.connect(dsn, autocommit=True))
     async with AsyncExitStack() as stack:
-        yield _Postgres(
-            [
-                await stack.enter_async_context(await psycopg.AsyncConnection.connect(dsn, autocommit=True))
-                for _ in range(CALLERS)
-            ]
-        )
+        connections = [
+            await stack.enter_async_context(await psycopg.AsyncConnection.connect(dsn, autocommit=True))
+            for _ in range(CALLERS)
+        ]
+        yield _Postgres(connections, of_thread)
+    await thread.hop(of_thread.close())
 
 
 class _Sqlite:
@@ -144,6 +170,9 @@ class _Sqlite:
 
     async def many(self, arguments: list[bytes]) -> None:
         sqlite.add_all(self._connections[0], arguments)
+
+    def least(self) -> dict[str, Work]:
+        return {}
 
     def _add(self, caller: int) -> None:
         self._connections[caller].execute(sqlite.ADD, (uuid4().hex, json.dumps([7]).encode()))
