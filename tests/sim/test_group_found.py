@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from apportion.errors import NotOwner
+from apportion.errors import DuplicateMember, NotOwner
 from apportion.groups.controller.controller import Controller
 from apportion.groups.driver import Driver
 from apportion.groups.holdings import GroupChange
@@ -309,3 +309,57 @@ def test_a_member_that_ends_while_the_store_refuses_it_leaves_nothing_in_the_ses
     assert KEYS.member("a") not in items(world)
     other = items(world)[GroupKeys(group="h").member("a")]
     assert lease != other.lease
+
+
+def test_a_newcomer_that_is_cut_off_while_its_predecessor_ends_joins_after_the_outage(world):
+    """Found in the world of keys: the newcomer took the last news before the outage for the state of the store."""
+    takes_part(world, "a")
+    world.run(until=1.0)
+    world.kill("a")
+    second = takes_part(world, "a2", member_id="a")
+    world.run(until=1.5)
+    world.partition("a2", "store", 6.0)
+    world.run(until=7.0)
+    assert set() == held(second, world)
+    world.run(until=12.0)
+    assert {0, 1} == held(second, world)
+
+
+def test_a_member_waits_for_its_own_earlier_session_however_often_the_store_lets_it_live_again(world):
+    """Found in the world of keys: a member took its own earlier session for another process, and ended."""
+    first = takes_part(world, "a")
+    world.run(until=1.0)
+    copy = world.backing.save()
+    world.restore(copy, "is restored")
+    for second in range(1, 9):
+        world.backing.rearm()
+        world.run(until=1.0 + second)
+    assert set() == held(first, world)
+    world.run(until=14.0)
+    assert {0, 1} == held(first, world)
+
+
+def test_a_predecessor_that_lives_on_ends_the_newcomer_soon_after_its_patience(world):
+    takes_part(world, "a")
+    world.run(until=1.0)
+    takes_part(world, "a2", member_id="a")
+    with pytest.raises(DuplicateMember, match="'a' is there already"):
+        world.run(until=6.0)
+    assert 4.0 < world.now < 4.5  # a time to live and a second, by a clock that may be a little slow
+
+
+def test_two_members_of_one_id_in_one_process_are_not_taken_for_one(world):
+    """They share a lease, so a lease tells a member nothing about records that it has not written."""
+    sessions = []
+
+    async def run():
+        clock, store = world.clock("a"), world.store("a")
+        if not sessions:
+            sessions.append(Sessions(store, clock))
+        await Driver(world.store("a"), sessions[0], clock, options("a")).run()
+
+    world.spawn("a", run())
+    world.run(until=1.0)
+    world.spawn("a", run())
+    with pytest.raises(DuplicateMember, match="'a' is there already"):
+        world.run(until=6.0)

@@ -107,5 +107,6 @@ class Driver:
         self._inbox.keep_quiet()
         if scan.incarnation != self.view.incarnation:
             parts.former.clear()  # revisions of the store's former life say nothing about this life
+            parts.predecessors.awaited = None
         self.life = Life(parts, lease, agreed=agreed)
         await self.life.run(scan)

@@ -1,9 +1,11 @@
 """Membership: how a member joins and leaves a group, by commits about its own record.
 
-Promises: at most one session per id is there. A newcomer waits for the lease of its predecessor to end, for at most
-one time to live and a second. After that wait it gets `DuplicateMember`, because the predecessor lives.
+Promises: at most one session per id is there. A newcomer waits for the lease of its predecessor to end, for one time
+to live and a second. It gets `DuplicateMember` if the store, asked anew after that wait, still has the predecessor. An
+earlier session of its own process is waited for without an end: nobody renews it.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from uuid import uuid4
@@ -12,9 +14,26 @@ from apportion.errors import BadSnapshot, DuplicateMember, LeaseLost, StoreDenie
 from apportion.groups.deaths import ended
 from apportion.groups.handover import Act, Known, OwnSession, request
 from apportion.groups.opening import Options
-from apportion.groups.view.records import LEAVES, REPLACED, MemberRecord, decoded, encoded, led_by
+from apportion.groups.view.records import KEPT_SESSIONS, LEAVES, REPLACED, MemberRecord, decoded, encoded, led_by
 from apportion.groups.view.view import View
 from apportion.stores.api import Committed, Compare, CoordinationStore, Item, Outcome, Put, Refused, Unchanged, Unknown
+
+
+class Predecessors:
+    """The sessions of its id that a life of a member may meet.
+
+    `leases` are those on which this member may have written its record. A whole life has waited for the session
+    `awaited` in vain.
+    """
+
+    def __init__(self) -> None:
+        self.leases: deque[int] = deque(maxlen=KEPT_SESSIONS)
+        self.awaited: int | None = None
+
+    def note(self, lease: int) -> None:
+        """Note that the record of the member is about to be written on a lease."""
+        if lease not in self.leases:
+            self.leases.append(lease)
 
 
 class Membership:
@@ -29,7 +48,9 @@ class Membership:
         agreed: int,
         lease: int,
         former: tuple[int, ...] = (),
+        predecessors: Predecessors | None = None,
     ) -> None:
+        self._predecessors = Predecessors() if predecessors is None else predecessors
         self._store, self._view, self._options, self._agreed = store, view, options, agreed
         self._former = former
         self._keys, self._nonce, self._lease = view.keys, uuid4().hex, lease
@@ -59,9 +80,10 @@ class Membership:
     async def try_to_join(self, *, is_patient: bool) -> None:
         """Write our record if no member of our id is there, or over our damaged record; the view shows the outcome.
 
-        `DuplicateMember` if a member of our id is there and `is_patient` is false. While `is_patient`, the call
-        leaves a damaged record on the lease of another process alone. Its owner may still be at work, and would then
-        write the record anew.
+        `DuplicateMember` if a member of our id is there, another process has it, and the life before has waited for it.
+        So the scan with which this life began was sent after that wait. While `is_patient`, the call leaves a damaged
+        record on the lease of another process alone. Its owner may still be at work, and would then write the record
+        anew.
         """
         member_id, options = self._options.member_id, self._options
         there, is_damaged = self._view.members.get(member_id), self._keys.member(member_id) in self._view.damaged
@@ -74,11 +96,14 @@ class Membership:
                 when.append(self._view.as_seen(static))
                 puts.append(Put(key=static, value=record))
             self._is_certain, was_certain = False, self._is_certain
+            self._predecessors.note(self._lease)
             outcome = await self._store.commit(when=when, puts=puts)
             self._is_certain = was_certain and not isinstance(outcome, Unknown)
             self._note(outcome)
-        elif not is_patient:
+        elif there.session == self._predecessors.awaited and there.lease not in self._predecessors.leases:
             raise DuplicateMember(member_id, there.session)
+        elif not is_patient:
+            self._predecessors.awaited = there.session
         elif options.replaces:
             await ask_to_leave(self._store, self._view, member_id, REPLACED)
 

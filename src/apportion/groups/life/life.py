@@ -37,6 +37,7 @@ class Life:
         self._inbox, self._holdings, self._events = parts.inbox, parts.holdings, parts.events
         self._effects, self._deadlines, self._departure = parts.effects, parts.deadlines, parts.departure
         self._feed, self._former, self._width = parts.feed, parts.former, parts.width
+        self._predecessors = parts.predecessors
         self._membership: Membership | None = None
         self.commits: Commits = Commits(parts, self._step)
 
@@ -84,7 +85,13 @@ class Life:
         """Carry out the machines' actions until the store has ended the session, or we have left."""
         lease, options, departure = self._lease, self._options, self._departure
         self._membership = membership = Membership(
-            self._store, self._view, options, agreed=self._agreed, lease=lease.lease, former=tuple(self._former)
+            self._store,
+            self._view,
+            options,
+            agreed=self._agreed,
+            lease=lease.lease,
+            former=tuple(self._former),
+            predecessors=self._predecessors,
         )
         patience = self._clock.elapsed() + lease.ttl_seconds + 1
         patience += options.drain_seconds if options.replaces else 0
@@ -111,7 +118,7 @@ class Life:
         if membership.session is None and self._holdings.all_quiet:  # no work of an earlier life goes on
             await membership.try_to_join(is_patient=now < patience)
             if now >= patience:
-                return True  # the group itself has changed: agree anew
+                return True  # the group itself has changed, or a predecessor is there: agree and look anew
         if membership.session is not None and not self._member.session:
             self._events.tell(Joined(session=membership.session))
             self._step(Admitted(session=membership.session))

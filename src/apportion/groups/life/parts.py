@@ -11,6 +11,7 @@ from apportion.groups.life.effects import Effects
 from apportion.groups.life.inbox import Inbox
 from apportion.groups.log import log
 from apportion.groups.member import MemberMachine
+from apportion.groups.membership import Predecessors
 from apportion.groups.opening import Options
 from apportion.groups.statistics import Statistics
 from apportion.groups.view.feed import GroupFeed
@@ -52,6 +53,7 @@ class MemberParts:
         self.feed: GroupFeed = GroupFeed(store, self.view, heard=self.inbox.hear, troubled=self.effects.asks_again)
         self.departure: Departure = Departure(options)
         self.former: deque[int] = deque(maxlen=KEPT_SESSIONS)
+        self.predecessors: Predecessors = Predecessors()
 
     def tell(self, event: GroupEvent) -> None:
         """Tell an event of this member, from any thread."""
