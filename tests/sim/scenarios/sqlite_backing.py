@@ -25,6 +25,7 @@ from apportion.stores.sqlite.connection import Connection, SqliteRows, Value, op
 from apportion.stores.sqlite.file import SqliteFile
 from apportion.stores.sqlite.schema import statements
 from apportion.stores.sqlite.shared_file import SharedFile
+from apportion.stores.sqlite.statements import NOW_MILLISECONDS
 from apportion.stores.sqlite.store import in_file
 from apportion.stores.sqlite.tasks import SqliteTasks, make_tables
 from apportion.stores.task_api import TaskStore
@@ -72,8 +73,7 @@ class Contended:
             error = sqlite3.OperationalError("database is locked")
             error.sqlite_errorcode = sqlite3.SQLITE_BUSY
             raise error
-        if statement == task_statements.NOW:
-            return self._connection.execute("SELECT ?", (self._now_ms(),))
+        statement = statement.replace(NOW_MILLISECONDS, str(self._now_ms()))
         return self._connection.execute(statement, values)
 
 
