@@ -200,7 +200,7 @@ _ON_RELEASES = (
     Bug(
         "a release removes a changed schedule and adds it anew",
         _DEPLOYMENT,
-        "        return await schedules.change(placed(declared, max(now, stored.last_slot)), version=stored.version)\n",
+        "        return await schedules.change(changed(declared, stored, now), version=stored.version)\n",
         "        await schedules.remove(queue, [change.name], version=stored.version)\n",
     ),
     Bug(
