@@ -19,6 +19,8 @@ DOCS = ROOT / "docs"
 PLACEMENTS = [name for name in names() if get(name).build.__module__.startswith("apportion.")]
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.ApportionError)]
 LEAVES = sorted(kind.__name__ for kind in ERRORS if not kind.__subclasses__())
+GROUPS, TASKS = "groups/commands", "tasks/commands"
+PAGE_OF_A_ROOM = {"group": GROUPS, "guard": GROUPS, "tasks": TASKS, "cron": TASKS}
 OTHER_NAMES = {other for names in ALIASES.values() for other in names}
 
 
@@ -51,13 +53,21 @@ def options_of(command: tuple[str, ...]) -> set[str]:
     return {name for name in names if name.startswith("--") and not name.startswith("--no-")}
 
 
-def documented_options(page: str, command: str) -> set[str]:
-    """Return the options that the command's section describes, or a shared section in its sentence of options."""
-    sections = sections_of(page)
+def page_of(command: tuple[str, ...]) -> str:
+    """Return the text of the page that has the section of a command."""
+    return (DOCS / f"{PAGE_OF_A_ROOM.get(command[0], 'commands')}.md").read_text()
+
+
+def documented_options(page: str, command: str, main: str = "") -> set[str]:
+    """Return the options in the section of the command, or in a shared section that its sentence of options names.
+
+    A shared section is on the page of the command, or on the main page of commands.
+    """
+    own = sections_of(page)[command]
+    sections = sections_of(f"{main}\n{page}")
     shared = {heading.lower().replace(" ", "-"): text for heading, text in sections.items()}
-    own = sections[command]
-    sentences = " ".join(re.findall(r"ptions: [^.]*", own))
-    texts = [own, *(shared[anchor] for anchor in re.findall(r"\(#([a-z-]+)\)", sentences))]
+    sentences = " ".join(re.findall(r"ptions: .*?\.(?!\S)", own, re.DOTALL))
+    texts = [own, *(shared[anchor] for anchor in re.findall(r"\((?:\.\./commands\.md)?#([a-z-]+)\)", sentences))]
     return {option for text in texts for option in re.findall(r"^- .*?`(--[a-z-]+)", text, re.MULTILINE)}
 
 
@@ -114,19 +124,19 @@ def test_every_error_of_the_package_is_on_the_page_of_errors():
 
 @pytest.mark.parametrize("command", ALL_NAMES, ids=" ".join)
 def test_every_command_is_run_on_its_page_under_each_name(command):
-    assert re.search(rf"\$ apportion {' '.join(command)}\b", (DOCS / "commands.md").read_text())
+    assert re.search(rf"\$ apportion {' '.join(command)}\b", page_of(command))
 
 
 @pytest.mark.parametrize("command", ALL_COMMANDS, ids=" ".join)
 def test_every_command_is_listed_at_the_top_of_its_page(command):
-    listed, _, _ = (DOCS / "commands.md").read_text().partition("\n## ")
+    listed, _, _ = page_of(command).partition("\n## ")
     assert f"[`{' '.join(command)}`](#{'-'.join(command)})" in listed
 
 
 @pytest.mark.parametrize("command", ALL_COMMANDS, ids=" ".join)
 def test_every_option_of_a_command_is_documented_and_no_other(command):
-    page, name = (DOCS / "commands.md").read_text(), " ".join(command)
-    assert options_of(command) == documented_options(page, name)
+    page, name = page_of(command), " ".join(command)
+    assert options_of(command) == documented_options(page, name, (DOCS / "commands.md").read_text())
     assert f"$ apportion {name}" in sections_of(page)[name]
 
 
