@@ -56,13 +56,12 @@ def _added(connection: Connection, alike: Sequence[NewTask], now: int) -> int:
 def _arguments_by_id(tasks: Sequence[NewTask]) -> str | None:
     """Return the arguments of tasks as a JSON object; None if SQLite would not give the same bytes back.
 
-    It ends a string at a NUL, and its limit is a gigabyte. Of equal ids, the object would hide all but one.
+    It ends a string at a NUL, and its limit is a gigabyte.
     """
     if sum(len(each.arguments) for each in tasks) > _MOST_BYTES:
         return None
     try:
-        found = {each.id: each.arguments.decode() for each in tasks}
+        text = json.dumps({each.id: each.arguments.decode() for each in tasks})
     except UnicodeDecodeError:
         return None
-    text = json.dumps(found)
-    return None if len(found) < len(tasks) or _NUL in text else text
+    return None if _NUL in text else text
