@@ -9,10 +9,11 @@ import pytest
 
 from apportion.model.epoch import FencingToken
 from apportion.stores.lanes.values import OwnedLane
+from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.schema import Schema
 from apportion.stores.postgres.tasks import rules, upkeep
-from apportion.stores.postgres.tasks.lanes import HOLD, SHOWN, _columns
-from apportion.stores.postgres.tasks.statements import BEGIN, FIRST, KEYED_TURN, turn_values
+from apportion.stores.postgres.tasks.lanes import HOLD, SHOW, SHOWN, _columns
+from apportion.stores.postgres.tasks.statements import BEGIN, FIRST, KEYED_TURN, LEASE, turn_values
 from apportion.stores.task_values import NewTask, Settlement, Worker
 from tests.stores.test_postgres_tasks import rig, schema, url
 from tests.stores.test_postgres_tasks_at_once import LANES, administrator, incarnation, opened, place
@@ -148,6 +149,25 @@ def test_a_keyed_turn_that_shows_a_token_or_carries_a_retry_claims_by_one_statem
             assert ["k3", "k4", "k5"] == [each.key for each in answer.claims]
 
     asyncio.run(_run())
+
+
+def test_the_first_turn_in_a_lane_that_was_gained_makes_five_statements(url, monkeypatch):
+    asked, ask = [], Transaction.ask
+
+    async def _counted(transaction, statement, parameters=()):
+        asked.append(statement)
+        return await ask(transaction, statement, parameters)
+
+    async def _run():
+        async with opened(url, 1) as (store, [tasks]):
+            own = await owner(store)
+            await tasks.turn(replace(own, lanes=own.lanes[1:]), want=1)
+            await tasks.enqueue([of_key(0, "a")])
+            monkeypatch.setattr(Transaction, "ask", _counted)
+            assert ["a"] == [each.key for each in (await tasks.turn(own, want=9)).claims]
+
+    asyncio.run(_run())
+    assert [BEGIN, LEASE, SHOWN, SHOW, KEYED_TURN] == asked
 
 
 def test_lanes_and_holders_of_any_name_are_shown_as_they_are(url):

@@ -32,6 +32,7 @@ SHOW = (
     " holder = excluded.holder, session = excluded.session"
     " WHERE (l.incarnation, l.epoch) < (excluded.incarnation, excluded.epoch)"
     " OR ((l.incarnation, l.epoch, l.holder) = (excluded.incarnation, excluded.epoch, excluded.holder))"
+    " RETURNING queue, lane"
 )
 HOLD = (
     f"SELECT {_COLUMNS} FROM {{schema}}.lane WHERE (queue, lane) IN (SELECT * FROM unnest(%s::text[], %s::bigint[]))"
@@ -60,9 +61,9 @@ async def shown(transaction: Transaction, worker: Worker) -> tuple[Worker, tuple
     new = [each for each in worker.lanes if _values(each, worker.session) not in known]
     if not new:
         return worker, ()
-    await transaction.ask(SHOW, _columns(new, worker.session))
-    accepted, fenced = _parted(worker.lanes, _records(await transaction.ask(SHOWN, [queues])))
-    return replace(worker, lanes=tuple(accepted)), tuple(fenced)
+    noted = set(map(tuple, await transaction.ask(SHOW, _columns(new, worker.session))))
+    fenced = tuple(each for each in new if (each.queue, each.lane) not in noted)
+    return replace(worker, lanes=tuple(each for each in worker.lanes if each not in fenced)), fenced
 
 
 async def held(transaction: Transaction, worker: Worker, tasks: Collection[OpenTask]) -> list[OpenTask]:

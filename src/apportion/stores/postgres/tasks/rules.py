@@ -85,6 +85,8 @@ def _is_plain(settlement: Settlement) -> bool:
 
 async def settle(transaction: Transaction, settlements: Sequence[Settlement], now: int) -> set[Receipt]:
     """End claims in ways other than a plain `done`; return the receipts that counted."""
+    if not settlements:
+        return set()
     by_receipt = {each.receipt: each for each in settlements}
     rows = await transaction.ask(sql.BY_ID, [[receipt.task for receipt in by_receipt]])
     held = {receipt_of(task): task for task in map(open_task, rows) if task.session is not None}
