@@ -90,7 +90,7 @@ class Scheduler:
         self._most = min(2 * most, MOST_DUE_SCHEDULES)
         self._unable.update(answer.unable)
         self._told.tell(answer)
-        return 0.0 if len(answer.firings) >= most else _rest_seconds(answer)
+        return _rest_seconds(answer)
 
     async def _register(self) -> None:
         """Add the declared schedules that are absent, once in each life of the store."""
@@ -114,5 +114,6 @@ class Scheduler:
 def _rest_seconds(answer: FireAnswer) -> float:
     if answer.next_slot is None:
         return LOOK_SECONDS
-    seconds = (answer.next_slot - answer.now) / 1_000
-    return min(LOOK_SECONDS, seconds if seconds > 0 else _LEAST_SECONDS)
+    if answer.next_slot > answer.now:
+        return min(LOOK_SECONDS, (answer.next_slot - answer.now) / 1_000)
+    return 0.0 if answer.firings else _LEAST_SECONDS

@@ -1,7 +1,8 @@
 """The schedules in a PostgreSQL database: the rules of `schedules/ledger.py` in SQL, and one transaction per call.
 
 Promises: the tasks of a firing and its last slot are one commit, which is flushed. Nodes that fire at the same time
-take different schedules: a locked row is skipped, not waited for. A look that finds nothing due is one round trip.
+take different schedules: a locked row is skipped, not waited for. A look that finds nothing due is one statement; it
+leaves out the rows that another node has begun.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -9,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from apportion.stores.postgres.door import Transaction
-from apportion.stores.postgres.driver import Parameter
+from apportion.stores.postgres.driver import Parameter, Parameters, Row
 from apportion.stores.postgres.tasks import admin as task_admin
 from apportion.stores.postgres.tasks import statements as task_sql
 from apportion.stores.schedules.api import Decide, ScheduleStore
@@ -41,6 +42,7 @@ from apportion.stores.task_rows import Value, shared_values
 # ruff: noqa: S608 - every statement is ours
 
 Result = TypeVar("Result")
+_PUNCTUAL_MS = 10_000
 
 
 def _marks(columns: str) -> str:
@@ -66,7 +68,19 @@ _SERVED = (
     "paused = 0 AND queue = ANY (%s::text[])"
     " AND (queue, name) NOT IN (SELECT * FROM unnest(%s::text[], %s::text[]) AS without (queue, name))"
 )
-_NEXT = f"SELECT (SELECT min(next_slot) FROM {{schema}}.schedule WHERE {_SERVED}), {{schema}}.now_ms()"
+# A row that a transaction has locked or changed carries the number of that transaction in 32 bits, which go round. The
+# transaction is under way if the snapshot lists its number, or if the number comes after the snapshot. This is a hint
+# about punctual slots alone: a late one counts in any case, whatever its row carries.
+_ROUND, _BY, _SNAPSHOT = 1 << 32, "xmax::text::bigint", "txid_current_snapshot()"
+_LISTED = f"SELECT mod(listed, {_ROUND}) FROM txid_snapshot_xip({_SNAPSHOT}) AS listed"
+_IS_AFTER = f"mod({_BY} - mod(txid_snapshot_xmax({_SNAPSHOT}), {_ROUND}) + {_ROUND}, {_ROUND}) < {_ROUND // 2}"
+_OURS = f"coalesce(mod(txid_current_if_assigned(), {_ROUND}), 0)"
+_IS_BEGUN = f"{_BY} NOT IN (0, {_OURS}) AND ({_BY} IN ({_LISTED}) OR {_IS_AFTER})"
+_NEXT = (
+    "SELECT incarnation, now.at_ms, (SELECT min(next_slot) FROM {schema}.schedule"
+    f" WHERE {_SERVED} AND (next_slot <= now.at_ms - {_PUNCTUAL_MS} OR NOT ({_IS_BEGUN})))"
+    " FROM {schema}.meta, {schema}.now_ms() AS now (at_ms)"
+)
 _DUE = (
     f"SELECT {COLUMNS} FROM {{schema}}.schedule WHERE {_SERVED} AND next_slot <= %s"
     " ORDER BY next_slot, queue, name LIMIT %s FOR UPDATE SKIP LOCKED"
@@ -106,6 +120,9 @@ class TasksInDatabase(Protocol):
 
     async def read(self, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
         """Run work that reads, in the life of the store that the handle knows."""
+
+    async def look(self, statement: str, values: Parameters) -> Row:
+        """Return the row of one statement that reads, likewise; the row begins with `STATE`."""
 
     async def write(self, work: Callable[[Transaction, int], Awaitable[Result]]) -> Result:
         """Run work in a transaction that is flushed, at the time of the store, likewise; hint at new tasks."""
@@ -158,8 +175,8 @@ class PostgresSchedules(ScheduleStore):
         async def _fire(transaction: Transaction, now: int) -> FireAnswer:
             return await _fired(transaction, queues, decide, by=by, without=without, most=most, now=now)
 
-        rows: list[Any] = await self._handle.read(lambda transaction: transaction.ask(_NEXT, _served(queues, without)))
-        [(due, now)] = rows
+        found: Sequence[Any] = await self._handle.look(_NEXT, _served(queues, without))
+        _, now, due = found
         if due is None or due > now:
             return FireAnswer(now=now, next_slot=due)
         return await self._handle.write(_fire)
@@ -194,12 +211,14 @@ async def _fired(
     now: int,
 ) -> FireAnswer:
     rows: list[Any] = await transaction.ask(_DUE, [*_served(queues, without), now, most])
+    if not rows:  # other nodes have begun them
+        return FireAnswer(now=now, next_slot=now)
     schedules = list(map(schedule_of, rows))
     decided = [decide(due, now) for due in await _with_open_tasks(transaction, schedules)]
     unable = [(each.queue, each.name) for each, firing in zip(schedules, decided, strict=True) if firing is None]
     made = await _made(transaction, [each for each in decided if each is not None], by=by, now=now)
     left: list[Any] = await transaction.ask(_NEXT, _served(queues, {*without, *unable}))
-    return FireAnswer(now=now, firings=tuple(made), unable=tuple(unable), next_slot=left[0][0])
+    return FireAnswer(now=now, firings=tuple(made), unable=tuple(unable), next_slot=left[0][2])
 
 
 async def _with_open_tasks(transaction: Transaction, schedules: Sequence[TaskSchedule]) -> list[DueSchedule]:

@@ -20,7 +20,7 @@ from apportion.stores.damage.rows import or_put_aside
 from apportion.stores.keys.partitions import check_counted
 from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.postgres.door import Transaction
-from apportion.stores.postgres.driver import Parameter, Row
+from apportion.stores.postgres.driver import Parameter, Parameters, Row
 from apportion.stores.postgres.errors import MAKE_SCHEMA, ValueRefused
 from apportion.stores.postgres.link import PostgresLink
 from apportion.stores.postgres.links import Links
@@ -133,7 +133,7 @@ class PostgresTasks(TaskStore):
             rows: list[Any] = await transaction.ask(sql.STATE)
             [(incarnation, now)] = rows
             if not isinstance(question, Listing):
-                self._read(rows)
+                self._met("read", incarnation)
             return incarnation, await task_admin.answer(transaction, question, now)
 
         incarnation, found = await self._transact(_query)
@@ -167,10 +167,17 @@ class PostgresTasks(TaskStore):
         """Run work that reads, in the life of the store that this handle knows."""
 
         async def _read(transaction: Transaction) -> Result:
-            self._read(await transaction.ask(sql.STATE))
+            [(incarnation, _)] = await transaction.ask(sql.STATE)
+            self._met("read", incarnation)
             return await work(transaction)
 
         return await self._transact(_read)
+
+    async def look(self, statement: str, values: Parameters) -> Row:
+        """Return the row of one statement that reads, likewise; the row begins with `STATE`."""
+        [row] = await self._committing.ask(statement, values, allowed=self._require_open)
+        self._met("read", row[0])
+        return row
 
     async def write(self, work: Callable[[Transaction, int], Awaitable[Result]]) -> Result:
         """Run work in a transaction that is flushed, at the time of the store; hint at new tasks."""
@@ -261,15 +268,9 @@ class PostgresTasks(TaskStore):
     def _known(self) -> tuple[int, int]:
         return self._incarnation, self._leases.lock_milliseconds
 
-    def _read(self, rows: list[Row]) -> int:
-        """Take the life of the store in the row of `STATE`; return its time."""
-        [(incarnation, now)] = rows
-        self._met("begun" if incarnation == self._incarnation else "went back", incarnation)
-        return int(str(now))
-
     def _met(self, verdict: object, incarnation: object) -> None:
         """Raise `StoreWentBack` where the store is in another life than this handle knows."""
-        if verdict in ("went back", "moved"):
+        if verdict == "moved" or incarnation != self._incarnation:
             self._links.doubt()
             raise went_back(self._name, seen=(self._incarnation, 0), found=(int(str(incarnation)), 0))
 
