@@ -19,8 +19,8 @@ DOCS = ROOT / "docs"
 PLACEMENTS = [name for name in names() if get(name).build.__module__.startswith("apportion.")]
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.ApportionError)]
 LEAVES = sorted(kind.__name__ for kind in ERRORS if not kind.__subclasses__())
-GROUPS, TASKS = "groups/commands", "tasks/commands"
-PAGE_OF_A_ROOM = {"group": GROUPS, "guard": GROUPS, "tasks": TASKS, "cron": TASKS}
+GROUPS, TASKS, SHARDS = "groups/commands", "tasks/commands", "shards/commands"
+PAGE_OF_A_ROOM = {"group": GROUPS, "guard": GROUPS, "tasks": TASKS, "cron": TASKS, "shards": SHARDS}
 OTHER_NAMES = {other for names in ALIASES.values() for other in names}
 
 

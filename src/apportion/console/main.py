@@ -97,6 +97,11 @@ CRON_COMMANDS = {
     "rm": "Forget a schedule and its history. This cannot be undone.",
     "run-now": "Add a task of a schedule now.",
 }
+SHARD_COMMANDS = {
+    "init": "Make a set of shards out of databases.",
+    "route": "Print the slot and the shard of each key.",
+    "status": "Show the shards of a set, with their slots.",
+}
 _ROOMS = {
     "table": TABLE_COMMANDS,
     "group": GROUP_COMMANDS,
@@ -104,6 +109,7 @@ _ROOMS = {
     "store": STORE_COMMANDS,
     "tasks": TASK_COMMANDS,
     "cron": CRON_COMMANDS,
+    "shards": SHARD_COMMANDS,
 }
 _WHERE = "Without a URL, the commands take it from --url-file FILE or APPORTION_STORE."
 
@@ -208,6 +214,10 @@ def application(taken: list[str] | None = None) -> "App":
     for name, words in CRON_COMMANDS.items():
         cron.command(f"apportion.console.cron.command:{name}_cron".replace("-", "_"), name=name, help=words)
     app.command(cron)
+    shards = App(name="shards", help=f"Spread rows over databases, and look after them. {_WHERE}")
+    for name, words in SHARD_COMMANDS.items():
+        shards.command(f"apportion.console.shards.command:{name}_shards", name=name, help=words)
+    app.command(shards)
     return app
 
 

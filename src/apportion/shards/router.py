@@ -27,9 +27,10 @@ from apportion.shards.pin import Fence, Pin
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord
 from apportion.shards.slots import ShardKey, SlotTable
 from apportion.stores.api import CoordinationStore
-from apportion.stores.catalog import connect
+from apportion.stores.catalog import connect, require_made
 from apportion.tables.follower import Follower
 from apportion.tables.layout import Version
+from apportion.tables.routes import Routes
 
 POOL_SIZE = 20
 """The connections of a process to all shards together, where the application does not make the engines."""
@@ -53,6 +54,7 @@ class FollowedSet:
 
 async def set_followed(url: str, keys: SetKeys, within_seconds: float) -> FollowedSet:
     """Open the control store, read the records of a set, and follow its table."""
+    await require_made(url)
     store = await connect(url)
     async with or_undo(store.close):
         items = {item.key: item.value for item in (await store.scan(keys.prefix)).items}
@@ -72,6 +74,14 @@ async def set_left(followed: FollowedSet) -> None:
         await followed.follower.close()
     finally:
         await followed.store.close()
+
+
+def table_of(routes: Routes) -> SlotTable:
+    """Return the slots that followed routes tell; `BadSnapshot` if another kind of table was published."""
+    if not isinstance(routes.value, Assignment):
+        hint = "Publish tables of keys under another name than a set's."
+        raise BadSnapshot("table of the set", "a table", "an assignment of slots", hint)
+    return SlotTable.of(routes.version, routes.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +111,7 @@ class ShardRouter(Handle):
         routes = self._follower.routes
         known = self._known
         if known is None or known.version != routes.version:
-            if not isinstance(routes.value, Assignment):
-                hint = "Publish tables of keys under another name than a set's."
-                raise BadSnapshot("table of the set", "a table", "an assignment of slots", hint)
-            self._known = known = SlotTable.of(routes.version, routes.value)
+            self._known = known = table_of(routes)
         return known
 
     @property

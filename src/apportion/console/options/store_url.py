@@ -12,7 +12,7 @@ from apportion.errors import InvalidInput
 VARIABLE = "APPORTION_STORE"
 _FILE = "--url-file"
 _STORE = "--store"
-_ROOMS = ("group", "store", "guard", "tasks", "cron")
+_ROOMS = ("group", "store", "guard", "tasks", "cron", "shards")
 _WITHOUT_STORE = [["tasks", "worker"], ["cron", "plan"], ["cron", "apply"]]
 _JSON = ("{", "[", '"')
 _MOST_CHARACTERS = 4096

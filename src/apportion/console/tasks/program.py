@@ -32,8 +32,6 @@ def queues_at(places: Sequence[str], *, field: str = "QUEUES") -> tuple[Queue, .
     """Import the program, and return its queues, each once. `field` is their argument, for errors."""
     if not places:
         raise InvalidInput(field, None, "the place of a queue", "Write for example app:queue")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
     found = tuple(_queue_at(each, field) for each in places)
     for place, queue in zip(places, found, strict=True):
         if found.count(queue) > 1:
@@ -45,7 +43,7 @@ def _queue_at(place: str, field: str) -> TaskQueue:
     name, mark, path = place.partition(":")
     if not (mark and all(each.isidentifier() for each in (*name.split("."), *path.split(".")))):
         raise InvalidInput(field, place, "a module and a name in it, such as app:queue", "Write MODULE:NAME")
-    found: object = _imported(name, field)
+    found: object = imported(name, field)
     for each in path.split("."):
         if not hasattr(found, each):
             raise _no_queue(place, name, field)
@@ -58,7 +56,10 @@ def _queue_at(place: str, field: str) -> TaskQueue:
     return found
 
 
-def _imported(name: str, field: str) -> ModuleType:
+def imported(name: str, field: str) -> ModuleType:
+    """Import a module of the program, from the current folder first; `InvalidInput` with the line that failed."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
     with _Import(name, field):
         return import_module(name)
 

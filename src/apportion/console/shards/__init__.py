@@ -1,0 +1,1 @@
+"""`apportion shards`: the commands of an operator of shards."""
