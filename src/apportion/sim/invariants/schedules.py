@@ -241,7 +241,8 @@ class EverySlotFires(ScheduleInvariant):
         firings, new = self.firings(step), step.new
         placed = [row.last_slot for act in self.acts("change") for row in act.schedules if row.name == new.name]
         if step.old.version != new.version:
-            self._look_at(new, *placed)
+            if new.next_slot != step.old.next_slot or _slots_of(new) != _slots_of(step.old):  # else it may be due
+                self._look_at(new, *placed)
         elif new.next_slot == step.old.next_slot and new.last_slot < new.next_slot:
             return  # an earlier slot was triggered by hand, or the schedule was paused
         elif firings:
@@ -252,6 +253,11 @@ class EverySlotFires(ScheduleInvariant):
     def _look_at(self, row: TaskSchedule, *passed: int) -> None:
         if is_comparable(row) and row.next_slot not in [next_slot(row, each) for each in passed]:
             self.broken(f"{row.queue}/{row.name} passed {passed}, and its next slot is {row.next_slot}")
+
+
+def _slots_of(row: TaskSchedule) -> tuple[str, ...]:
+    """Return the fields of a schedule that decide its slots."""
+    return row.rule, row.zone, row.gap, row.fold
 
 
 def is_comparable(row: TaskSchedule) -> bool:
