@@ -89,6 +89,31 @@ def test_an_effect_without_an_end_follows_on_unknown(queue, on_unknown, expected
     played(_play())
 
 
+def test_a_value_in_the_log_of_another_type_is_refused_before_the_effect(queue):
+    errors = []
+
+    def charge() -> str:
+        return "paid"
+
+    def counted() -> int:
+        raise AssertionError("the effect is done")
+
+    @queue.task()
+    async def pay() -> None:
+        once = apportion.current_task().once
+        assert "paid" == await once("charge", charge)
+        with pytest.raises(InvalidInput, match="value of charge in the log") as raised:
+            await once("charge", counted)
+        errors.append(raised.value.field)
+
+    async def _play():
+        await queue.enqueue(pay.call())
+        await queue.drain()
+        assert ["value of charge in the log"] == errors
+
+    played(_play())
+
+
 def test_a_second_try_in_the_same_run_follows_on_unknown_too(queue):
     seen = []
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from apportion.stores.task_once import OnceEntry, OnceStep
+from apportion.stores.task_once import MOST_ONCE_BYTES, OnceEntry, OnceStep
 from apportion.stores.task_records import EndedTask, OpenTask, QueueControl
-from apportion.stores.task_values import MOST_NUMBER, NewTask, Receipt, Worker
+from apportion.stores.task_values import MOST_NUMBER, MOST_TIME, NewTask, Receipt, Worker
 
 Value: TypeAlias = bytes | str | int | float | None
 
@@ -107,8 +107,13 @@ def receipt_texts(receipt: Receipt) -> dict[str, str]:
 
 
 def once_entry(row: tuple[Any, ...]) -> OnceEntry:
-    """Return the entry of a row of `ONCE`."""
+    """Return the entry of a row of `ONCE`; `ValueError` or `TypeError` for values that no release writes."""
     task, attempt, session, at, value = row
+    is_counted = 0 <= attempt <= MOST_NUMBER and session >= 0 and 0 <= at <= MOST_TIME
+    if not is_counted or not isinstance(task, str) or not isinstance(value, bytes | None):
+        raise ValueError(f"claim or time of the effect of task {task}")
+    if len(value or b"") > MOST_ONCE_BYTES:
+        raise ValueError(f"{len(value or b'')} bytes of the effect of task {task}")
     return OnceEntry(receipt=Receipt(task=task, attempt=attempt, session=session), at=at, value=value)
 
 

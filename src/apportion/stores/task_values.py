@@ -15,6 +15,7 @@ OnDead = Literal["skip", "block"]
 
 LANES = range(4)  # the priorities, 0 first
 MOST_NUMBER = 1 << 53  # of any count in a row; larger ones are damage
+MOST_TIME = 253_402_300_799_999  # the end of the year 9999, in milliseconds
 MOST_DUE = 100  # delayed tasks that become ready in one turn, at most
 MOST_EXPIRED = 100  # expired tasks that one turn cancels, at most; it claims nothing after more
 MOST_CRASHES = 2  # so many child processes in a row condemn a task

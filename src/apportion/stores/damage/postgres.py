@@ -13,15 +13,16 @@ from apportion.stores.damage.rows import (
     DEAD_MODES,
     ENDS,
     IS_KEYED,
-    MOST_TIME,
     OPTIONAL_TIMES,
     TIMES,
     mended,
     salvaged,
     tell,
+    unsure,
 )
 from apportion.stores.lanes.values import KEYED_LANES, MOST_EPOCH, MOST_KEY_BYTES
-from apportion.stores.task_values import MOST_NUMBER
+from apportion.stores.task_once import MOST_ONCE_BYTES
+from apportion.stores.task_values import MOST_NUMBER, MOST_TIME
 
 _IS_LIST = "deaths_of ~ '^([0-9]{{1,19}}(,[0-9]{{1,19}})*)?$' AND length(deaths_of) < 4000"
 _KEY = f"(key IS NOT NULL AND octet_length(key) BETWEEN 1 AND {MOST_KEY_BYTES} AND {IS_KEYED})"
@@ -52,12 +53,21 @@ _PAUSE = (
     "UPDATE {schema}.control SET paused = 1, open_claims = NULL, rate = NULL, per_ms = 60000, tokens = 0, tokens_at = 0"
     f" WHERE NOT ({_SOUND_LIMITS}) RETURNING queue"
 )
+_SOUND_CLAIM = f"(attempt BETWEEN 0 AND {MOST_NUMBER} AND session >= 0)"
+_SOUND_AT = f"(at BETWEEN 0 AND {MOST_TIME})"
+_SOUND_VALUE = f"(coalesce(octet_length(value), 0) <= {MOST_ONCE_BYTES})"
+_SOUND_ENTRY = f"{_SOUND_CLAIM} AND {_SOUND_AT} AND {_SOUND_VALUE}"
+_ENTRY = (
+    f"UPDATE {{schema}}.once SET {unsure('%s::bigint', _SOUND_CLAIM, _SOUND_AT, _SOUND_VALUE)}"
+    f" WHERE NOT ({_SOUND_ENTRY}) RETURNING key"
+)
 NAMES = (
     f"SELECT 'task ' || id FROM {{schema}}.task WHERE NOT ({_SOUND_TASK})"
     f" UNION ALL SELECT 'ended task ' || id FROM {{schema}}.outcome WHERE NOT ({_SOUND_END})"
     f" UNION ALL SELECT 'limits of ' || queue FROM {{schema}}.control WHERE NOT ({_SOUND_LIMITS})"
     f" UNION ALL SELECT 'lane ' || (lane - {KEYED_LANES}) || ' of ' || queue FROM {{schema}}.lane"
     f" WHERE epoch NOT BETWEEN 0 AND {MOST_EPOCH}"
+    f" UNION ALL SELECT 'effect ' || key FROM {{schema}}.once WHERE NOT ({_SOUND_ENTRY})"
 )
 
 
@@ -65,7 +75,8 @@ async def put_aside(ask: Callable[..., Awaitable[list[Any]]], now: int) -> bool:
     """Put all damaged rows aside in a transaction, by its `ask`; return whether there was one."""
     kept, mends = await ask(_KEEP, [now]), await ask(_MEND, [now, now, now])
     queues = [str(queue) for (queue,) in await ask(_PAUSE)]
-    return tell([str(task) for (task,) in kept], queues, [str(task) for (task,) in mends])
+    mended_rows = [str(task) for (task,) in mends] + [f"effect {key}" for (key,) in await ask(_ENTRY, [now])]
+    return tell([str(task) for (task,) in kept], queues, mended_rows)
 
 
 async def names(ask: Callable[..., Awaitable[list[Any]]]) -> list[str]:

@@ -2,7 +2,8 @@
 
 Promises: a damaged row harms no other row. A damaged open task becomes a dead one, with its call, and an operator may
 redrive it. A damaged outcome keeps its state, if that can be read. A queue with damaged limits is paused. Sessions that
-a damaged row lists as deaths are forgotten, and the token of a damaged lane is: its owner shows it again.
+a damaged row lists as deaths are forgotten, and the token of a damaged lane is: its owner shows it again. Of a damaged
+entry in the log of effects, the value or the claim that cannot be read is forgotten: nobody knows whether it happened.
 Refuses: to look for damage while all goes well. A call that cannot read a row looks for it, and is then repeated.
 """
 
@@ -18,7 +19,6 @@ from apportion.stores.task_values import MOST_NUMBER
 Result = TypeVar("Result")
 logger: logging.Logger = logging.getLogger("apportion.work")
 UNREADABLE = (ArithmeticError, AttributeError, TypeError, ValueError)  # errors of a call that met a damaged row
-MOST_TIME = 253_402_300_799_999  # the end of the year 9999, in milliseconds
 REASON = "its row in the store was damaged"
 DEAD_MODES = "on_dead IN ('skip', 'block')"
 IS_KEYED = f"lane BETWEEN {KEYED_LANES} AND {MOST_NUMBER}"
@@ -56,6 +56,15 @@ def mended(now: str, is_attempt_sound: str, is_key_sound: str, *, text: str = "{
     return ", ".join(f"{column} = {value}" for column, value in values.items())
 
 
+def unsure(now: str, is_claim_sound: str, is_time_sound: str, is_value_sound: str) -> str:
+    """Return the assignments in SQL that make a damaged entry of the log of effects readable."""
+    claim = {"task": "''", "attempt": "0", "session": "0"}  # of no task
+    values = {each: f"CASE WHEN {is_claim_sound} THEN {each} ELSE {none} END" for each, none in claim.items()}
+    values["at"] = f"CASE WHEN {is_time_sound} THEN at ELSE {now} END"
+    values["value"] = f"CASE WHEN {is_value_sound} THEN value END"
+    return ", ".join(f"{column} = {value}" for column, value in values.items())
+
+
 async def or_put_aside(
     work: Callable[[], Awaitable[Result]], put_aside: Callable[[], Awaitable[bool]], *, of: type[Exception]
 ) -> Result:
@@ -88,6 +97,6 @@ def tell(tasks: list[str], queues: list[str], mends: list[str]) -> bool:
         words = "tasks: queues with damaged limits are paused: %s; set the limits, then resume them"
         report(logger, logging.ERROR, words, ", ".join(queues))
     if mends:
-        words = "tasks: damaged outcomes and texts were made readable again: %s"
+        words = "tasks: damaged outcomes, effects and texts were made readable again: %s"
         report(logger, logging.ERROR, words, ", ".join(mends))
     return bool(tasks or queues or mends)

@@ -14,15 +14,16 @@ from apportion.stores.damage.rows import (
     DEAD_MODES,
     ENDS,
     IS_KEYED,
-    MOST_TIME,
     OPTIONAL_TIMES,
     TIMES,
     mended,
     salvaged,
     tell,
+    unsure,
 )
 from apportion.stores.lanes.values import KEYED_LANES, MOST_EPOCH, MOST_KEY_BYTES
-from apportion.stores.task_values import MOST_NUMBER
+from apportion.stores.task_once import MOST_ONCE_BYTES
+from apportion.stores.task_values import MOST_NUMBER, MOST_TIME
 
 _IS_LIST = "typeof(deaths_of) = 'text' AND ',' || deaths_of NOT GLOB '*[^0-9,]*' AND deaths_of NOT GLOB '*,,*'"
 _IS_LIST += " AND deaths_of NOT GLOB ',*' AND deaths_of NOT GLOB '*,' AND length(deaths_of) < 4000"
@@ -55,6 +56,13 @@ _SOUND_LANE = " AND ".join(
     [f"typeof({each}) = 'integer' AND {each} >= 0" for each in ("incarnation", "epoch", "session")]
     + ["typeof(lane) = 'integer'", "typeof(queue) = 'text'", "typeof(holder) = 'text'"]
 )
+_SOUND_CLAIM = (
+    f"(typeof(task) = 'text' AND typeof(attempt) = 'integer' AND attempt BETWEEN 0 AND {MOST_NUMBER}"
+    " AND typeof(session) = 'integer' AND session >= 0)"
+)
+_SOUND_AT = f"(typeof(at) = 'integer' AND at BETWEEN 0 AND {MOST_TIME})"
+_SOUND_VALUE = f"(value IS NULL OR typeof(value) = 'blob' AND length(value) <= {MOST_ONCE_BYTES})"
+_SOUND_ENTRY = f"{_SOUND_CLAIM} AND {_SOUND_AT} AND {_SOUND_VALUE}"
 _UNSOUND_WORKER = (
     "typeof(name) <> 'text' OR typeof(host) <> 'text' OR typeof(queues) <> 'text' OR typeof(pid) <> 'integer'"
     " OR typeof(concurrency) <> 'integer'"
@@ -77,6 +85,7 @@ _PAUSE = (
     f" WHERE NOT ({_SOUND_LIMITS}) RETURNING queue"
 )
 _FORGET_LANE = f"DELETE FROM lane WHERE NOT ({_SOUND_LANE}) RETURNING lane"
+_ENTRY = f"UPDATE once SET {unsure('?1', _SOUND_CLAIM, _SOUND_AT, _SOUND_VALUE)} WHERE NOT ({_SOUND_ENTRY})"
 _NAME = (
     f"SELECT 'task ' || {_TEXT.format('id')} FROM task WHERE NOT ({_SOUND_TASK})"
     f" UNION ALL SELECT 'ended task ' || {_TEXT.format('id')} FROM outcome WHERE NOT ({_SOUND_END})"
@@ -84,6 +93,7 @@ _NAME = (
     f" UNION ALL SELECT 'worker ' || session FROM worker WHERE {_UNSOUND_WORKER}"
     f" UNION ALL SELECT 'lane ' || {_PARTITION} || ' of ' || {_TEXT.format('queue')} FROM lane"
     f" WHERE NOT ({_SOUND_LANE} AND epoch <= {MOST_EPOCH})"
+    f" UNION ALL SELECT 'effect ' || {_TEXT.format('key')} FROM once WHERE NOT ({_SOUND_ENTRY})"
 )
 _WITH_TEXTS = {
     "task": (*_TEXTS, "deaths_of", "uniq", "schedule", "key", "on_dead"),
@@ -91,8 +101,9 @@ _WITH_TEXTS = {
     "control": ("queue",),
     "worker": ("name", "host", "queues"),
     "lane": ("queue", "holder"),
+    "once": ("task",),
 }
-_KEYS = {"task": "pos", "outcome": "id", "control": "queue", "worker": "session", "lane": "lane"}
+_KEYS = {"task": "pos", "outcome": "id", "control": "queue", "worker": "session", "lane": "lane", "once": "key"}
 
 
 class File(Protocol):
@@ -121,6 +132,9 @@ def put_aside(file: File, now: int) -> bool:
     tasks = [task for (task,) in file.execute(_KEEP, (now,)).fetchall()]
     file.execute(_REMOVE)
     mends += [task for (task,) in file.execute(_MEND, (now,)).fetchall()]
+    mends += [
+        f"effect {key}" for (key,) in file.execute(f"{_ENTRY} RETURNING {_TEXT.format('key')}", (now,)).fetchall()
+    ]
     mends += [f"lane {lane}" for (lane,) in file.execute(_FORGET_LANE).fetchall()]
     return tell(tasks, [queue for (queue,) in file.execute(_PAUSE).fetchall()], mends)
 

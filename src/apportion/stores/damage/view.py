@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from apportion.errors.shown import shown
-from apportion.stores.damage.rows import ENDS, MOST_TIME, OPTIONAL_TIMES, TIMES, UNREADABLE
+from apportion.stores.damage.rows import ENDS, OPTIONAL_TIMES, TIMES, UNREADABLE
 from apportion.stores.task_admin import overview_of, task_row
 from apportion.stores.task_control import Overview, TaskRow
 from apportion.stores.task_records import QueueControl
 from apportion.stores.task_rows import ended_task, open_task, queue_control, worker
-from apportion.stores.task_values import MOST_NUMBER, TaskState, Worker
+from apportion.stores.task_values import MOST_NUMBER, MOST_TIME, TaskState, Worker
 
 Row = Sequence[Any]
 _TEXTS = ("id", "queue", "name", "codec", "deaths_of", "note", "reason", "trace", "uniq", "schedule", "key", "on_dead")

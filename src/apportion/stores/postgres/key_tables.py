@@ -10,7 +10,7 @@ it the first of its key. Nobody waits for a transaction of a caller, but for its
 costs a look: a claim compares the order itself.
 """
 
-from apportion.stores.damage.rows import MOST_TIME
+from apportion.stores.task_values import MOST_TIME
 
 NEVER = MOST_TIME
 

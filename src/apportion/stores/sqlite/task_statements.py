@@ -6,10 +6,10 @@ Times are milliseconds since 1970 on the clock of SQLite, moved by `work_meta.of
 
 # ruff: noqa: S608 - every statement is ours
 
-from apportion.stores.damage.rows import MOST_TIME
 from apportion.stores.lanes.values import KEYED_LANES
 from apportion.stores.sqlite.statements import NOW_MILLISECONDS
 from apportion.stores.task_rows import COLUMNS
+from apportion.stores.task_values import MOST_TIME
 
 TASKS_VERSION = 1
 TABLES: tuple[str, ...] = (
@@ -209,7 +209,9 @@ IS_OPEN = (
 )
 ONCE = "SELECT task, attempt, session, at, value FROM once WHERE scope = ? AND key = ?"
 PUT_ONCE = "REPLACE INTO once (scope, key, task, attempt, session, at, value) VALUES (?, ?, ?, ?, ?, ?, ?)"
-FORGET_ONCE = "DELETE FROM once WHERE at <= ? AND NOT EXISTS (SELECT 1 FROM task WHERE task.id = once.task)"
+FORGET_ONCE = (  # a time that no release writes is damage, and no reason to forget an effect
+    "DELETE FROM once WHERE at BETWEEN 0 AND ? AND NOT EXISTS (SELECT 1 FROM task WHERE task.id = once.task)"
+)
 
 _CONTROL = "paused, open_claims, rate, per_ms, tokens, tokens_at, partitions"
 CONTROL = f"SELECT {_CONTROL} FROM control WHERE queue = ?"

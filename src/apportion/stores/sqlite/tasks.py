@@ -92,7 +92,9 @@ class SqliteTasks(TaskStore):
         return await (self._file.write(work, synchronous="NORMAL") if notes else self._file.read(work))
 
     async def once(self, step: OnceStep) -> OnceState:
-        return await self._file.write(self._same(lambda connection, now: once(connection, step, now)))
+        """See `TaskStore`. Damaged rows are put aside when a step meets one."""
+        work = self._same(lambda connection, now: once(connection, step, now))
+        return await self._or_put_aside(lambda: self._file.write(work))
 
     async def query(self, question: Question[Answer]) -> Answer:
         is_listing = isinstance(question, Listing)

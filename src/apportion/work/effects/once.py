@@ -64,8 +64,12 @@ class Effect:
         return ClaimLost(self.claim.task, self.claim.attempt)
 
     def value(self, state: OnceState) -> Any:  # noqa: ANN401 - the effect's
-        """Return the value that the log has, in the annotated type."""
-        return Signature(self.function).result(state.value or b"null")
+        """Return the value that the log has, in the annotated type; `InvalidInput` for another one, or no JSON."""
+        try:
+            return Signature(self.function).result(state.value or b"")
+        except (TypeError, ValueError) as error:
+            hint = "The effect has happened, and its row was damaged, or the annotation of the function is another one."
+            raise InvalidInput(f"value of {self.key} in the log", state.value, "JSON of its type", hint) from error
 
     def check(self) -> Callable[..., Any]:
         """Return the function to ask about an effect that may have happened; it returns None if it has not."""

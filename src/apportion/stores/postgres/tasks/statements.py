@@ -174,8 +174,9 @@ ADD_ONCE = (
 CHANGE_ONCE = (
     f"UPDATE {{schema}}.once SET ({_ONCE_COLUMNS}) = (%s, %s, %s, %s, %s, %s, %s) WHERE scope = %s AND key = %s"
 )
-FORGET_ONCE = (
-    "DELETE FROM {schema}.once WHERE at <= %s AND NOT EXISTS (SELECT FROM {schema}.task WHERE task.id = once.task)"
+FORGET_ONCE = (  # a time that no release writes is damage, and no reason to forget an effect
+    "DELETE FROM {schema}.once WHERE at BETWEEN 0 AND %s"
+    " AND NOT EXISTS (SELECT FROM {schema}.task WHERE task.id = once.task)"
 )
 
 _CONTROL = "paused, open_claims, rate, per_ms, tokens, tokens_at, partitions"

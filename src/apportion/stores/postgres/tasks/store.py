@@ -125,7 +125,7 @@ class PostgresTasks(TaskStore):
             now, _ = await self._begun(transaction, is_durable=True)
             return await once(transaction, step, now)
 
-        return await self._transact(_once)
+        return await _or_put_aside(self, lambda: self._transact(_once))
 
     async def query(self, question: Question[Answer]) -> Answer:
         async def _query(transaction: Transaction) -> tuple[int, Answer]:
