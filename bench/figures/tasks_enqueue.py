@@ -1,8 +1,8 @@
 """Enqueues: one caller, 8 callers at a time, and 1 000 tasks at once, beside the same inserts by hand; all are flushed.
 
 By hand, 8 callers have 8 connections: coroutines in PostgreSQL, threads in SQLite. The 1 000 calls and the 1 000
-arguments by hand are made beforehand; the time to make a call is a row of its own. The least is one plain insert into
-our table with all its indexes, from the I/O thread: no enqueue of one caller can be faster than that. In SQLite it is
+arguments by hand are made beforehand; the time to make a call is a row of its own. For comparison, "the least" is one
+plain insert into our table with all its indexes, from the I/O thread and by a cursor of the driver. In SQLite it is
 the insert by hand, from that thread.
 """
 

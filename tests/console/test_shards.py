@@ -25,7 +25,7 @@ SHARDS = ("--shard", "one=sqlite:///one.db", "--shard", "two=sqlite:///two.db")
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "models.py").write_text(MODELS)
+    (tmp_path / "shop_models.py").write_text(MODELS)
     return tmp_path
 
 
@@ -36,7 +36,7 @@ def told(*arguments, folder):
 
 
 def test_a_set_is_made_once_and_tells_where_keys_lie(folder):
-    init = ("init", URL, "world", *SHARDS, "--models", "models:Base", "--slots", "64")
+    init = ("init", URL, "world", *SHARDS, "--models", "shop_models:Base", "--slots", "64")
     made, again = (told(*init, folder=folder) for _ in range(2))
     assert made == again
     assert {"one": 32, "two": 32} == {each["id"]: each["slots"] for each in made["shards"]}
@@ -49,23 +49,32 @@ def test_a_set_is_made_once_and_tells_where_keys_lie(folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("init", URL, "world", "--shard", "one", "--models", "models:Base"), "--shard is 'one', expected ID=URL"),
+        (("init", URL, "world", "--shard", "one", "--models", "shop_models:Base"), "--shard is 'one', expected ID=URL"),
         (
-            ("init", URL, "world", *SHARDS, *SHARDS, "--models", "models:Base"),
+            ("init", URL, "world", *SHARDS, *SHARDS, "--models", "shop_models:Base"),
             "--shard is 'one', expected each id once",
         ),
-        (("init", URL, "world", *SHARDS, "--models", "models"), "--models is 'models', expected a module and a name"),
-        (("init", URL, "world", *SHARDS, "--models", "models:Place"), "--models is 'models:Place', expected the base"),
         (
-            ("init", URL, "world", *SHARDS, "--models", "models:Base", "--slots", "100"),
+            ("init", URL, "world", *SHARDS, "--models", "shop_models"),
+            "--models is 'shop_models', expected a module and a name",
+        ),
+        (
+            ("init", URL, "world", *SHARDS, "--models", "shop_models:Place"),
+            "--models is 'shop_models:Place', expected the base",
+        ),
+        (
+            ("init", URL, "world", *SHARDS, "--models", "shop_models:Base", "--slots", "100"),
             "slots is 100, expected a power",
         ),
-        (("init", URL, "a/b", *SHARDS, "--models", "models:Base"), "table name is 'a/b'"),
+        (("init", URL, "a/b", *SHARDS, "--models", "shop_models:Base"), "table name is 'a/b'"),
         (
-            ("init", URL, "world", "--shard", "one=postgresql://ann:hush@host/db", "--models", "models:Base"),
+            ("init", URL, "world", "--shard", "one=postgresql://ann:hush@host/db", "--models", "shop_models:Base"),
             "URL of a shard is '(not shown)'",
         ),
-        (("init", URL, "world", "--shard", "one=mysql://host/db", "--models", "models:Base"), "database of a shard"),
+        (
+            ("init", URL, "world", "--shard", "one=mysql://host/db", "--models", "shop_models:Base"),
+            "database of a shard",
+        ),
         (("status", URL, "world"), "expected an existing store"),
         (("route", URL, "world", "FR"), "expected an existing store"),
     ],

@@ -5,28 +5,32 @@ import asyncio
 import pytest
 
 from apportion.sim import World
-from apportion.sim.facts import Died, Lapsed
+from apportion.sim.invariants.store import Invariant
 from apportion.stores import Absent, Put
 
 TTL_SECONDS = 2.0
 
 
-class Watched(World):
-    """A world that keeps what is said of deaths and lapses."""
+class Heard(Invariant):
+    """Keeps the deaths and lapses that the world tells its invariants."""
 
-    def __init__(self, seed):
-        self.told = []
-        super().__init__(seed)
+    told = ()
 
-    def record(self, fact):
-        super().record(fact)
-        if isinstance(fact, Died | Lapsed):
-            self.told.append((type(fact).__name__, fact.process))
+    def died(self, fact):
+        self._hear(fact)
+
+    def lapsed(self, fact):
+        self._hear(fact)
+
+    def _hear(self, fact):
+        Heard.told = (*Heard.told, (type(fact).__name__, fact.process))
 
 
 @pytest.fixture
-def world():
-    with Watched(1) as made:
+def world(monkeypatch):
+    monkeypatch.setattr(Heard, "told", ())
+    with World(1) as made:
+        made.checker.hold([Heard])
         yield made
 
 
@@ -56,7 +60,7 @@ def test_a_process_that_sleeps_past_its_lease_has_lapsed_and_is_not_dead(world):
     start(world, "a")
     world.pause("a", 5.0)
     end_leases(world)
-    assert [("Lapsed", "a")] == world.told
+    assert [("Lapsed", "a")] == list(Heard.told)
 
 
 def test_the_lease_of_a_killed_process_ends_without_a_lapse(world):
@@ -64,7 +68,7 @@ def test_the_lease_of_a_killed_process_ends_without_a_lapse(world):
     world.kill("a")
     world.kill("a")
     end_leases(world)
-    assert [("Died", "a")] == world.told
+    assert [("Died", "a")] == list(Heard.told)
 
 
 def test_what_a_life_before_held_is_no_lapse_of_the_next(world):
@@ -72,7 +76,7 @@ def test_what_a_life_before_held_is_no_lapse_of_the_next(world):
     world.kill("a")
     world.spawn("a", asyncio.sleep(60.0))
     end_leases(world)
-    assert [("Died", "a")] == world.told
+    assert [("Died", "a")] == list(Heard.told)
 
 
 def test_a_lease_that_a_dead_process_had_asked_for_is_nobodys(world):
@@ -87,14 +91,14 @@ def test_a_lease_that_a_dead_process_had_asked_for_is_nobodys(world):
     world.run(key)
     end_leases(world)
     assert {} == world.checker.history.items
-    assert [("Died", "a")] == world.told
+    assert [("Died", "a")] == list(Heard.told)
 
 
 def test_a_lease_that_is_given_back_is_neither(world):
     start(world, "a", gives_back_after=2.0)
     end_leases(world)
     assert {} == world.checker.history.items
-    assert [] == world.told
+    assert [] == list(Heard.told)
 
 
 def test_a_store_that_is_restored_to_before_a_session_lets_it_lapse(world):
@@ -102,4 +106,4 @@ def test_a_store_that_is_restored_to_before_a_session_lets_it_lapse(world):
     start(world, "a")
     world.pause("a", 60.0)
     world.restore(copy, "is restored")
-    assert [("Lapsed", "a")] == world.told
+    assert [("Lapsed", "a")] == list(Heard.told)
