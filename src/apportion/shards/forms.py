@@ -58,14 +58,14 @@ async def _closed(engine: AsyncEngine) -> None:
     await engine.dispose()
 
 
-async_form = Form(
+async_form: Form = Form(
     drivers={"sqlite": "aiosqlite", "postgresql": "psycopg"},
     create_engine=create_async_engine,
     wait=lambda thread, work: await_only(thread.hop(work)),
     session=_pinned_async,
     close=_closed,
 )
-sync_form = Form(
+sync_form: Form = Form(
     drivers={"sqlite": "pysqlite", "postgresql": "psycopg"},
     create_engine=create_sync_engine,
     wait=lambda thread, work: thread.wait(work),

@@ -19,6 +19,7 @@ from sqlalchemy.orm import Mapper, ORMExecuteState, Session, SessionTransaction,
 from apportion.errors import CrossShard, InvalidInput, StaleRoute
 from apportion.shards.models import Reference, RowRule, Sharded, rule_of
 from apportion.shards.pin import Pin
+from apportion.shards.pinned_slot import PinnedSlot
 
 _FRESH = "Run the work again in a fresh session: router.run(key, work) does."
 
@@ -73,14 +74,18 @@ def _ended(session: PinnedSession, transaction: SessionTransaction) -> None:
 @event.listens_for(PinnedSession, "do_orm_execute")
 def _guarded(state: ORMExecuteState) -> Any:  # noqa: ANN401 - the result of a statement
     """Keep a statement within the pinned slots, or refuse it."""
-    session, mapper = state.session, state.bind_mapper
+    session = state.session
     if not isinstance(session, PinnedSession):
         return None
     pin = session.pin
+    if state.is_select and state.is_orm_statement:
+        state.statement = state.statement.options(_ONE_SLOT if len(pin.slots) == 1 else _criteria(pin.slots))
+        return None
     if not state.is_orm_statement:
         if not pin.roads.has_triggers:
             raise _without_slot("a statement of Core or text", pin)
         return None
+    mapper = state.bind_mapper
     is_sharded = mapper is not None and issubclass(mapper.class_, Sharded)
     if (state.is_insert or state.is_update or state.is_delete) and not is_sharded:
         _refuse_reference(mapper, pin)
@@ -88,14 +93,17 @@ def _guarded(state: ORMExecuteState) -> Any:  # noqa: ANN401 - the result of a s
         return _filled(state, mapper, pin)
     if state.is_update and mapper is not None and is_sharded:
         _check_update(state, mapper, pin)
-    if state.is_select or state.is_update or state.is_delete:
+    if state.is_update or state.is_delete:
         state.statement = state.statement.options(_criteria(pin.slots))
     return None
 
 
+_ONE_SLOT = with_loader_criteria(Sharded, lambda model: model.slot == PinnedSlot(), include_aliases=True)
+
+
 @lru_cache(maxsize=4096)
 def _criteria(slots: tuple[int, ...]) -> Any:  # noqa: ANN401 - an option of a statement
-    """Return the criteria of slots. They are made once, for SQLAlchemy compiles each new one."""
+    """Return the criteria of slots with their values, which the session can evaluate for the objects that it has."""
     if len(slots) == 1:
         slot = slots[0]
         return with_loader_criteria(Sharded, lambda model: model.slot == slot, include_aliases=True)

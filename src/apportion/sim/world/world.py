@@ -51,6 +51,7 @@ from apportion.sim.world.process import (
 from apportion.sim.world.sites.site import MakeBacking, Site
 from apportion.sim.world.task_faults import FaultyTasks
 from apportion.sim.world.trace import Trace
+from apportion.sim.world.troubles import Troubles
 from apportion.stores import CoordinationStore
 from apportion.stores.task_api import TaskStore
 
@@ -98,11 +99,12 @@ class World(AbstractContextManager["World", None]):
         self.network: Network = Network(
             self.draws("network"), now=self.loop.time, inject=self.trace.inject, processes=self.processes.ever
         )
-        clock, self.group_url = TrueClock(self.loop), group_url
+        self.group_url = group_url
         held, violations = None if invariants is None else tuple(invariants), list[Violation]()
-        self.backing: Backing = store(clock, self.loop.time)
+        self.backing: Backing = store(TrueClock(self.loop), self.loop.time)
         self.site: Site = Site(self, self.backing, STORE, TASKS, invariants=held, violations=violations)
-        self.troubles, self.task_troubles = self.site.troubles
+        self.troubles: Troubles = self.site.troubles[0]
+        self.task_troubles: Troubles = self.site.troubles[1]
         self.checker: Checker = self.site.checker
         self.group: Site = self.site
         if group_url is not None:
@@ -113,12 +115,11 @@ class World(AbstractContextManager["World", None]):
         self.sites: tuple[Site, ...] = (self.site,) if self.group is self.site else (self.site, self.group)
         self.group_checker: Checker = self.group.checker
         self.checker.history.group = self.group_checker.history
-        is_default = invariants is None
         self.machines = Machines(
             self,
             number=self.troubles.number,
-            held=INVARIANTS if is_default else (),
-            held_of_tasks=(*OF_TASKS, *OF_KEYS, *OF_SCHEDULES) if is_default else (),
+            held=INVARIANTS if invariants is None else (),
+            held_of_tasks=(*OF_TASKS, *OF_KEYS, *OF_SCHEDULES) if invariants is None else (),
         )
         self.children: ChildProcesses = ChildProcesses(self.processes, self.machines.machine, self.kill)
         self._fences = fences_of(Senses(self.loop, self.draws("bytes")))

@@ -48,7 +48,9 @@ class Site:
         invariants: Iterable[type[Invariant]] | None,
         violations: list[Violation],
     ) -> None:
-        self.world, self.backing, self._trace = world, backing, world.trace
+        self.world: Surroundings = world
+        self.backing: Backing = backing
+        self._trace = world.trace
         ttl_seconds: dict[str, float] = {}
         self.troubles: tuple[Troubles, ...] = tuple(
             Troubles(

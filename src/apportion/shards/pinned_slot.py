@@ -1,0 +1,28 @@
+"""Pinned slot: the slot of the present transaction, as an SQL expression that the database itself fills in.
+
+The fence sets it when a transaction begins. So a statement has the same text for every slot, without a parameter:
+SQLAlchemy compiles it once, and compares no parameters of criteria at each execution.
+Source: https://docs.sqlalchemy.org/en/20/core/compiler.html
+"""
+
+from typing import Any
+
+from sqlalchemy import SmallInteger
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeEngine
+
+FUNCTION = "apportion_slot"
+"""The SQL function of SQLite, which the fence registers on each connection."""
+
+
+class PinnedSlot(FunctionElement[int]):
+    """The slot that the transaction is pinned to."""
+
+    type: TypeEngine[int] = SmallInteger()
+    inherit_cache: bool | None = True
+
+
+@compiles(PinnedSlot, "sqlite")
+def _of_sqlite(*_: Any, **__: Any) -> str:  # noqa: ANN401 - of the compiler
+    return f"{FUNCTION}()"
