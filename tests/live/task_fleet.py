@@ -58,12 +58,7 @@ class Fleet:
 
     async def stop(self):
         """Stop a worker and its children, as a machine sleeps, for longer than its lease; then leave them alone."""
-        while not (busy := self._busy()):
-            await asyncio.sleep(LOOK_SECONDS)
-        victim = self.draw.choice(busy)
-        self.workers.remove(victim)
-        os.killpg(victim, signal.SIGSTOP)
-        stopped = time.monotonic()
+        victim, stopped = await self._stopped()
         await asyncio.sleep(TTL.total_seconds() + 0.5)
         stop = (victim, stopped, time.monotonic())
         os.killpg(victim, signal.SIGCONT)
@@ -71,6 +66,21 @@ class Fleet:
             await asyncio.sleep(LOOK_SECONDS)
         self.stops.append(stop)
         self.workers.append(victim)
+
+    async def _stopped(self):
+        """Stop a worker while it runs a task; one whose task has just ended goes on, and another is taken."""
+        while True:
+            while not (busy := self._busy()):
+                await asyncio.sleep(LOOK_SECONDS)
+            victim = self.draw.choice(busy)
+            self.workers.remove(victim)
+            os.killpg(victim, signal.SIGSTOP)
+            stopped = time.monotonic()
+            if open_at(read(self.log), victim, stopped):
+                return victim, stopped
+            os.killpg(victim, signal.SIGCONT)
+            self.workers.append(victim)
+            await asyncio.sleep(LOOK_SECONDS)
 
     def end(self):
         """End all workers, also those that are stopped."""

@@ -197,7 +197,7 @@ PLANTS = {
         _statement(postgres, "NAME_TAKEN", ("{schema}.task", _EVERY_NAME)),
     ],
     "postgres: a limit that is counted outside the lock": [
-        _statement(postgres, "LOCKED_CONTROLS", (" FOR UPDATE", "")),
+        _statement(postgres, "LOCKED_CONTROLS", (" FOR NO KEY UPDATE", "")),
     ],
 }
 _ORDER = "tasks of a key run one at a time in order"

@@ -66,6 +66,7 @@ _ON_LANES = (
         "            if self._keeping is not None:  # a restored copy may have the lease too, and it must end there\n"
         "                self._keeping.cancel()\n",
         "",
+        seeds=2_000,
     ),
 )
 
