@@ -70,6 +70,8 @@ def rule_of(model: type) -> RowRule:
 
 def check_models(base: type[DeclarativeBase]) -> None:
     """Refuse a base with a model that does not say how its rows find their slot, or with no sharded model."""
+    if not (isinstance(base, type) and issubclass(base, DeclarativeBase)):
+        raise InvalidInput("base", base, "a subclass of sqlalchemy.orm.DeclarativeBase", "Pass the base of the models.")
     sharded = [mapper.class_ for mapper in base.registry.mappers if issubclass(mapper.class_, Sharded)]
     if not sharded:
         hint = "class Place(shards.Sharded, Base), with __shard_key__."

@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from apportion.errors import BadSnapshot, CrossShard, InvalidInput
+from apportion.errors import BadSnapshot, CrossShard, InvalidInput, StoreClosed
 from apportion.model.assignment import Assignment
 from apportion.runtime.endings import or_undo
 from apportion.runtime.handle import Handle
@@ -93,6 +93,16 @@ class RouterOptions:
     pool_size: int = POOL_SIZE
     has_triggers: bool = True
 
+    def __post_init__(self) -> None:
+        if type(self.pool_size) is not int or self.pool_size < 1:
+            raise InvalidInput("pool_size", self.pool_size, "an int of at least 1", f"Leave it out for {POOL_SIZE}.")
+        if not isinstance(self.session, Mapping):
+            hint = 'Write session={"expire_on_commit": False}.'
+            raise InvalidInput("session", self.session, "a mapping of options", hint)
+        if self.create_engine is not None and not callable(self.create_engine):
+            hint = "Pass a function that takes the URL of a shard."
+            raise InvalidInput("create_engine", self.create_engine, "a function", hint)
+
 
 class ShardRouter(Handle):
     """The part of a router that both forms share."""
@@ -101,6 +111,7 @@ class ShardRouter(Handle):
         self._followed, self._thread, self._form, self._options = followed, thread, form, options
         self._follower, self._has_triggers = followed.follower, options.has_triggers
         self._made: dict[str, tuple[Any, Engine, Fence]] = {}
+        self._is_closed = False
         self._making = threading.Lock()
         self._known: SlotTable | None = None
         self._pinned: ContextVar[Pin | None] = ContextVar("apportion_pin", default=None)
@@ -149,6 +160,8 @@ class ShardRouter(Handle):
 
     def engine(self, shard: str) -> tuple[Engine, Fence]:
         """Return the engine of a shard, and its fence. It is made and checked at its first use."""
+        if self._is_closed:
+            raise StoreClosed("a set of shards", hint="Use sessions within the block of open_shards.")
         made = self._made.get(shard)
         if made is None:
             made = self._engine_made(shard)
@@ -171,13 +184,16 @@ class ShardRouter(Handle):
             return self._made.setdefault(shard, (engine, sync_engine, fence))
 
     def _engines(self) -> list[Any]:
-        """Return the engines that were made, and forget them."""
+        """Return the engines that were made, and forget them; no other is made from now on."""
         with self._making:
+            self._is_closed = True
             made, self._made = self._made, {}
         return [engine for engine, _, _ in made.values()]
 
     def _pin_for(self, key: ShardKey | None, keys: Sequence[ShardKey], *, is_read_only: bool) -> Pin:
         """Return the pin of a session: to its keys, or to the key of the block that it is made in."""
+        if isinstance(keys, str | bytes):
+            raise InvalidInput("keys", keys, "a list of keys", "Pass a single key alone: router.session(key).")
         named = tuple(keys) if key is None else (key, *keys)
         outer = self._pinned.get()
         if not named and outer is None:

@@ -48,6 +48,8 @@ class SyncShardRouter(ShardRouter):
 
         The last `StaleRoute` is raised after `attempts` runs. Other errors are raised at once.
         """
+        if not callable(work):
+            raise InvalidInput("work", work, "a function that takes a session", "Pass the function, without a call.")
         if type(attempts) is not int or attempts < 1:
             raise InvalidInput("attempts", attempts, "an int of at least 1", "Leave it out for 5.")
         for attempt in range(attempts):
@@ -118,7 +120,10 @@ def open_shards(
     check_seconds(within_seconds)
     check_models(base)
     options = RouterOptions(
-        session=dict(session or {}), create_engine=create_engine, pool_size=pool_size, has_triggers=triggers
+        session={} if session is None else session,
+        create_engine=create_engine,
+        pool_size=pool_size,
+        has_triggers=triggers,
     )
 
     begin = partial(set_followed, url, SetKeys(name), within_seconds)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from sqlalchemy.orm import DeclarativeBase
 
+from apportion.errors import InvalidInput
 from apportion.runtime.io_thread import io_thread
 from apportion.shards import foundation
 from apportion.shards.admin.status import SetStatus, ShardStatus, set_status
@@ -31,6 +32,9 @@ async def init(
 
     A call that was cut off is finished by the same call again. `InvalidInput` for another set of this name.
     """
+    if not isinstance(shards, Mapping):
+        hint = 'Write {"one": "sqlite:///one.db"}.'
+        raise InvalidInput("shards", shards, "a mapping of ids to URLs", hint)
     records = {shard: ShardRecord(url=address) for shard, address in shards.items()}
     await io_thread().hop(foundation.found(url, name, records, base, slots))
 
