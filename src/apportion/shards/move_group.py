@@ -1,0 +1,53 @@
+"""Move group: the slots that move together from one shard to another, and the changes of their rows.
+
+A group has at most 256 slots of one pair of shards, so one short transaction fences them all. Their rows change
+together: a change names the states that it may find, and leaves every other row as it is. So a change that is made
+twice, or late, does no harm.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from apportion.shards.reshard import Label
+from apportion.shards.slot_rows import SlotState
+from apportion.tables.layout import Version
+
+MOST_SLOTS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveGroup:
+    """Slots, ascending, that move from the shard `source` to the shard `target` under the id `move`."""
+
+    move: str
+    source: str
+    target: str
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChange:
+    """One change of the rows of a group: from any of the states `before` to `after`. None is a slot without a row.
+
+    The change sets the number to `number`, or keeps it where `keeps_number`. A row that another state has stays.
+    """
+
+    before: tuple[SlotState | None, ...]
+    after: SlotState
+    number: Version | None = None
+    keeps_number: bool = False
+
+
+ROW_CHANGES: Mapping[Label, RowChange] = MappingProxyType(
+    {
+        "prepare": RowChange(before=(None, "moved"), after="incoming"),
+        "fence": RowChange(before=("owner",), after="fenced", keeps_number=True),
+        "unfence": RowChange(before=("fenced",), after="owner", keeps_number=True),
+        "announce": RowChange(before=("incoming",), after="incoming"),
+        "withdraw": RowChange(before=("incoming",), after="incoming"),
+        "settle-source": RowChange(before=("fenced",), after="moved", keeps_number=True),
+        "settle-target": RowChange(before=("incoming",), after="owner", keeps_number=True),
+    }
+)
+"""The change of rows that each act makes. `announce` is made with the number that the act names."""
