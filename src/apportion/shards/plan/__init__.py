@@ -1,0 +1,17 @@
+"""Plans of a set of shards: the slots that move, before they move, as values that can be saved and applied."""
+
+from apportion.shards.plan.plan_file import decode_shard_plan, encode_shard_plan
+from apportion.shards.plan.shard_plan import PlannedGroup, ShardPlan, check_plan, groups_to_move
+from apportion.shards.plan.slot_plan import SetFacts, plan_slots, plan_weights
+
+__all__ = [
+    "PlannedGroup",
+    "SetFacts",
+    "ShardPlan",
+    "check_plan",
+    "decode_shard_plan",
+    "encode_shard_plan",
+    "groups_to_move",
+    "plan_slots",
+    "plan_weights",
+]

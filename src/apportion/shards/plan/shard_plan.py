@@ -1,0 +1,129 @@
+"""Shard plan: groups of slots that move between shards, the weights of the shards, and the proven bound.
+
+A plan has an id that is the digest of its content. The id of each move begins with it. So a plan that is applied
+again finds the moves that it began before.
+
+Promises: a plan is carried out only where each of its groups lies as a whole at its source or at its target.
+Refuses: groups of more than 256 slots, and a slot in two groups.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from types import MappingProxyType
+
+from apportion.errors import InvalidInput, PlanRefused
+from apportion.shards.move_group import MOST_SLOTS, MoveGroup
+from apportion.shards.slots import SlotTable
+from apportion.tables.layout import Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedGroup:
+    """Slots, ascending, that move together from one shard to another; their rows, and the bytes of the rows."""
+
+    source: str
+    target: str
+    slots: tuple[int, ...]
+    rows: int = 0
+    bytes: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.slots) <= MOST_SLOTS or self.source == self.target:
+            found = f"{len(self.slots)} from {self.source} to {self.target}"
+            raise InvalidInput("slots of a group", found, f"1 .. {MOST_SLOTS}, between two shards", "Plan again.")
+        if list(self.slots) != sorted(set(self.slots)):
+            raise InvalidInput("slots of a group", self.slots, "each once, ascending", "Plan again.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardPlan:
+    """A plan: the set, the version that it was made from, the groups, and the weights of the shards after it.
+
+    `least` is the number of slots that any plan of this aim must move. `total` is the number of slots of the set.
+    """
+
+    name: str
+    version: Version
+    words: str
+    weights: Mapping[str, float]
+    groups: tuple[PlannedGroup, ...]
+    least: int
+    total: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+        named = [slot for group in self.groups for slot in group.slots]
+        if len(named) != len(set(named)):
+            raise InvalidInput("slots of a plan", len(named), "each in one group", "Plan again.")
+        if unknown := {each for group in self.groups for each in (group.source, group.target)} - self.weights.keys():
+            raise InvalidInput("shards of a plan", sorted(unknown), "shards with a weight", "Plan again.")
+
+    @property
+    def id(self) -> str:
+        """The digest of the plan, 8 hexadecimal digits."""
+        groups = [[each.source, each.target, each.slots] for each in self.groups]
+        content = [self.name, str(self.version), sorted(self.weights.items()), groups]
+        return sha256(json.dumps(content).encode()).hexdigest()[:8]
+
+    @property
+    def moved(self) -> int:
+        """The number of slots that move."""
+        return sum(len(each.slots) for each in self.groups)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that move."""
+        return sum(each.rows for each in self.groups)
+
+    @property
+    def moves(self) -> tuple[MoveGroup, ...]:
+        """The groups as a mover knows them, each under the id of its move."""
+        own = self.id
+        return tuple(
+            MoveGroup(move=f"{own}-{number:03}", source=each.source, target=each.target, slots=each.slots)
+            for number, each in enumerate(self.groups)
+        )
+
+    @property
+    def summary(self) -> str:
+        """The moves and their bound in one line of text."""
+        if not self.groups:
+            return f"{self.words} moves no slot"
+        proof = "the minimum" if self.moved == self.least else f"at least {self.least} must"
+        share = self.moved / self.total
+        return f"{self.words} moves {self.moved} of {self.total} slots ({share:.2%}), {self.rows} rows; {proof}"
+
+
+def groups_to_move(plan: ShardPlan, table: SlotTable) -> tuple[MoveGroup, ...]:
+    """Return the groups that still lie at their sources; `PlanRefused` if slots lie where the plan does not say."""
+    left = []
+    for group in plan.moves:
+        owners = {table.owners.get(slot) for slot in group.slots}
+        if owners == {group.source}:
+            left.append(group)
+        elif owners != {group.target}:
+            found = ", ".join(sorted(str(each) for each in owners - {group.source, group.target})) or "both"
+            raise PlanRefused(
+                f"slots from {group.source} to {group.target} lie at {found} in version {table.version}", group.move
+            )
+    return tuple(left)
+
+
+def check_plan(plan: ShardPlan, name: str, moving: Mapping[int, str]) -> None:
+    """Refuse a plan of another set, and slots that another move has."""
+    if plan.name != name:
+        raise InvalidInput("plan", f"a plan for set {plan.name}", f"a plan for set {name}", "Name the set of the plan.")
+    others = [moving[slot] for move in plan.moves for slot in move.slots if moving.get(slot, move.move) != move.move]
+    check_free(others)
+
+
+def check_free(moves: Sequence[str]) -> None:
+    """Refuse slots that moves have already."""
+    if moves:
+        named = sorted(set(moves))
+        said = f"{len(moves)} of its slots belong to {len(named)} earlier moves, such as {named[0]}"
+        error = PlanRefused(said)
+        error.hint = "Nothing was changed. End them first: apportion shards apply, then clean; or abort."
+        raise error

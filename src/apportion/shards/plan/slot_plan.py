@@ -1,0 +1,159 @@
+"""Slot plan: the next owners of the slots, for other weights or for slots that are named, with the fewest moves.
+
+Hash slots follow the weights, evenly. A pinned slot stays where it is, until its shard is drained: it then goes to the
+shard with the fewest pinned slots for its weight.
+
+Promises: no plan for the same weights moves fewer hash slots; the bound is counted by another rule than the plan.
+Refuses: slots that a move has already, and a set without a shard that may own slots.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from apportion.balance.slots import slots as even_slots
+from apportion.balance.solver.fair_loads import fair_shares
+from apportion.errors import InvalidInput, NoNodes, UnknownOption
+from apportion.model.assignment import Assignment
+from apportion.model.topology import Topology
+from apportion.shards.move_group import MOST_SLOTS
+from apportion.shards.plan.shard_plan import PlannedGroup, ShardPlan, check_free
+from apportion.shards.shard import SlotSize
+from apportion.shards.slots import SlotTable
+from apportion.tables.layout import Version
+
+_NOTHING = SlotSize(rows=0, bytes=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFacts:
+    """All that a plan starts from: the newest table of a set, the sizes of its slots, and the moves under way.
+
+    `sizes` maps each shard to the sizes of its slots, `moving` each slot that a move has to the id of that move.
+    """
+
+    name: str
+    version: Version
+    assignment: Assignment
+    sizes: Mapping[str, Mapping[int, SlotSize]]
+    moving: Mapping[int, str]
+
+    @property
+    def topology(self) -> Topology:
+        """The shards with their weights."""
+        return self.assignment.topology
+
+    @property
+    def table(self) -> SlotTable:
+        """The table as routers know it."""
+        return SlotTable.of(self.version, self.assignment)
+
+
+def plan_weights(facts: SetFacts, weights: Mapping[str, float]) -> ShardPlan:
+    """Return the plan for other weights of some shards; a weight of 0 drains a shard.
+
+    `NoNodes` if no shard may own slots then; `PlanRefused` if a move has one of the slots.
+    """
+    topology = facts.topology
+    for shard, weight in weights.items():
+        topology = topology.reweight(_known(facts, shard), weight)
+    if not any(node.weight for node in topology):
+        raise NoNodes("a plan of slots")
+    table = facts.table
+    hashed = [table.shard(slot) for slot in range(table.hash_slots)]
+    rows = tuple((facts.topology.index(owner),) for owner in hashed)
+    after = even_slots(topology, previous=Assignment(topology=facts.topology, rows=rows))
+    changed = {
+        slot: topology.ids[row[0]] for slot, row in enumerate(after.rows) if topology.ids[row[0]] != hashed[slot]
+    }
+    homeless = _homeless(table, topology)
+    least = _least(hashed, topology) + len(homeless)
+    return _planned(facts, topology, changed | homeless, least, _words(facts.topology, topology))
+
+
+def plan_slots(facts: SetFacts, slots: Sequence[int], target: str) -> ShardPlan:
+    """Return the plan that brings slots to a shard; those that are there already stay.
+
+    The weights stay too, so the next plan of weights may move the slots again.
+    """
+    table = facts.table
+    _known(facts, target)
+    if unknown := [slot for slot in slots if slot not in table.owners]:
+        expected = f"a slot of the set: 0 .. {table.hash_slots - 1}, or one of a pinned key"
+        raise InvalidInput(
+            "slot", unknown[0], expected, "Look at the slot of a key: apportion shards route URL SET KEY"
+        )
+    changed = {slot: target for slot in sorted(set(slots)) if table.shard(slot) != target}
+    return _planned(facts, facts.topology, changed, len(changed), f"moving slots to {target}")
+
+
+def _planned(facts: SetFacts, topology: Topology, changed: Mapping[int, str], least: int, words: str) -> ShardPlan:
+    check_free([facts.moving[slot] for slot in changed if slot in facts.moving])
+    table = facts.table
+    return ShardPlan(
+        name=facts.name,
+        version=facts.version,
+        words=words,
+        weights={node.id: node.weight for node in topology},
+        groups=tuple(_groups(table, facts.sizes, changed)),
+        least=least,
+        total=len(table.owners),
+    )
+
+
+def _groups(
+    table: SlotTable, sizes: Mapping[str, Mapping[int, SlotSize]], changed: Mapping[int, str]
+) -> Iterator[PlannedGroup]:
+    """Yield the groups of each pair of shards, with at most as many slots as one transaction fences."""
+    pairs: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for slot, target in sorted(changed.items()):
+        pairs[table.shard(slot), target].append(slot)
+    for (source, target), slots in sorted(pairs.items()):
+        for first in range(0, len(slots), MOST_SLOTS):
+            part = tuple(slots[first : first + MOST_SLOTS])
+            found = [sizes.get(source, {}).get(slot, _NOTHING) for slot in part]
+            rows, size = sum(each.rows for each in found), sum(each.bytes for each in found)
+            yield PlannedGroup(source=source, target=target, slots=part, rows=rows, bytes=size)
+
+
+def _homeless(table: SlotTable, topology: Topology) -> dict[int, str]:
+    """Return the next shard of each pinned slot that may not stay on its shard."""
+    open_to = [node for node in topology if node.weight]
+    held = Counter(table.shard(slot) for slot in table.pinned.values())
+    found = {}
+    for slot in sorted(table.pinned.values()):
+        if topology[table.shard(slot)].weight == 0:
+            taker = min(open_to, key=lambda node: ((held[node.id] + 1) / node.weight, node.id))
+            found[slot] = taker.id
+            held[taker.id] += 1
+    return found
+
+
+def _least(owners: Sequence[str], topology: Topology) -> int:
+    """Return the fewest moves into any even owners, whichever shards have one slot more than their share.
+
+    Each shard gives away the slots above its share rounded down. Rounding leaves some slots over. For each of these,
+    one shard may keep a slot more.
+    """
+    total = len(owners)
+    shares = fair_shares({node.id: node.millionths for node in topology if node.weight}, partitions=total, total=total)
+    floors = {each: int(share) for each, share in shares.items()}
+    held = Counter(owners)
+    above = sum(max(0, count - floors.get(each, 0)) for each, count in held.items())
+    keepers = sum(floors[each] < share and floors[each] < held[each] for each, share in shares.items())
+    return above - min(keepers, total - sum(floors.values()))
+
+
+def _known(facts: SetFacts, shard: str) -> str:
+    if shard not in facts.topology:
+        raise UnknownOption("shard", shard, facts.topology.ids)
+    return shard
+
+
+def _words(before: Topology, after: Topology) -> str:
+    changed = [node for node in after if node.weight != before[node.id].weight]
+    drained = [node.id for node in changed if not node.weight]
+    weighed = [f"{node.id} to {node.weight:g}" for node in changed if node.weight]
+    said = [f"draining {', '.join(drained)}"] if drained else []
+    said += [f"weighing {', '.join(weighed)}"] if weighed else []
+    return " and ".join(said) or "balancing"
