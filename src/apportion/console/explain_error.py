@@ -31,6 +31,7 @@ NEXT = {
     "NotPromised": "Use a store that gives the guarantee, or do without it.",
     "OutcomeUnknown": "Look for the tasks by id before you enqueue them again.",
     "PlanRefused": "Plan again from the current table, and apply the new plan.",
+    "SchemaDiffers": "Bring both databases to one schema, and try again.",
     "StaleEpoch": "Read the current state, plan again, and apply the new plan.",
     "StaleRoute": "Refresh the followed table, and route again.",
     "StoreClosed": "Connect again; after a fork, connect in the child.",

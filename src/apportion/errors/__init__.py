@@ -3,12 +3,15 @@
 Every message names the problem (with the values), the expected value, and the next step.
 Promises: foreign values are cut to a line, control characters escaped, URL passwords removed. Every error pickles.
 Refuses: to be raised bare. Pick the leaf that a caller would want to catch.
-The leaves stand in this file, since a traceback names the file of an error: `apportion.errors.InvalidInput`.
+A traceback names this package alone: `apportion.errors.InvalidInput`. A leaf of another file says so itself.
 """
 
 from collections.abc import Iterable, Sequence
 
+from apportion.errors.misplaced import CrossShard as CrossShard
+from apportion.errors.misplaced import SchemaDiffers as SchemaDiffers
 from apportion.errors.root import ApportionError as ApportionError
+from apportion.errors.root import Unsafe as Unsafe
 from apportion.errors.shown import listed
 from apportion.errors.shown import nearest as nearest
 from apportion.errors.shown import shown as shown
@@ -277,10 +280,6 @@ class StoreDenied(ApportionError):
         self.reason: str = reason
 
 
-class Unsafe(ApportionError):
-    """To continue could lose or misplace data."""
-
-
 class StoreWentBack(Unsafe):
     """The store shows less than it showed before, or another incarnation: it was restored or it lost data."""
 
@@ -310,21 +309,6 @@ class PlanRefused(Unsafe):
         super().__init__(f"plan refused{at}: {reason}.", "Nothing was changed. Plan again from the current table.")
         self.reason: str = reason
         self.move: object | None = move
-
-
-class CrossShard(Unsafe):
-    """A row or a statement that a session pinned to other slots must not touch."""
-
-    def __init__(
-        self, key: object, slot: object, pinned: Iterable[int], hint: str = "Open a session of that key."
-    ) -> None:
-        slots = tuple(pinned)
-        kept = f"slot {slots[0]}" if len(slots) == 1 else f"slots {listed([str(slot) for slot in slots])}"
-        problem = f"{shown(key)} goes to slot {slot}, and this session is pinned to {kept}."
-        super().__init__(problem, f"Nothing was written. {hint}")
-        self.key: object = key
-        self.slot: object = slot
-        self.pinned: tuple[int, ...] = slots
 
 
 class TaskDead(ApportionError):

@@ -27,6 +27,12 @@ class ApportionError(Exception):
         return _revived, (type(self), self.args, self.__dict__)
 
 
+class Unsafe(ApportionError):
+    """To continue could lose or misplace data."""
+
+    __module__ = "apportion.errors"
+
+
 def _revived(kind: type[ApportionError], args: tuple[str, str], state: dict[str, object]) -> ApportionError:
     """Make an error again without the constructor of its leaf, which takes other arguments."""
     error = kind.__new__(kind, *args)

@@ -1,0 +1,38 @@
+"""Misplaced: errors of rows that would lie on the wrong shard, or in a table that cannot hold them."""
+
+from collections.abc import Iterable, Sequence
+
+from apportion.errors.root import Unsafe
+from apportion.errors.shown import listed, shown
+
+_PUBLIC = "apportion.errors"
+
+
+class CrossShard(Unsafe):
+    """A row or a statement that a session pinned to other slots must not touch."""
+
+    __module__ = _PUBLIC
+
+    def __init__(
+        self, key: object, slot: object, pinned: Iterable[int], hint: str = "Open a session of that key."
+    ) -> None:
+        slots = tuple(pinned)
+        kept = f"slot {slots[0]}" if len(slots) == 1 else f"slots {listed([str(slot) for slot in slots])}"
+        problem = f"{shown(key)} goes to slot {slot}, and this session is pinned to {kept}."
+        super().__init__(problem, f"Nothing was written. {hint}")
+        self.key: object = key
+        self.slot: object = slot
+        self.pinned: tuple[int, ...] = slots
+
+
+class SchemaDiffers(Unsafe):
+    """Two schemas that have to be equal differ: those of two shards, or that of the models and that of a shard."""
+
+    __module__ = _PUBLIC
+
+    def __init__(self, first: str, second: str, differences: Sequence[str]) -> None:
+        problem = f"{first} and {second} have different schemas: {listed(differences)}."
+        super().__init__(problem, "Nothing was done. Bring both to one schema, and try again.")
+        self.first: str = first
+        self.second: str = second
+        self.differences: tuple[str, ...] = tuple(differences)
