@@ -1,4 +1,4 @@
-"""Parts for tests of shards: models of an application, and a set of SQLite files that a test may shift slots on."""
+"""Parts for tests of shards: models of an application, and sets of databases that a test may shift slots on."""
 
 import asyncio
 import sqlite3
@@ -53,21 +53,18 @@ class Currency(Reference, Base):
     code: Mapped[str] = mapped_column(primary_key=True)
 
 
-class Files:
-    """A set of SQLite files in a folder; `shift` does to a slot's rows what a mover would do to a slot without data."""
+class Databases:
+    """A set of databases, with the control store in a folder."""
 
     def __init__(self, folder, shards=("one", "two"), slots=SLOTS):
         self.folder, self.url = folder, f"sqlite:///{folder}/control.db"
-        self.shards = {shard: ShardRecord(url=f"sqlite:///{folder}/{shard}.db") for shard in shards}
+        self.shards = {shard: ShardRecord(url=self.place(shard)) for shard in shards}
         asyncio.run(found(self.url, SET, self.shards, Base, slots))
-
-    def sql(self, shard, statement, values=()):
-        with closing(sqlite3.connect(self.folder / f"{shard}.db")) as connection, connection:
-            return connection.execute(statement, values).fetchall()
 
     def state(self, shard, slot, state, number=None, life=None):
         """Set a slot's row on a shard, as the mover does in one transaction."""
-        statement = "INSERT OR REPLACE INTO apportion_slot (slot, state, life, number) VALUES (?, ?, ?, ?)"
+        self.sql(shard, "DELETE FROM apportion_slot WHERE slot = ?", (slot,))
+        statement = "INSERT INTO apportion_slot (slot, state, life, number) VALUES (?, ?, ?, ?)"
         self.sql(shard, statement, (slot, state, life, number))
 
     def publish(self, slot, shard):
@@ -86,3 +83,17 @@ class Files:
                 await store.close()
 
         return asyncio.run(main())
+
+
+class Files(Databases):
+    """A set of SQLite files."""
+
+    kind = "sqlite"
+
+    def place(self, shard):
+        return f"sqlite:///{self.folder}/{shard}.db"
+
+    def sql(self, shard, statement, values=()):
+        with closing(sqlite3.connect(self.folder / f"{shard}.db")) as connection, connection:
+            connection.execute("PRAGMA foreign_keys = ON")
+            return connection.execute(statement, values).fetchall()

@@ -9,15 +9,16 @@ from sqlalchemy import create_engine, event, insert, select, text
 
 import apportion
 from apportion.errors import CrossShard, InvalidInput, StaleRoute
+from apportion.shards import pin
 from apportion.shards.pin import SWITCH_SECONDS, NotAccepted
-from tests.shards.sample import SET, Base, Files, Place
+from tests.shards.sample import SET, Base, Place
 
 FR = "FR"
 
 
 @pytest.fixture
-def files(tmp_path):
-    return Files(tmp_path)
+def files(make_set, kind):
+    return make_set(kind)
 
 
 @pytest.fixture
@@ -150,8 +151,11 @@ def test_a_switch_that_does_not_end_is_a_stale_route_in_bounded_time(files, rout
 @pytest.mark.parametrize(
     ("state", "number"), [("moved", None), ("incoming", None), ("incoming", 9), ("owner", 9), (None, None)]
 )
-def test_a_shard_accepts_no_slot_that_is_not_its_own_under_the_version_of_the_caller(files, router, state, number):
+def test_a_shard_accepts_no_slot_that_is_not_its_own_under_the_version_of_the_caller(
+    files, router, monkeypatch, state, number
+):
     slot, here, _ = ends(router)
+    monkeypatch.setattr(pin, "SWITCH_SECONDS", 0.1)
     files.sql(here, "DELETE FROM apportion_slot WHERE slot = ?", (slot,))
     if state is not None:
         files.state(here, slot, state, number, 2**62 if number else None)
@@ -168,11 +172,11 @@ def test_a_slot_that_comes_back_is_refused_to_a_router_that_still_knows_its_firs
         old = late.table
         switch(files, slot, here, there)
         back = switch(files, slot, there, here)
-        pin = late.session(FR).pin
+        old_pin = late.session(FR).pin
         assert here == old.shard(slot)
         with pytest.raises(NotAccepted):
-            pin._entered(here, old.version)
-        pin._entered(here, back).close()
+            old_pin._entered(here, old.version)
+        old_pin._entered(here, back).close()
 
 
 def test_keys_that_lie_on_several_shards_share_no_session(router):

@@ -1,14 +1,16 @@
 """Dialects: the fence of a shard, and the URL by which SQLAlchemy opens it, for each kind of database."""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 
 from sqlalchemy.engine import URL, make_url
 
-from apportion.errors import UnknownOption
+from apportion.errors import MissingExtra, UnknownOption
 from apportion.shards.pin import Fence
+from apportion.shards.postgres.fence import PostgresFence
 from apportion.shards.sqlite.fence import SqliteFence
 
-_FENCES: dict[str, type[Fence]] = {"sqlite": SqliteFence}
+_FENCES: dict[str, type[Fence]] = {"postgresql": PostgresFence, "sqlite": SqliteFence}
 
 
 def fence_of(url: URL) -> Fence:
@@ -23,4 +25,6 @@ def address_of(address: str, drivers: Mapping[str, str]) -> URL:
     """Return the URL for SQLAlchemy, with the driver of its database where it names none."""
     url = make_url(address)
     driver = drivers.get(url.drivername, "")
+    if driver == "psycopg" and find_spec(driver) is None:
+        raise MissingExtra("the client of PostgreSQL (psycopg)", "postgres")
     return url.set(drivername=f"{url.drivername}+{driver}") if driver else url

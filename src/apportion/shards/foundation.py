@@ -23,7 +23,7 @@ from apportion.placement.hashers import DEFAULT
 from apportion.shards.dialects import address_of, fence_of
 from apportion.shards.forms import sync_form
 from apportion.shards.meta import ShardMeta
-from apportion.shards.models import check_models, sharded_tables
+from apportion.shards.models import check_models, tables_of
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord
 from apportion.shards.slots import DEFAULT_SLOTS, check_hash_slots
 from apportion.stores import api
@@ -95,6 +95,6 @@ def _prepare(address: str, base: type[DeclarativeBase], meta: ShardMeta, slots: 
     try:
         with engine.begin() as connection:
             base.metadata.create_all(connection)
-            fence.found(connection, meta, sharded_tables(base), slots)
+            fence.found(connection, meta, tables_of(base), slots)
     finally:
         engine.dispose()

@@ -19,18 +19,19 @@ class ShardMeta:
     format: int
 
 
-def meta_of(connection: Connection) -> ShardMeta | None:
-    """Return the row of a database, None if it is no shard."""
+def meta_of(connection: Connection, table: str) -> ShardMeta | None:
+    """Return the row that a database has in this table, None if it is no shard."""
     try:
-        row = connection.exec_driver_sql("SELECT set_id, shard, slots, hasher, format FROM apportion_meta").fetchone()
+        columns = "set_id, shard, slots, hasher, format"
+        row = connection.exec_driver_sql(f"SELECT {columns} FROM {table}").fetchone()  # noqa: S608 - ours
     except DBAPIError:
         return None
     return None if row is None else ShardMeta(set_id=row[0], shard=row[1], slots=row[2], hasher=row[3], format=row[4])
 
 
-def check_meta(connection: Connection, expected: ShardMeta) -> None:
+def check_meta(connection: Connection, expected: ShardMeta, table: str) -> None:
     """Refuse a database that is not the shard that the control store says; `InvalidInput` names the field."""
-    found = meta_of(connection)
+    found = meta_of(connection, table)
     if found is None:
         hint = "Make it one: apportion shards init URL SET --shard ID=URL"
         raise InvalidInput(f"database of shard {expected.shard}", "no shard of a set", "one that init made", hint)

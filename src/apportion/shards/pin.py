@@ -7,13 +7,13 @@ switch under way is waited for.
 Promises: a transaction that begins is accepted by the database itself, whatever the caller's table says.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, Table
 
 from apportion.errors import CrossShard, StaleRoute, StoreUnavailable
 from apportion.shards.meta import ShardMeta
@@ -25,7 +25,8 @@ SWITCH_SECONDS = 2.0
 
 _LOOK_SECONDS = 0.05
 
-READ_ONLY_OPTION = "apportion_read_only"
+PIN_OPTION = "apportion_pin"
+"""The option of a connection that is its pin, so that an error of the driver can be told in the words of the set."""
 
 
 class NotAccepted(Exception):
@@ -39,13 +40,22 @@ class NotAccepted(Exception):
 class Fence(Protocol):
     """The dialect's part: how an engine begins transactions, and how a shard is asked."""
 
+    read_only: Mapping[str, bool]
+    """The options of a connection that only reads."""
+
     def prepare(self, engine: Engine) -> None:
         """Make the engine begin transactions as the fence needs it; once for each engine."""
+
+    def check(self, connection: Connection, meta: ShardMeta) -> None:
+        """Refuse a database that is not the shard that the control store says; once for each engine."""
 
     def enter(self, connection: Connection, slots: Sequence[int], version: Version, *, is_read_only: bool) -> None:
         """Ask the shard in a transaction that has just begun; `NotAccepted` if it does not accept each slot."""
 
-    def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[str], slots: Sequence[int]) -> None:
+    def settle(self, engine: Engine, slots: Sequence[int], version: Version) -> None:
+        """Make slots that have just come to a shard owned, before a writer enters; `NotAccepted` as in `enter`."""
+
+    def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
         """Make the database this shard, with triggers on these tables, the owner of these slots."""
 
 
@@ -59,6 +69,13 @@ class Roads(Protocol):
     @property
     def has_triggers(self) -> bool:
         """Whether the databases themselves refuse writes of slots that they do not own."""
+
+    @property
+    def arrived(self) -> Set[int]:
+        """The slots that newer tables brought to another shard, and that nobody here has settled yet."""
+
+    def settled(self, slots: Set[int]) -> None:
+        """Take slots out of `arrived`."""
 
     def refreshed(self, version: Version, within_seconds: float) -> SlotTable:
         """Return a table newer than `version`; `StoreUnavailable` if none came in time. Blocks the caller."""
@@ -105,10 +122,12 @@ class Pin:
 
     def _entered(self, shard: str, version: Version) -> Connection:
         engine, fence = self.roads.engine(shard)
+        if not self.is_read_only and (arrived := self.roads.arrived & {*self.slots}):
+            fence.settle(engine, sorted(arrived), version)
+            self.roads.settled(arrived)
         with ExitStack() as stack:
             connection = stack.enter_context(engine.connect())
-            if self.is_read_only:
-                connection = connection.execution_options(**{READ_ONLY_OPTION: True})
+            connection.execution_options(**{PIN_OPTION: self}, **(fence.read_only if self.is_read_only else {}))
             connection.begin()
             fence.enter(connection, self.slots, version, is_read_only=self.is_read_only)
             stack.pop_all()

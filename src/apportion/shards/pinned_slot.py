@@ -26,3 +26,8 @@ class PinnedSlot(FunctionElement[int]):
 @compiles(PinnedSlot, "sqlite")
 def _of_sqlite(*_: Any, **__: Any) -> str:  # noqa: ANN401 - of the compiler
     return f"{FUNCTION}()"
+
+
+@compiles(PinnedSlot, "postgresql")
+def _of_postgres(*_: Any, **__: Any) -> str:  # noqa: ANN401 - of the compiler
+    return "CAST(current_setting('apportion.slots') AS SMALLINT)"

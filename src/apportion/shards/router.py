@@ -7,7 +7,7 @@ Promises: an answer costs no I/O. A session that begins is accepted by its datab
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from apportion.runtime.handle import Handle
 from apportion.runtime.simulated import Runner
 from apportion.shards.dialects import address_of, fence_of
 from apportion.shards.forms import Form
-from apportion.shards.meta import ShardMeta, check_meta
+from apportion.shards.meta import ShardMeta
 from apportion.shards.pin import Fence, Pin
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord
 from apportion.shards.slots import ShardKey, SlotTable
@@ -114,6 +114,7 @@ class ShardRouter(Handle):
         self._is_closed = False
         self._making = threading.Lock()
         self._known: SlotTable | None = None
+        self._arrived: frozenset[int] = frozenset()
         self._pinned: ContextVar[Pin | None] = ContextVar("apportion_pin", default=None)
 
     @property
@@ -122,8 +123,20 @@ class ShardRouter(Handle):
         routes = self._follower.routes
         known = self._known
         if known is None or known.version != routes.version:
-            self._known = known = table_of(routes)
+            newer = table_of(routes)
+            if known is not None:
+                self._arrived |= newer.arrivals(known)
+            self._known = known = newer
         return known
+
+    @property
+    def arrived(self) -> Set[int]:
+        """The slots that newer tables brought to another shard, and that nobody here has settled yet."""
+        return self._arrived
+
+    def settled(self, slots: Set[int]) -> None:
+        """Take slots out of `arrived`."""
+        self._arrived -= slots
 
     @property
     def has_triggers(self) -> bool:
@@ -179,7 +192,7 @@ class ShardRouter(Handle):
         fence.prepare(sync_engine)
         meta = followed.meta(shard)
         with sync_engine.connect() as connection:
-            check_meta(connection, meta)
+            fence.check(connection, meta)
         with self._making:
             return self._made.setdefault(shard, (engine, sync_engine, fence))
 

@@ -64,6 +64,10 @@ class SlotTable:
         own = self.pinned.get(data) if self.pinned else None
         return _hash(data) * self.hash_slots >> 64 if own is None else own
 
+    def arrivals(self, older: "SlotTable") -> frozenset[int]:
+        """Return the slots that have another shard than in an older table. O(slots)."""
+        return frozenset(slot for slot, owner in self.owners.items() if older.owners.get(slot) != owner)
+
     def shard(self, slot: int) -> str:
         """Return the id of the shard that owns a slot; `InvalidInput` if there is none."""
         owner = self.owners.get(slot)

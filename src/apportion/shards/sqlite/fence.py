@@ -6,30 +6,39 @@ so no writer is in flight when a slot is fenced.
 Source: https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#serializable-isolation-savepoints-transactional-ddl
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine, Table, event
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from apportion.shards.meta import ShardMeta, check_meta, meta_of
-from apportion.shards.pin import READ_ONLY_OPTION, NotAccepted
+from apportion.shards.pin import NotAccepted
 from apportion.shards.pinned_slot import FUNCTION
 from apportion.shards.slot_rows import SlotRow, accepts
 from apportion.shards.sqlite import schema
 from apportion.tables.layout import Version
 
+_META = "apportion_meta"
 _QUERY_ONLY, _SLOT = "apportion_query_only", "apportion_slot"
+_READ_ONLY_OPTION = "apportion_read_only"
 
 
 class SqliteFence:
     """Begins transactions of SQLite, and asks the shard."""
 
+    read_only: Mapping[str, bool] = MappingProxyType({_READ_ONLY_OPTION: True})
+
     def prepare(self, engine: Engine) -> None:
         """Let SQLAlchemy, and not the driver, begin transactions."""
         event.listen(engine, "connect", _connected)
         event.listen(engine, "begin", _begun)
+
+    def check(self, connection: Connection, meta: ShardMeta) -> None:
+        """Refuse a database that is not the shard that the control store says."""
+        check_meta(connection, meta, _META)
 
     def enter(self, connection: Connection, slots: Sequence[int], version: Version, *, is_read_only: bool) -> None:
         """Accept the slots, or raise `NotAccepted`. An `incoming` slot becomes `owner` with the first write."""
@@ -41,12 +50,15 @@ class SqliteFence:
             if row.state == "incoming" and not is_read_only:
                 connection.exec_driver_sql("UPDATE apportion_slot SET state = 'owner' WHERE slot = ?", (slot,))
 
-    def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[str], slots: Sequence[int]) -> None:
+    def settle(self, engine: Engine, slots: Sequence[int], version: Version) -> None:
+        """Do nothing: one writer at a time has the file, so none waits for the first writer of a slot alone."""
+
+    def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
         """Make the database this shard, with triggers on these tables, the owner of these slots."""
-        for statement in (*schema.TABLES, *chain.from_iterable(map(schema.triggers, tables))):
+        for statement in (*schema.TABLES, *chain.from_iterable(schema.triggers(table.name) for table in tables)):
             connection.exec_driver_sql(statement)
-        if meta_of(connection) is not None:
-            check_meta(connection, meta)
+        if meta_of(connection, _META) is not None:
+            check_meta(connection, meta, _META)
             return
         connection.exec_driver_sql(
             "INSERT INTO apportion_meta (only, set_id, shard, slots, hasher, format) VALUES (1, ?, ?, ?, ?, ?)",
@@ -79,7 +91,7 @@ def _connected(connection: Any, record: ConnectionPoolEntry) -> None:  # noqa: A
 
 def _begun(connection: Connection) -> None:
     """Begin as the session asks: a reader takes no lock and cannot write."""
-    is_read_only = READ_ONLY_OPTION in connection.get_execution_options()
+    is_read_only = _READ_ONLY_OPTION in connection.get_execution_options()
     if connection.info.get(_QUERY_ONLY, False) != is_read_only:
         connection.exec_driver_sql(f"PRAGMA query_only = {int(is_read_only)}")
         connection.info[_QUERY_ONLY] = is_read_only

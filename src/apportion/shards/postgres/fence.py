@@ -1,0 +1,128 @@
+"""The fence of a shard in PostgreSQL: the first statement of each transaction takes the shared lock of its slots.
+
+The mover takes the same lock exclusively before it changes the row of a slot, so it waits for writers in flight, and a
+writer that waited for the mover reads the new row. Lock and setting end with the transaction. So a session works
+through a pooler that lends connections by the transaction.
+
+Promises: one round trip for each transaction. A statement that writes rows of other slots is `CrossShard`.
+Refuses: connections in autocommit, where a fence would end before the write; servers older than PostgreSQL 14.
+Source: https://docs.sqlalchemy.org/en/20/core/events.html#sqlalchemy.events.DialectEvents.handle_error
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from types import MappingProxyType
+
+from sqlalchemy import Connection, Engine, Table, event
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import DBAPIError
+
+from apportion.errors import CrossShard, InvalidInput
+from apportion.shards.meta import ShardMeta, check_meta, meta_of
+from apportion.shards.pin import PIN_OPTION, NotAccepted, Pin
+from apportion.shards.postgres import schema
+from apportion.shards.postgres.functions import FOREIGN, MOVED, SWITCHING
+from apportion.tables.layout import Version
+
+_META = "apportion.shard_meta"
+_OLDEST = (14,)
+_SLOT = re.compile(r"slot (\d+) is not fenced")
+_CALL = "SELECT apportion.{name}({0}::smallint[], {1}::bigint, {2}::bigint)"
+
+# Outside READ COMMITTED a row that changed meanwhile is a failed serialization; two first writers may deadlock; and a
+# lock that was not free for 2 s is that of a mover.
+_LATER = frozenset({SWITCHING, "40001", "40P01", "55P03"})
+
+
+class PostgresFence:
+    """Asks a shard in PostgreSQL."""
+
+    read_only: Mapping[str, bool] = MappingProxyType({"postgresql_readonly": True})
+
+    def prepare(self, engine: Engine) -> None:
+        """Let a refusal of the triggers be `CrossShard`."""
+        event.listen(engine, "handle_error", _explained)
+
+    def check(self, connection: Connection, meta: ShardMeta) -> None:
+        """Refuse a database that is not the shard that the control store says, and a connection in autocommit."""
+        check_meta(connection, meta, _META)
+        connection.exec_driver_sql("SELECT set_config('apportion.slots', 'x', true)").close()
+        kept = connection.exec_driver_sql("SELECT current_setting('apportion.slots', true)").scalar()
+        if kept != "x":
+            hint = "Make the engine without isolation_level='AUTOCOMMIT'."
+            raise InvalidInput("engine of a shard", "one in autocommit", "one that begins transactions", hint)
+
+    def enter(self, connection: Connection, slots: Sequence[int], version: Version, *, is_read_only: bool) -> None:
+        """Accept the slots, or raise `NotAccepted`."""
+        with _refused():
+            _called(connection, "read" if is_read_only else "fence", slots, version)
+
+    def settle(self, engine: Engine, slots: Sequence[int], version: Version) -> None:
+        """Make slots that have just come here owned, in a transaction of its own; `NotAccepted` if they are not ours.
+
+        So no writer waits for the commit of the first one.
+        """
+        with engine.connect() as connection, _refused():
+            connection.execution_options(isolation_level="READ COMMITTED")
+            with connection.begin():
+                _called(connection, "fence", slots, version)
+
+    def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
+        """Make the database this shard, with triggers on these tables, the owner of these slots."""
+        _check_server(connection)
+        named = map(connection.dialect.identifier_preparer.format_table, tables)
+        for statement in (*schema.STATEMENTS, *chain.from_iterable(map(schema.triggers, named))):
+            connection.exec_driver_sql(statement.replace("%", "%%"))
+        if meta_of(connection, _META) is not None:
+            check_meta(connection, meta, _META)
+            return
+        connection.exec_driver_sql(
+            "INSERT INTO apportion.shard_meta (id, set_id, shard, slots, hasher, format) SELECT 1, %s, %s, %s, %s, %s",
+            (meta.set_id, meta.shard, meta.slots, meta.hasher, meta.format),
+        )
+        owned = "INSERT INTO apportion.slot (slot, state) SELECT unnest(%s::smallint[]), 'owner'"
+        connection.exec_driver_sql(owned, (list(slots),))
+
+
+def _called(connection: Connection, name: str, slots: Sequence[int], version: Version) -> None:
+    marks = ("$1", "$2", "$3") if connection.dialect.paramstyle == "numeric_dollar" else ("%s", "%s", "%s")
+    call = _CALL.format(*marks, name=name)
+    connection.exec_driver_sql(call, (list(slots), version.incarnation, version.number)).close()
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Turn the refusals of a shard into `NotAccepted`."""
+    try:
+        yield
+    except DBAPIError as error:
+        code = _code(error.orig)
+        if code == MOVED or code in _LATER:
+            raise NotAccepted(is_switching=code in _LATER) from error
+        raise
+
+
+def _explained(context: ExceptionContext) -> None:
+    """Raise `CrossShard` in place of the driver's error where a pinned session wrote a row of another slot."""
+    connection = context.connection
+    pin = None if connection is None else connection.get_execution_options().get(PIN_OPTION)
+    if isinstance(pin, Pin) and _code(context.original_exception) == FOREIGN:
+        slot = _SLOT.search(str(context.original_exception))
+        hint = "Open a session of that key; a row keeps its slot, and TRUNCATE is refused."
+        act = "a row of the statement"
+        raise CrossShard(act, slot[1] if slot else "another", pin.slots, hint) from context.original_exception
+
+
+def _code(error: BaseException | None) -> str | None:
+    """Return the SQLSTATE of a driver's error: psycopg and asyncpg name it `sqlstate`, psycopg2 `pgcode`."""
+    return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+
+
+def _check_server(connection: Connection) -> None:
+    found = connection.dialect.server_version_info
+    if found is not None and tuple(found) < _OLDEST:
+        version = ".".join(map(str, found))
+        hint = "Upgrade the server of the shard."
+        raise InvalidInput("PostgreSQL of a shard", version, f"{_OLDEST[0]} or newer", hint)

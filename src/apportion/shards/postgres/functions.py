@@ -1,0 +1,110 @@
+"""The functions of a shard in PostgreSQL: the fence of a transaction, and the guard of each row.
+
+    accepts    whether this shard accepts slots under a version of the table; takes the shared lock of each slot
+    fence      the first statement of a transaction that writes: accepts, or raises
+    read       the first statement of a transaction that only reads: takes no lock, works on a standby
+    guard      the trigger of rows, for writers with a fence and for those without
+    keep       the trigger that refuses TRUNCATE
+
+They raise AP001: the slot moved, is unknown, or wants a newer version; AP002: a switch is under way; AP003: a row of a
+slot that this transaction did not fence. They belong to the role that made the set; every role may call them.
+
+Promises: an accepted transaction ends before a mover fences its slot, at each isolation level. Lock and read are two
+statements: in one, the snapshot is older than the lock. Other levels keep a snapshot, so they lock the row as well.
+Source: https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS
+"""
+
+# ruff: noqa: S608 - every statement is ours
+
+LOCK_CLASS = 1095783764
+"""The first number of the advisory lock of a slot; the second one is the slot."""
+
+MOVED, SWITCHING, FOREIGN = "AP001", "AP002", "AP003"
+
+_OWNED = "state = 'owner' AND (my_number IS NULL OR number IS NULL OR (life, number) <= (my_life, my_number))"
+_AWAITED = "state = 'incoming' AND number IS NOT NULL AND (life, number) <= (my_life, my_number)"
+_SAFE = "LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog"
+_CALLER = "slots smallint[], my_life bigint, my_number bigint"
+
+ACCEPTS = f"""CREATE OR REPLACE FUNCTION apportion.accepts({_CALLER}) RETURNS boolean
+{_SAFE} AS $$
+DECLARE s smallint; taken integer; waiting integer;
+BEGIN
+  FOREACH s IN ARRAY slots LOOP PERFORM pg_advisory_xact_lock_shared({LOCK_CLASS}, s); END LOOP;
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    PERFORM 1 FROM apportion.slot WHERE slot = ANY (slots) ORDER BY slot FOR SHARE;
+  END IF;
+  SELECT count(*) FILTER (WHERE {_OWNED}), count(*) FILTER (WHERE {_AWAITED})
+    INTO taken, waiting FROM apportion.slot WHERE slot = ANY (slots);
+  IF waiting > 0 THEN
+    UPDATE apportion.slot SET state = 'owner' WHERE slot = ANY (slots) AND {_AWAITED};
+    SELECT count(*) INTO taken FROM apportion.slot WHERE slot = ANY (slots) AND {_OWNED};
+  END IF;
+  RETURN taken = cardinality(slots);
+END $$"""
+
+_REFUSED = f"""RAISE EXCEPTION 'apportion: stale route' USING ERRCODE = CASE
+      WHEN EXISTS (SELECT FROM apportion.slot WHERE slot = ANY (slots) AND state = 'fenced')
+      THEN '{SWITCHING}' ELSE '{MOVED}' END;"""
+
+FENCE = f"""CREATE OR REPLACE FUNCTION apportion.fence({_CALLER}) RETURNS void
+{_SAFE} SET lock_timeout = '2s' AS $$
+BEGIN
+  IF NOT apportion.accepts(slots, my_life, my_number) THEN
+    {_REFUSED}
+  END IF;
+  PERFORM set_config('apportion.slots', array_to_string(slots, ','), true);
+END $$"""
+
+READ = f"""CREATE OR REPLACE FUNCTION apportion.read({_CALLER}) RETURNS void
+{_SAFE} AS $$
+BEGIN
+  IF cardinality(slots) <> (
+    SELECT count(*) FROM apportion.slot WHERE slot = ANY (slots) AND ({_OWNED} OR {_AWAITED})
+  ) THEN
+    {_REFUSED}
+  END IF;
+  PERFORM set_config('apportion.slots', array_to_string(slots, ','), true);
+END $$"""
+
+GUARD = f"""CREATE OR REPLACE FUNCTION apportion.guard() RETURNS trigger
+{_SAFE} AS $$
+DECLARE mine text := coalesce(current_setting('apportion.slots', true), '');
+        bare text := coalesce(current_setting('apportion.bare', true), '');
+        mover text := coalesce(current_setting('apportion.mover', true), '');
+        kept record; s smallint;
+BEGIN
+  IF TG_OP = 'DELETE' THEN kept := OLD; s := OLD.slot; ELSE kept := NEW; s := NEW.slot; END IF;
+  IF mover <> '' THEN
+    IF mover IS DISTINCT FROM current_setting('apportion.moving', true) THEN
+      IF NOT EXISTS (SELECT FROM apportion.fences WHERE position || ' ' || holder || ' ' || resource = mover) THEN
+        RAISE EXCEPTION 'apportion: this mover is not the newest' USING ERRCODE = '{MOVED}';
+      END IF;
+      PERFORM set_config('apportion.moving', mover, true);
+    END IF;
+    RETURN kept;
+  END IF;
+  IF TG_OP = 'UPDATE' AND OLD.slot <> NEW.slot THEN
+    RAISE EXCEPTION 'apportion: a row keeps its slot' USING ERRCODE = '{FOREIGN}';
+  END IF;
+  IF s IS NULL THEN
+    RAISE EXCEPTION 'apportion: a row has a slot' USING ERRCODE = '{FOREIGN}';
+  END IF;
+  IF strpos(',' || mine || ',' || bare || ',', ',' || s || ',') > 0 THEN RETURN kept; END IF;
+  IF mine <> '' THEN
+    RAISE EXCEPTION 'apportion: slot % is not fenced here', s USING ERRCODE = '{FOREIGN}';
+  END IF;
+  IF NOT apportion.accepts(ARRAY[s], NULL, NULL) THEN
+    RAISE EXCEPTION 'apportion: stale route' USING ERRCODE = '{MOVED}';
+  END IF;
+  PERFORM set_config('apportion.bare', bare || ',' || s, true);
+  RETURN kept;
+END $$"""
+
+KEEP = f"""CREATE OR REPLACE FUNCTION apportion.keep() RETURNS trigger
+{_SAFE} AS $$
+BEGIN
+  RAISE EXCEPTION 'apportion: TRUNCATE is refused, delete the rows of a slot' USING ERRCODE = '{FOREIGN}';
+END $$"""
+
+FUNCTIONS = (ACCEPTS, FENCE, READ, GUARD, KEEP)

@@ -1,0 +1,51 @@
+"""Sets of shards for tests of this room: on SQLite files, and on databases of one PostgreSQL server for each worker."""
+
+import pytest
+
+from tests.shards.sample import Files
+from tests.shards.server import OWNER, Servers, as_role
+from tests.stores.rigs import absent
+from tests.stores.rigs.postgres import USER, PostgresRig
+
+BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.live)]
+
+
+@pytest.fixture(scope="session")
+def rig():
+    try:
+        made = PostgresRig(settings=("fsync = off",))  # databases are made by the dozen, and no power is cut
+    except FileNotFoundError as error:
+        absent(str(error))
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def make_set(request, tmp_path_factory):
+    """Return a function that makes a set on a kind of database. The sets are dropped with the module."""
+    made = []
+
+    def make(kind, **options):
+        folder = tmp_path_factory.mktemp("shards")
+        if kind == "sqlite":
+            return Files(folder, **options)
+        with pytest.MonkeyPatch.context() as patched:
+            as_role(patched, OWNER)
+            made.append(Servers(request.getfixturevalue("rig"), folder, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.drop()
+
+
+@pytest.fixture(autouse=True)
+def as_member(monkeypatch):
+    """Sessions of the tests have a role that owns nothing."""
+    as_role(monkeypatch, USER)
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def kind(request):
+    """The kind of database that a set of the test lies on."""
+    return request.param

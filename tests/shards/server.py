@@ -1,0 +1,62 @@
+"""A set of databases on a PostgreSQL server of the tests. Its sessions are those of a role that owns nothing."""
+
+from urllib.parse import quote
+from uuid import uuid4
+
+import psycopg
+
+from tests.shards.sample import Databases
+from tests.stores.rigs.postgres import SECRET, USER
+
+OWNER = "postgres"
+"""The role that makes the set: shards are made by a user with rights, and written to by one without."""
+
+_NAMES = (("apportion_meta", "apportion.shard_meta"), ("apportion_slot", "apportion.slot"), ("?", "%s"))
+
+
+class Servers(Databases):
+    """Databases of their own on one server, by the names of the shards. Statements are those of an administrator."""
+
+    kind = "postgresql"
+
+    def __init__(self, rig, folder, **options):
+        self.rig, self._mark = rig, uuid4().hex[:8]
+        self._made = []
+        super().__init__(folder, **options)
+        for shard in self.shards:
+            self.sql(shard, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {USER}")
+
+    def place(self, shard):
+        name = f"{shard}_{self._mark}"
+        if name not in self._made:
+            self.rig.sql(f"CREATE DATABASE {name}", database="postgres")
+            self._made.append(name)
+        host, port = self.rig.address()
+        return f"postgresql://${{SERVER_ROLE}}:${{SERVER_SECRET}}@{host}:{port}/{name}"
+
+    def sql(self, shard, statement, values=()):
+        with self.connect(shard, autocommit=True) as connection:
+            cursor = connection.execute(translated(statement), values)
+            return cursor.fetchall() if cursor.description else []
+
+    def connect(self, shard, *, user=OWNER, **options):
+        host, port = self.rig.address()
+        target = {"host": host, "port": port, "user": user, "password": SECRET, "dbname": f"{shard}_{self._mark}"}
+        return psycopg.connect(**target, **options)
+
+    def drop(self):
+        for name in self._made:
+            self.rig.sql(f"DROP DATABASE {name} WITH (FORCE)", database="postgres")
+
+
+def translated(statement):
+    """Return a statement of the tests with the names and marks of PostgreSQL."""
+    for ours, theirs in _NAMES:
+        statement = statement.replace(ours, theirs)
+    return statement
+
+
+def as_role(monkeypatch, user):
+    """Let this process open shards as a role: their URLs name none."""
+    monkeypatch.setenv("SERVER_ROLE", user)
+    monkeypatch.setenv("SERVER_SECRET", quote(SECRET, safe=""))
