@@ -9,6 +9,7 @@ import pytest
 from apportion import Assignment, Node, Ring, Topology, balance, encode, placement, plan
 from apportion.errors.brief import MOST_CHARACTERS, brief
 from apportion.placement.frozen import Frozen
+from apportion.stores.task_values import Receipt
 from tests.contracts.samples import start
 
 ROOMS = ("model", "placement", "balance", "groups", "stores", "tables", "guards")
@@ -55,6 +56,12 @@ def test_a_short_repr_is_that_of_a_dataclass_and_hides_a_password():
     assert "Node(id='a', zone=('eu', 'rack3'), weight=2.0)" == repr(Node("a", zone=("eu", "rack3"), weight=2))
     change = plan(Ring(["a"]), Ring(["b"]), ["postgres://app:hunter2@db/orders"]).changes[0]
     assert "Change(item='postgres://***@db/orders', before=('a',), after=('b',))" == repr(change)
+
+
+def test_a_named_tuple_is_shown_as_a_dataclass_is():
+    receipt = Receipt(task="postgres://app:hunter2@db/orders", attempt=2, session=7)
+    assert "Receipt(task='postgres://***@db/orders', attempt=2, session=7)" == repr(receipt)
+    assert MOST_CHARACTERS == len(repr(receipt._replace(task="x" * 10**6, attempt=10**190)))
 
 
 def test_a_class_of_its_own_repr_keeps_it_until_it_is_too_long():

@@ -82,7 +82,7 @@ class Strict(TaskLedger):
 
     def _settled(self, settlement, now):
         fate = "retry" if settlement.fate == "released" else settlement.fate
-        return super()._settled(replace(settlement, fate=fate), now)
+        return super()._settled(settlement._replace(fate=fate), now)
 
 
 class Obstinate(TaskLedger):
@@ -91,7 +91,7 @@ class Obstinate(TaskLedger):
     def _settled(self, settlement, now):
         task = self._held(settlement.receipt)
         if task is not None and task.is_cancelling:
-            settlement = replace(settlement, fate="cancelled")
+            settlement = settlement._replace(fate="cancelled")
         return super()._settled(settlement, now)
 
 

@@ -230,7 +230,7 @@ class Twins:
             return Receipt(task="t0", attempt=1, session=11)
         receipt = self.draw.choice(self.receipts[-6:])
         change = self.draw.choice([{}, {}, {}, {"attempt": receipt.attempt + 1}, {"session": 12}, {"task": "t1"}])
-        return replace(receipt, **change)
+        return receipt._replace(**change)
 
     def beat(self):
         session = self.draw.choice(self.sessions)
@@ -329,7 +329,7 @@ def test_a_session_that_lived_brings_back_no_task_that_died_of_another_cause(fat
     ledger.turn(Worker(session=2, queues=("a",)), [end], alive={2}, now=3)
     if fate == "crashed":  # the second crash condemns it
         (claim,) = ledger.turn(Worker(session=2, queues=("a",)), [], want=1, alive={2}, now=4).claims
-        again = replace(end, receipt=claim.receipt)
+        again = end._replace(receipt=claim.receipt)
         ledger.turn(Worker(session=2, queues=("a",)), [again], alive={2}, now=5)
     ledger.turn(Worker(session=3, queues=(), former=(1,)), [], alive={3}, now=6)
     assert [state] == [row.state for row in task_admin.rows(ledger, EVERYTHING)]

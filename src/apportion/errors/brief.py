@@ -18,8 +18,8 @@ Kind = TypeVar("Kind")
 
 
 def brief(kind: type[Kind]) -> type[Kind]:
-    """Give a class a brief `repr`: the one that it has, or the fields of a dataclass."""
-    has_own = not getattr(kind, "__dataclass_params__").repr if is_dataclass(kind) else True  # noqa: B009
+    """Give a class a brief `repr`: the one that it has, or the fields of a dataclass or a named tuple."""
+    has_own = not getattr(kind, "__dataclass_params__").repr if is_dataclass(kind) else not hasattr(kind, "_fields")  # noqa: B009
     written = kind.__repr__ if has_own else _fields_of
 
     def __repr__(self: Kind) -> str:  # noqa: N807
@@ -31,7 +31,8 @@ def brief(kind: type[Kind]) -> type[Kind]:
 
 
 def _fields_of(value: object) -> str:
-    shown_fields = [each.name for each in fields(value) if each.repr]  # type: ignore[arg-type]
+    names: Iterable[str] = getattr(value, "_fields", ())
+    shown_fields = names or [each.name for each in fields(value) if each.repr]  # type: ignore[arg-type]
     return f"{type(value).__qualname__}({', '.join(f'{name}={_part(getattr(value, name))}' for name in shown_fields)})"
 
 

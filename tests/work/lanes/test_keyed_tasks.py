@@ -5,7 +5,6 @@ import json
 import random
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
@@ -321,7 +320,7 @@ class _Desk:
 
 def test_a_child_process_gets_the_key_and_the_token_of_its_lane():
     token = FencingToken(resource="work.q/7", holder="a 1", incarnation=3, epoch=9)
-    claim = replace(claim_in(7), lane_token=token)
+    claim = claim_in(7)._replace(lane_token=token)
     job = Job(function=None, place=("m", "f"), claim=claim, incarnation=3, desk=_Desk())
     found = claim_of(json.loads(json.dumps(_order("memory://", job))))
     shown = (found.key, found.lane_token.resource, found.lane_token.holder, str(found.lane_token))

@@ -164,7 +164,9 @@ class _Stale(Exception):
 
 
 def _order(url: str, job: Job) -> dict[str, Any]:
-    claim = asdict(job.claim) | {"arguments": b64encode(job.claim.arguments).decode()}
+    token = job.claim.lane_token
+    parts = {"receipt": job.claim.receipt._asdict(), "lane_token": None if token is None else asdict(token)}
+    claim = job.claim._asdict() | parts | {"arguments": b64encode(job.claim.arguments).decode()}
     said = {"claim": claim, "url": url, "place": job.place, "incarnation": job.incarnation, "path": sys.path}
     return said | {"until": _until(job)}
 

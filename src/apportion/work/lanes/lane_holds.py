@@ -8,7 +8,6 @@ Refuses: to wait, and to cancel a run.
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from apportion.errors import NotOwner
@@ -72,7 +71,7 @@ class LaneHolds:
             return None
         self._let_go(claim.receipt)
         self._holds[claim.receipt] = hold
-        return replace(claim, lane_token=token)
+        return claim._replace(lane_token=token)
 
     def release(self, receipts: Iterable[Receipt]) -> None:
         """End the holds of claims that are no longer open."""

@@ -108,7 +108,7 @@ async def a_dead_and_a_cancelled_task_are_redriven_with_fresh_budgets(stage: Tas
     dead, cancelled, finished = ids = await stage.add(*[stage.new() for _ in range(3)])
     worker = await stage.worker()
     claims = await stage.claim(worker, want=3)
-    ends = [ended(claims[0], "dead"), ended(claims[1], "cancelled"), replace(done(claims[2]), result=b"r")]
+    ends = [ended(claims[0], "dead"), ended(claims[1], "cancelled"), done(claims[2])._replace(result=b"r")]
     await stage.settle(worker, *ends)
     same(2, await stage.tasks.control(Redrive(tasks=ids)), "tasks that were redriven")
     same(["ready", "ready", "done"], await stage.states(dead, cancelled, finished), "the states")

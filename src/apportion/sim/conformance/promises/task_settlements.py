@@ -24,7 +24,7 @@ async def a_receipt_of_no_open_claim_is_refused_and_changes_nothing(stage: TaskS
     (claim,) = await stage.claim(worker)
     (foreign,) = await stage.claim(other)
     for change in ({"task": foreign.task}, {"task": "0"}, {"attempt": 2}, {"attempt": 0}, {"session": other.session}):
-        await stage.refused(worker, replace(claim.receipt, **change))
+        await stage.refused(worker, claim.receipt._replace(**change))
     await stage.settle(worker, done(claim))
     await stage.settle(other, done(foreign))
 
@@ -36,7 +36,7 @@ async def a_claim_is_settled_once(stage: TaskStage) -> None:
     for fate in FATES:
         await stage.add(stage.new())
         (claim,) = await stage.claim(worker)
-        settlement = replace(ended(claim, fate), delay_ms=60_000)
+        settlement = ended(claim, fate)._replace(delay_ms=60_000)
         answer = await stage.tasks.turn(worker, [settlement, settlement])
         same((claim.receipt,), answer.refused, f"the receipts that were refused beside {fate}")
         await stage.refused(worker, claim.receipt)
@@ -52,12 +52,12 @@ async def a_receipt_before_the_last_claim_is_refused(stage: TaskStage) -> None:
     await stage.claim(second, want=2)
     await stage.refused(second, stale.receipt)
     (mine,) = [row for row in await stage.rows("claimed") if row.id == again]
-    stale = replace(stale, receipt=replace(stale.receipt, task=again, attempt=1, session=second.session))
+    stale = stale._replace(receipt=Receipt(task=again, attempt=1, session=second.session))
     await stage.settle(second, ended(stale, "released"))
     same([redriven], [claim.task for claim in await stage.claim(second)], "the claim before the released task")
     same([again], [claim.task for claim in await stage.claim(second)], "the task that was released")
-    await stage.refused(second, replace(stale.receipt, attempt=mine.attempt))
-    stale = replace(stale, receipt=replace(stale.receipt, task=redriven))
+    await stage.refused(second, stale.receipt._replace(attempt=mine.attempt))
+    stale = stale._replace(receipt=stale.receipt._replace(task=redriven))
     await stage.settle(second, ended(stale, "dead"))
     await stage.tasks.control(Redrive(tasks=(redriven,)))
     same([redriven], [claim.task for claim in await stage.claim(second)], "the task that was redriven")
@@ -83,7 +83,7 @@ async def one_turn_settles_and_claims(stage: TaskStage) -> None:
     ids = await stage.add(*[stage.new() for _ in range(3)])
     worker = await stage.worker()
     (first,) = await stage.claim(worker)
-    unknown = Settlement(receipt=replace(first.receipt, attempt=9), fate="retry")
+    unknown = Settlement(receipt=first.receipt._replace(attempt=9), fate="retry")
     answer = await stage.tasks.turn(worker, [unknown, done(first)], want=5)
     same((unknown.receipt,), answer.refused, "the receipts that were refused")
     same(list(ids[1:]), [claim.task for claim in answer.claims], "the claims")
@@ -108,7 +108,7 @@ async def a_result_is_kept_and_a_task_without_one_is_gone(stage: TaskStage) -> N
     worker = await stage.worker()
     claims = await stage.claim(worker, want=3)
     results = (b"\0result\xff", None, b"")
-    await stage.settle(worker, *[replace(done(each), result=result) for each, result in zip(claims, results)])  # noqa: B905
+    await stage.settle(worker, *[done(each)._replace(result=result) for each, result in zip(claims, results)])  # noqa: B905
     same(["done", "missing", "done"], await stage.states(kept, gone, empty), "the states")
     row = await stage.row(kept)
     same(results[0], row and row.result, "the result")
@@ -120,7 +120,7 @@ async def _settled(stage: TaskStage, *fates: Fate) -> Claim:
     worker = await stage.worker()
     for fate in fates:
         claim = await stage.claimed(worker)
-        await stage.settle(worker, replace(ended(claim, fate), reason=f"it was {fate}"))
+        await stage.settle(worker, ended(claim, fate)._replace(reason=f"it was {fate}"))
     return claim
 
 
@@ -136,7 +136,7 @@ async def a_failed_run_counts_and_waits_for_its_delay(stage: TaskStage) -> None:
     same(("ready", 2, 0, 0, "it was retry"), await _counts(stage, claim), "the counts")
     worker = await stage.worker()
     claim = await stage.claimed(worker)
-    await stage.settle(worker, replace(ended(claim, "retry"), delay_ms=60_000))
+    await stage.settle(worker, ended(claim, "retry")._replace(delay_ms=60_000))
     same(("delayed", 3, 0, 0, ""), await _counts(stage, claim), "the counts after a delay")
     same((), await stage.claim(worker), "the claims before it is due")
 
@@ -181,7 +181,7 @@ async def a_note_is_read_until_the_next_attempt_and_refused_after_it(stage: Task
     row = await stage.row(task)
     same((0.5, "hälf"), row and (row.progress, row.note), "the note")
     for change in ({"attempt": 2}, {"session": worker.session + 1}, {"task": "0"}):
-        stale = replace(note, receipt=replace(claim.receipt, **change), progress=0.9)
+        stale = replace(note, receipt=claim.receipt._replace(**change), progress=0.9)
         same((stale.receipt,), (await stage.tasks.beat(worker.session, [stale])).refused, "the refused notes")
     same(row, await stage.row(task), "the task after the notes that were refused")
     await stage.settle(worker, ended(claim, "released"))
@@ -200,7 +200,7 @@ async def a_claim_is_completed_in_a_transaction_of_the_database(stage: TaskStage
     (claim,) = await stage.claim(worker)
     receipt = claim.receipt
     for change in ({"task": "0"}, {"attempt": 2}, {"session": worker.session + 1}):
-        stale = replace(receipt, **change)
+        stale = receipt._replace(**change)
         same([], await asyncio.to_thread(_completed, transactions, stale), "rows")
     same(1, len(await asyncio.to_thread(_rolled_back, transactions, receipt)), "rows before a rollback")
     same(["claimed"], await stage.states(claim.task), "the state after a rollback")

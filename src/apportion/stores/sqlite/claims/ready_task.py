@@ -36,23 +36,13 @@ class ReadyTask(NamedTuple):
 
     def claimed(self, session: int, now: int) -> Claim:
         """Return the claim of a session; `ValueError` or `TypeError` for a column of another type or range."""
-        is_counted = 0 <= self.attempt <= MOST_NUMBER and 0 <= self.failures <= MOST_NUMBER
-        is_text = isinstance(self.name, str) and isinstance(self.codec, str) and isinstance(self.trace, str)
-        if not (is_counted and is_text and 0 <= self.crashes <= MOST_NUMBER and isinstance(self.arguments, bytes)):
-            raise ValueError(f"attempt {self.attempt} of task {self.id}, or another column")
-        return Claim(
-            receipt=Receipt(task=self.id, attempt=self.attempt + 1, session=session),
-            queue=self.queue,
-            lane=self.lane,
-            name=self.name,
-            codec=self.codec,
-            arguments=self.arguments,
-            failures=self.failures,
-            deaths=self.deaths,
-            crashes=self.crashes,
-            enqueued=self.enqueued,
-            trace=self.trace,
-            slot=self.slot,
-            key=self.key,
-            waited_ms=max(0, now - self.ready_at),
-        )
+        (_, ready_at, _, _, task, attempt, queue, lane, *call, failures, crashes, enqueued, trace, slot, key) = self
+        name, codec, arguments = call
+        is_counted = 0 <= attempt <= MOST_NUMBER and 0 <= failures <= MOST_NUMBER
+        is_text = isinstance(name, str) and isinstance(codec, str) and isinstance(trace, str)
+        if not (is_counted and is_text and 0 <= crashes <= MOST_NUMBER and isinstance(arguments, bytes)):
+            raise ValueError(f"attempt {attempt} of task {task}, or another column")
+        receipt, deaths, waited_ms = Receipt(task, attempt + 1, session), self.deaths, max(0, now - ready_at)
+        # Names would take half of the time of a claim. The order is that of the fields.
+        first = (receipt, queue, lane, name, codec, arguments, failures, deaths, crashes)
+        return Claim._make((*first, enqueued, trace, slot, key, None, waited_ms, False))
