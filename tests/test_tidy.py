@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.sim import facts
+from apportion.sim import facts, shard_facts
 
 pytestmark = pytest.mark.usefixtures("uncollected")
 
@@ -57,7 +57,7 @@ def protocols() -> dict[str, set[str]]:
 
 
 # A method of an invariant is named after the fact that it checks, and the class says what it promises of it.
-OF_FACTS = {name.lower() for name, kind in vars(facts).items() if isclass(kind)}
+OF_FACTS = {name.lower() for name, kind in {**vars(facts), **vars(shard_facts)}.items() if isclass(kind)}
 OF_INVARIANTS = {"Invariant": OF_FACTS, "GroupInvariant": OF_FACTS}
 
 

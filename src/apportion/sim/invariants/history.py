@@ -1,6 +1,7 @@
 """History: the sum of all facts up to now. Invariants look things up in it."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from apportion.sim import facts
 from apportion.stores import Absent, Committed, Item, Unknown
@@ -59,6 +60,7 @@ class History:
         self.attempts: dict[int, Attempt] = {}
         self.acknowledged: list[tuple[float, int]] = []
         self.calm_since: float | None = None
+        self.shared: dict[type, Any] = {}  # the state that invariants of one subject share
         self.attempt: Attempt | None = None
         self.ending: int | None = None
         self.writers: dict[tuple[str, int], str] = {}

@@ -8,7 +8,7 @@ of a format adds its invariants (`ownership.py`). Every invariant is known to fi
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from apportion.sim.facts import Answered, Began, Changed, Delivered, Fact, Granted, Renewed, Scanned, Watching, Wrote
 from apportion.sim.invariants.history import History
@@ -259,8 +259,6 @@ class Checker:
     RevisionsGrow at 1.000000 s: revision 4 follows 4: ['a']
     """
 
-    _FACTS: ClassVar[tuple[type[Fact], ...]] = tuple(Fact.__subclasses__())
-
     def __init__(
         self, invariants: Iterable[type[Invariant]] | None = None, violations: list[Violation] | None = None
     ) -> None:
@@ -268,7 +266,7 @@ class Checker:
         self.violations: list[Violation] = [] if violations is None else violations
         self._at = 0.0
         self._checks: list[Invariant] = []
-        self._looks: dict[type[Fact], list[Callable[[Any], None]]] = {kind: [] for kind in self._FACTS}
+        self._looks: dict[type[Fact], list[Callable[[Any], None]]] = {kind: [] for kind in Fact.__subclasses__()}
         self.hold(ALL if invariants is None else invariants)
 
     def hold(self, invariants: Iterable[type[Invariant]]) -> None:

@@ -37,13 +37,14 @@ FAIR = Weather()
 
 
 class Network:
-    """Links between processes and with `places`; `inject` is called before each fault, and counts it."""
+    """Links between processes and with `places`, some of them `databases`; `inject` is called before each fault."""
 
     def __init__(
         self, draw: Random, *, now: Callable[[], float], inject: Inject, processes: Callable[[], Collection[str]]
     ) -> None:
         self.weather = FAIR
         self.places: set[str] = {STORE}
+        self.databases: set[str] = {TASKS}
         self._processes = processes
         self._draw = draw
         self._now = now
@@ -87,8 +88,9 @@ class Network:
             delay += self._draw.uniform(0, 20 * weather.most_seconds)
         if self._clogged_until:
             delay += max(0.0, self._clogged_until.get(link, 0.0) - self._now())
-        # The tasks are in databases; no connection to one repeats a request.
-        if source not in _STORES and target != TASKS and self._happens(weather.duplicated, "duplicated", link):
+        # No connection to a database repeats a request, and no answer is sent twice.
+        is_certain = source in _STORES or source in self.databases or target in self.databases
+        if not is_certain and self._happens(weather.duplicated, "duplicated", link):
             return (delay, delay + self._draw.uniform(0, weather.most_seconds))
         return (delay,)
 

@@ -126,7 +126,7 @@ def _told_of_tasks(fact: facts.Fact) -> str:
             )
         case facts.RunEnded():
             return f"run {fact.run} {'kills its process' if fact.kills else 'ends'}"
-    return repr(fact)
+    return str(fact)
 
 
 def _task(fact: facts.TasksChanged, task: str) -> str:

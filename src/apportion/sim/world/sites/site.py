@@ -65,6 +65,7 @@ class Site:
         )
         self.checker: Checker = Checker(invariants, violations)
         self.holders: Holders = Holders(self.checker.history)
+        self.listeners: list[Callable[[Fact], None]] = []
         self.is_closed: bool = False
 
     @property
@@ -97,8 +98,10 @@ class Site:
             self.take(fact)
 
     def take(self, fact: Fact) -> None:
-        """Check a fact against the invariants."""
+        """Check a fact against the invariants, and pass it to `listeners`."""
         self.checker.add(fact)
+        for listener in self.listeners:
+            listener(fact)
         for lapsed in self.holders.lapses(fact):
             self.record(lapsed)
 

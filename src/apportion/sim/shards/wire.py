@@ -1,0 +1,89 @@
+"""The way of one process to the database of a shard: a request may be late, and lost before or after its effect.
+
+A request that was sent is carried out as one transaction, also when its caller is gone. A mover's transaction holds
+the row of its token to its end. So a later one of the same move finds it done, or it is never done.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
+
+from apportion.errors import StoreUnavailable
+from apportion.model.epoch import FencingToken
+from apportion.sim.facts import Fact
+from apportion.sim.shards.database import ShardDatabase
+from apportion.sim.world.troubles import Troubles
+from apportion.sim.world.wire import FaultyWire
+from apportion.sim.world.world import World
+
+Result = TypeVar("Result")
+
+
+class ShardPlace:
+    """A shard in a world: its database, its troubles, and the requests of movers to it in the order they were sent."""
+
+    def __init__(self, world: World, name: str, slots: range | tuple[int, ...], tell: Callable[[Fact], None]) -> None:
+        self.world = world
+        self.name = name
+        place = f"shard {name}"
+        self.troubles: Troubles = Troubles(world.draws(place), world.network, world.trace, record=tell, place=place)
+        world.network.places.add(place)
+        world.network.databases.add(place)
+        self.database: ShardDatabase = ShardDatabase(name, slots, now=lambda: world.now, tell=tell)
+        self.refusals: Counter[str] = Counter()
+        self._sent = 0
+        self._last: dict[str, tuple[FencingToken, int]] = {}
+
+    def number(self) -> int:
+        """Return the number of a request that is sent now."""
+        self._sent += 1
+        return self._sent
+
+    def show(self, move: str, token: FencingToken, number: int) -> None:
+        """Begin a mover's transaction; `StoreUnavailable` if a later one of the move has ended before it."""
+        last = self._last.get(move)
+        if last is not None and token <= last[0] and number < last[1]:
+            self.refusals["came after a later one"] += 1
+            raise StoreUnavailable(f"shard {self.name}", "the connection has ended")
+        self.database.show(move, token)
+        self._last[move] = (token, number)
+
+
+class ShardWire:
+    """The connection of one process to a shard."""
+
+    def __init__(self, process: str, place: ShardPlace) -> None:
+        world = place.world
+        self.place = place
+        self._wire = FaultyWire(process, place.troubles, now=world.now)
+
+    async def read(self, what: str, perform: Callable[[ShardDatabase], Result]) -> Result:
+        """Read in one transaction; `StoreUnavailable` if no reply comes."""
+        database = self.place.database
+
+        async def _perform() -> Result:
+            return perform(database)
+
+        return await self._wire.certain(what, _perform, changes=False)
+
+    async def write(self, what: str, perform: Callable[[ShardDatabase], Result]) -> Result:
+        """Write in one transaction; `NoReply` if its fate is unknown."""
+        database = self.place.database
+
+        async def _perform() -> Result:
+            return perform(database)
+
+        return await self._wire.ask(what, _perform)
+
+    async def guarded(
+        self, what: str, move: str, token: FencingToken, perform: Callable[[ShardDatabase], Result]
+    ) -> Result:
+        """Write in one transaction of a mover. `Fenced` has written nothing; `StoreUnavailable` if no reply comes."""
+        place = self.place
+        number, database = place.number(), place.database
+
+        async def _perform() -> Result:
+            place.show(move, token, number)
+            return perform(database)
+
+        return await self._wire.certain(what, _perform, changes=True)
