@@ -33,9 +33,9 @@ FULL = (Setting(Bounds(3, 1, 1)), Setting(Bounds(2, 1, 1), deaths=True), Setting
 SMALL_LIVES, FULL_LIVES = 3, 5
 SMALL_TASKS, FULL_TASKS = TaskBounds(2, 2, 1, 0), TaskBounds(2, 2, 1, 1)
 SMALL_MOVES = (
-    MoveBounds(writes=1, publications=0, movers=0, losses=0, aborts=1, retreats=1),
-    MoveBounds(writes=2, publications=1, movers=1, losses=0, aborts=0, retreats=0),
-    MoveBounds(writes=1, publications=0, movers=1, losses=0, aborts=1, retreats=1),
+    MoveBounds(writes=1, publications=0, movers=0, losses=0, aborts=1, retreats=1, aways=1),
+    MoveBounds(writes=2, publications=1, movers=1, losses=0, aborts=0, retreats=0, aways=0),
+    MoveBounds(writes=1, publications=0, movers=1, losses=0, aborts=1, retreats=1, aways=0),
 )
 FULL_MOVES = (MoveBounds(), MoveBounds(writes=1))
 SMALL_LANES = (
@@ -100,7 +100,7 @@ def _lane_bounds(text: str) -> LaneBounds:
 
 
 def _move_bounds(text: str) -> MoveBounds:
-    return MoveBounds(*_numbers(text, range(1, 7), "one to six numbers, for example 1,0,1,0,1,0"))
+    return MoveBounds(*_numbers(text, range(1, 8), "one to seven numbers, for example 1,0,1,0,1,0,0"))
 
 
 def _numbers(text: str, counts: Container[int], expected: str) -> list[int]:

@@ -6,6 +6,7 @@ none. The slot has lain on the target before, so the oldest table names the targ
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from apportion.shards import slot_rows
@@ -18,7 +19,10 @@ SOURCE, TARGET = 0, 1
 
 
 class MoveBounds(NamedTuple):
-    """How often there is a write, another publication, a new mover, a lost reply, a wish to abort, a late drain."""
+    """How often there is a write, another publication, a new mover, a lost reply, a wish to abort, a late drain.
+
+    `aways` is how often the mover decides without an answer of the target.
+    """
 
     writes: int = 2
     publications: int = 1
@@ -26,6 +30,7 @@ class MoveBounds(NamedTuple):
     losses: int = 1
     aborts: int = 1
     retreats: int = 1
+    aways: int = 1
 
 
 class Row(NamedTuple):
@@ -81,6 +86,7 @@ class MoveWorld(NamedTuple):
     left: MoveBounds
     is_aborting: bool = False
     is_late: bool = False
+    is_listed: bool = True
 
     def row(self, shard: int) -> SlotRow | None:
         """Return the row of a shard as the shipped code has it."""
@@ -98,9 +104,11 @@ class MoveWorld(NamedTuple):
             target=self.row(TARGET),
             is_captured=captured,
             is_copied=copied,
+            is_near=self.cursor + 1 >= self.logged,
             is_drained=self.cursor >= self.logged,
             is_verified=verified,
             is_cleaned=cleaned,
+            is_listed=self.is_listed,
             is_late=self.is_late and self.state == "fenced",
             wish="abort" if self.is_aborting else "go",
         )
@@ -157,10 +165,20 @@ def _movers(state: MoveWorld) -> Iterator[Step[MoveWorld]]:
         after = state._replace(guards=guards, mover=mover._replace(guarded=mover.guarded + 1))
         yield Step(f"guards the {'target' if mover.guarded else 'source'}", mover.token, after)
     elif mover.sent is None:
-        act = next_act(state.found())
-        if act is not None:
-            sent = Sent(act, mover.token, state.revision, state.values[SOURCE])
-            yield Step(f"decides: {act.label}", mover.token, state._replace(mover=mover._replace(sent=sent)))
+        yield from _decisions(state, state.found(), "decides")
+        if state.left.aways:
+            found = replace(
+                state.found(),
+                target=None,
+                is_target_away=True,
+                is_captured=False,
+                is_copied=False,
+                is_near=False,
+                is_drained=False,
+                is_verified=False,
+            )
+            after = state._replace(left=_less(state, "aways"))
+            yield from (step._replace(is_fault=True) for step in _decisions(after, found, "does not see the target"))
     else:
         yield Step(
             f"does: {mover.sent.act.label}",
@@ -175,6 +193,14 @@ def _movers(state: MoveWorld) -> Iterator[Step[MoveWorld]]:
     for place, sent in enumerate(state.late):
         rest = (*state.late[:place], *state.late[place + 1 :])
         yield Step(f"lands late: {sent.act.label}", sent.token, lands(state._replace(late=rest), sent))
+
+
+def _decisions(state: MoveWorld, found: MoveView, words: str) -> Iterator[Step[MoveWorld]]:
+    act = next_act(found)
+    if act is not None:
+        sent = Sent(act, state.mover.token, state.revision, state.values[SOURCE])
+        after = state._replace(mover=state.mover._replace(sent=sent))
+        yield Step(f"{words}: {act.label}", state.mover.token, after)
 
 
 def _writers(state: MoveWorld) -> Iterator[Step[MoveWorld]]:
@@ -227,6 +253,8 @@ def _less(state: MoveWorld, name: str) -> MoveBounds:
 def lands(state: MoveWorld, sent: Sent) -> MoveWorld:
     """Return the state after an act: a commit of the control store, or of one shard under the mover's token."""
     act = sent.act
+    if act.label == "release":
+        return state._replace(is_listed=False, revision=state.revision + 1) if _holds(state, sent) else state
     if act.label in ("record", "switch"):
         return _recorded(state, sent)
     shard = SOURCE if act.label in ON_SOURCE else TARGET
@@ -239,14 +267,19 @@ def lands(state: MoveWorld, sent: Sent) -> MoveWorld:
 
 def _shard_of(act: MoveAct) -> int | None:
     """Return the shard that an act changes, None for the control store."""
-    if act.label in ("record", "switch"):
+    if act.label in ("record", "switch", "release"):
         return None
     return SOURCE if act.label in ON_SOURCE else TARGET
 
 
+def _holds(state: MoveWorld, sent: Sent) -> bool:
+    """Whether the record is as it was when the act was decided."""
+    return sent.revision == state.revision
+
+
 def _recorded(state: MoveWorld, sent: Sent) -> MoveWorld:
     act = sent.act
-    if sent.revision != state.revision or act.record is None:
+    if not _holds(state, sent) or act.record is None:
         return state
     after = state._replace(state=act.record.state, attempt=act.record.attempt, revision=state.revision + 1)
     if act.label == "switch":

@@ -2,6 +2,8 @@
 
     shards/<set>/set           format, number of hash slots, hasher; written once
     shards/<set>/shard/<id>    URL without a password, weight, zone
+    shards/<set>/moving        the slots of each move that is under way; `mover.records` reads it
+    shards/<set>/move/<id>     a move; `mover.records` reads it
     table/<set>/…              the table of the slots, by the publisher of tables
 
 Promises: a record that another release or another hand wrote is `BadSnapshot`; no field is guessed.
@@ -47,6 +49,15 @@ class SetKeys:
         """The key of the set's own record."""
         return f"{self.prefix}set"
 
+    @property
+    def moving(self) -> str:
+        """The key of the list of slots that are moving."""
+        return f"{self.prefix}moving"
+
+    def move(self, move_id: str) -> str:
+        """Return the key of a move's record; it is also the resource that the mover's token names on a shard."""
+        return f"{self.prefix}move/{move_id}"
+
     def shard(self, shard_id: str) -> str:
         """Return the key of a shard's record."""
         return f"{self.prefix}shard/{shard_id}"
@@ -69,12 +80,12 @@ class SetRecord:
 
     def encode(self) -> bytes:
         """Return the record as bytes."""
-        return _encoded({"slots": self.hash_slots, "hasher": self.hasher})
+        return encoded({"slots": self.hash_slots, "hasher": self.hasher})
 
     @classmethod
     def decode(cls, data: bytes) -> "SetRecord":
         """Return the record that bytes hold."""
-        _, slots, hasher = members(_decoded(data, "set"), "format", "slots", "hasher")
+        _, slots, hasher = members(decoded(data, "set"), "format", "slots", "hasher")
         return cls(hash_slots=integer(slots), hasher=text(hasher))
 
 
@@ -101,12 +112,12 @@ class ShardRecord:
 
     def encode(self) -> bytes:
         """Return the record as bytes."""
-        return _encoded({"url": self.url, "weight": self.weight, "zone": list(self.zone)})
+        return encoded({"url": self.url, "weight": self.weight, "zone": list(self.zone)})
 
     @classmethod
     def decode(cls, data: bytes) -> "ShardRecord":
         """Return the record that bytes hold."""
-        _, url, weight, zone = members(_decoded(data, "shard"), "format", "url", "weight", "zone")
+        _, url, weight, zone = members(decoded(data, "shard"), "format", "url", "weight", "zone")
         if isinstance(weight, bool) or not isinstance(weight, (int, float)):
             refuse(weight, "a number")
         return cls(url=text(url), weight=float(weight), zone=tuple(map(text, items(zone))))
@@ -128,11 +139,13 @@ def _from_environment(match: re.Match[str]) -> str:
     return value
 
 
-def _encoded(values: dict[str, object]) -> bytes:
+def encoded(values: dict[str, object]) -> bytes:
+    """Return a record as bytes."""
     return json.dumps({"format": FORMAT, **values}, separators=(",", ":")).encode()
 
 
-def _decoded(data: bytes, kind: str) -> object:
+def decoded(data: bytes, kind: str) -> object:
+    """Return the form that bytes hold; `BadSnapshot` for another format."""
     try:
         form: object = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -26,9 +26,14 @@ Label: TypeAlias = Literal[
     "record", "prepare", "capture", "chunk", "apply-log", "verify", "fence", "unfence", "announce", "withdraw",
     "switch", "settle-source", "settle-target", "clean-batch", "uncapture", "drop", "release",
 ]  # fmt: skip
-Wish: TypeAlias = Literal["go", "abort"]
+Wish: TypeAlias = Literal["go", "pause", "abort"]
+"""`pause` ends a fence that stands, or finishes a switch that was made; then nothing more is done."""
 
 BEFORE_SWITCH = frozenset({"planned", "prepared", "copying", "catching-up", "verified", "fenced"})
+WITHOUT_TARGET = frozenset({"unfence", "settle-source"})
+"""The acts that need no answer of the target: they let writers of the source go on."""
+
+WHILE_PAUSED = WITHOUT_TARGET | {"settle-target", "withdraw"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +50,13 @@ class MoveView:
 
     - `is_captured`: writes of the source are logged.
     - `is_copied`: every chunk has been copied.
+    - `is_near`: the log of the source is short, so that a fence would be short too.
     - `is_drained`: the target has all that the log of the source says.
     - `is_verified`: the rows of both shards were compared in this attempt, and are equal.
     - `is_late`: the fence stands longer than writers should wait.
     - `is_cleaned`: the source has no row of the slots.
+    - `is_listed`: the slots are listed as moving, so that no other move has them.
+    - `is_target_away`: the target did not answer. Then `target` and the flags of the copy say nothing.
     """
 
     record: MoveRecord
@@ -57,10 +65,13 @@ class MoveView:
     target: SlotRow | None
     is_captured: bool = False
     is_copied: bool = False
+    is_near: bool = False
     is_drained: bool = False
     is_verified: bool = False
     is_late: bool = False
     is_cleaned: bool = False
+    is_listed: bool = True
+    is_target_away: bool = False
     wish: Wish = "go"
 
 
@@ -74,10 +85,18 @@ class MoveAct:
 
 
 def next_act(found: MoveView) -> MoveAct | None:
-    """Return the next act; None when the move is over and nothing of it is left."""
-    if found.wish == "abort" and found.record.state in BEFORE_SWITCH:
+    """Return the next act; None when nothing is left to do, when the move is paused, or when the target is missed."""
+    state = found.record.state
+    if found.wish == "abort" and state in BEFORE_SWITCH:
         return _to(found, "aborted")
-    return _NEXT[found.record.state](found)
+    if state == "fenced" and (found.wish == "pause" or found.is_late):
+        return _to(found, "catching-up", attempts=1)
+    act = _NEXT[state](found)
+    if act is not None and found.is_target_away:
+        return act if act.label in WITHOUT_TARGET else None
+    if act is not None and found.wish == "pause":
+        return act if act.label in WHILE_PAUSED else None
+    return act
 
 
 def _to(found: MoveView, state: MoveState, *, attempts: int = 0) -> MoveAct:
@@ -100,12 +119,15 @@ def _copying(found: MoveView) -> MoveAct:
 
 
 def _catching_up(found: MoveView) -> MoveAct:
-    """Here an attempt begins, the first one or one after a retreat. The record has ended the one before."""
-    if found.target is not None and found.target.number is not None:
-        return MoveAct(label="withdraw")
+    """Here an attempt begins, the first one or one after a retreat. The record has ended the one before.
+
+    The source is opened first, also while the target is away: no table names the target.
+    """
     if found.source.state == "fenced":
         return MoveAct(label="unfence")
-    if not found.is_drained:
+    if found.target is not None and found.target.number is not None:
+        return MoveAct(label="withdraw")
+    if not found.is_near:
         return MoveAct(label="apply-log")
     return _to(found, "verified") if found.is_verified else MoveAct(label="verify")
 
@@ -118,10 +140,10 @@ def _verified(found: MoveView) -> MoveAct:
 def _fenced(found: MoveView) -> MoveAct:
     if found.source.state == "owner":
         return MoveAct(label="fence")
-    if found.is_late:
-        return _to(found, "catching-up", attempts=1)
     if not found.is_drained:
         return MoveAct(label="apply-log")
+    if not found.is_verified:
+        return MoveAct(label="verify")
     announced = None if found.target is None else found.target.number
     after = Version(incarnation=found.newest.incarnation, number=found.newest.number + 1)
     if announced != after:
@@ -132,7 +154,7 @@ def _fenced(found: MoveView) -> MoveAct:
 def _switched(found: MoveView) -> MoveAct:
     if found.source.state == "fenced":
         return MoveAct(label="settle-source")
-    if found.target is not None and found.target.state == "incoming":
+    if found.is_target_away or (found.target is not None and found.target.state == "incoming"):
         return MoveAct(label="settle-target")
     return _to(found, "complete")
 
@@ -143,17 +165,19 @@ def _complete(found: MoveView) -> MoveAct:
     return _to(found, "cleaned") if found.is_cleaned else MoveAct(label="clean-batch")
 
 
-def _cleaned(_: MoveView) -> None:
-    return None
+def _cleaned(found: MoveView) -> MoveAct | None:
+    return MoveAct(label="release") if found.is_listed else None
 
 
 def _aborted(found: MoveView) -> MoveAct | None:
     """The target never accepted: no table names it, for the switch would have rewritten the record."""
     if found.source.state == "fenced":
         return MoveAct(label="unfence")
-    if found.target is not None and found.target.state != "moved":
+    if found.is_target_away or (found.target is not None and found.target.state != "moved"):
         return MoveAct(label="drop")
-    return MoveAct(label="uncapture") if found.is_captured else None
+    if found.is_captured:
+        return MoveAct(label="uncapture")
+    return MoveAct(label="release") if found.is_listed else None
 
 
 _NEXT: Mapping[MoveState, Callable[[MoveView], MoveAct | None]] = {

@@ -15,6 +15,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.plan import Key
+from apportion.model.topology import Node
 from apportion.placement.hashers import DEFAULT, resolve
 from apportion.placement.keys.key_bytes import key_bytes
 from apportion.tables.layout import Version
@@ -103,6 +104,18 @@ def partitions(hash_slots: int, pinned: Mapping[bytes, int]) -> tuple[str, ...]:
     """Return the names of all slots, the hash slots first."""
     own: Iterable[tuple[int, bytes]] = sorted((slot, key) for key, slot in pinned.items())
     return (*map(partition_of, range(check_hash_slots(hash_slots))), *(partition_of(slot, key) for slot, key in own))
+
+
+def shifted(assignment: Assignment, slots: Iterable[int], shard: Node) -> Assignment:
+    """Return the assignment in which a shard owns these slots. A shard that was not in it before comes to it."""
+    wanted = set(slots)
+    old = assignment.topology
+    topology = old if shard.id in old.ids else old.add(shard)
+    rows = [
+        (topology.index(shard.id),) if _read(name)[0] in wanted else tuple(topology.index(each) for each in row)
+        for name, row in assignment.preference_lists.items()
+    ]
+    return Assignment(topology=topology, rows=rows, names=assignment.names)
 
 
 def check_hash_slots(count: object) -> int:

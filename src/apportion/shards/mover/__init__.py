@@ -1,0 +1,8 @@
+"""Mover: brings groups of slots from one shard to another while they are written to."""
+
+from apportion.shards.mover.events import MoveEvent
+from apportion.shards.mover.mover import Mover
+from apportion.shards.mover.records import MoveEntry
+from apportion.shards.mover.sites import ShardSites
+
+__all__ = ["MoveEntry", "MoveEvent", "Mover", "ShardSites"]

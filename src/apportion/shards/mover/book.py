@@ -1,0 +1,141 @@
+"""Book: reads the records of moves from the control store, and changes them by commits that compare them.
+
+Promises: no commit changes a record that another hand changed meanwhile. A slot is listed for one move at most.
+Refuses: to say that a commit failed when no reply came: `StoreUnavailable`, and the caller reads again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from apportion.errors import BadSnapshot, Conflict, InvalidInput, StoreUnavailable
+from apportion.runtime.clock import Clock
+from apportion.shards.mover.records import MoveEntry, decode_moving, encode_moving
+from apportion.shards.records import SetKeys
+from apportion.stores import api
+from apportion.tables.layout import TableKeys, Version, decode_head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptMove:
+    """A move as the control store has it, and the revision that wrote it."""
+
+    entry: MoveEntry
+    revision: int
+    is_listed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moves:
+    """All moves of a set at one revision. `damaged` names records that nobody can read, with the reason."""
+
+    kept: Mapping[str, KeptMove]
+    moving: Mapping[str, tuple[int, ...]]
+    moving_revision: int | None = None
+    damaged: Mapping[str, BadSnapshot] = field(default_factory=dict)
+
+    def moves_of(self, slot: int) -> str | None:
+        """Return the move that has a slot, None if the slot does not move."""
+        return next((move for move, slots in self.moving.items() if slot in slots), None)
+
+
+class MoveBook:
+    """The records of the moves of one set."""
+
+    def __init__(self, store: api.CoordinationStore, name: str, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self.keys: SetKeys = SetKeys(name)
+        self._table = TableKeys(name)
+        self.commit_seconds: float | None = None  # the length of the last commit
+
+    async def newest(self) -> Version:
+        """Return the version of the newest table."""
+        scan = await self._store.scan(self._table.head)
+        for item in scan.items:
+            if item.key == self._table.head:
+                return Version(incarnation=scan.incarnation, number=decode_head(item.value).version)
+        hint = "Look at the set: apportion shards doctor URL SET"
+        raise BadSnapshot(f"table of set {self.keys.name}", None, "a published table", hint)
+
+    async def read(self) -> Moves:
+        """Return all moves."""
+        found = {item.key: item for item in (await self._store.scan(f"{self.keys.prefix}mov")).items}
+        listed = found.pop(self.keys.moving, None)
+        moving = {} if listed is None else decode_moving(listed.value)
+        kept: dict[str, KeptMove] = {}
+        damaged: dict[str, BadSnapshot] = {}
+        for key, item in found.items():
+            move = key.removeprefix(self.keys.move(""))
+            try:
+                entry = MoveEntry.decode(item.value)
+            except BadSnapshot as error:
+                damaged[key] = error
+            else:
+                kept[move] = KeptMove(entry=entry, revision=item.revision, is_listed=move in moving)
+        return Moves(
+            kept=kept, moving=moving, moving_revision=None if listed is None else listed.revision, damaged=damaged
+        )
+
+    async def begin(self, entry: MoveEntry) -> bool:
+        """List the slots of a move, and write its record; False when other records changed meanwhile: try again.
+
+        `Conflict` names the move that has one of the slots.
+        """
+        moves, group = await self.read(), entry.group
+        for slot in group.slots:
+            other = moves.moves_of(slot)
+            if other == group.move:
+                return True  # an earlier commit, the reply to which was lost
+            if other is not None:
+                hint = "Let it end, or abort it: apportion shards abort URL SET"
+                raise Conflict(f"slot {slot} moves already, in move {other}.", hint)
+        puts = [
+            api.Put(key=self.keys.moving, value=encode_moving({**moves.moving, group.move: group.slots})),
+            api.Put(key=self.keys.move(group.move), value=entry.encode()),
+        ]
+        return await self._commit([self._list_compare(moves), api.Absent(key=puts[1].key)], puts)
+
+    async def write(self, kept: KeptMove, entry: MoveEntry) -> bool:
+        """Write the record of a move; False if it changed meanwhile."""
+        return await self._commit([self.compare(kept)], [self.put(entry)])
+
+    async def release(self, kept: KeptMove) -> bool:
+        """Delete the record of a move that is over, and free its slots; False if a record changed meanwhile."""
+        moves, group = await self.read(), kept.entry.group
+        rest = {move: slots for move, slots in moves.moving.items() if move != group.move}
+        is_listed = group.move in moves.moving
+        when: list[api.Compare] = [self.compare(kept)]
+        if is_listed:
+            when.append(self._list_compare(moves))
+        puts = [api.Put(key=self.keys.moving, value=encode_moving(rest))] if rest and is_listed else []
+        gone = [] if rest or not is_listed else [self.keys.moving]
+        return await self._commit(when, puts, [self.keys.move(group.move), *gone])
+
+    def compare(self, kept: KeptMove) -> api.Compare:
+        """Return the compare that holds while the record of a move is as it was read."""
+        return api.Unchanged(key=self.keys.move(kept.entry.group.move), revision=kept.revision)
+
+    def put(self, entry: MoveEntry) -> api.Put:
+        """Return the put of a move's record."""
+        return api.Put(key=self.keys.move(entry.group.move), value=entry.encode())
+
+    def _list_compare(self, moves: Moves) -> api.Compare:
+        if moves.moving_revision is None:
+            return api.Absent(key=self.keys.moving)
+        return api.Unchanged(key=self.keys.moving, revision=moves.moving_revision)
+
+    async def _commit(self, when: list[api.Compare], puts: list[api.Put], deletes: list[str] | None = None) -> bool:
+        began = self._clock.elapsed()
+        outcome = await self._store.commit(when=when, puts=puts, deletes=deletes or ())
+        self.commit_seconds = self._clock.elapsed() - began
+        if isinstance(outcome, api.Unknown):
+            raise StoreUnavailable("the control store", outcome.reason)
+        return isinstance(outcome, api.Committed)
+
+
+def check_slots(slots: Mapping[int, str], owners: Mapping[int, str | None], shards: Mapping[str, object]) -> None:
+    """Refuse slots that the set does not have, and shards that it does not know."""
+    for slot, shard in slots.items():
+        if slot not in owners:
+            raise InvalidInput("slot", slot, "a slot of the set", "Look at them: apportion shards status URL SET")
+        if shard not in shards:
+            raise InvalidInput("shard", shard, f"one of {', '.join(sorted(shards))}", "Add it: apportion shards add")

@@ -1,0 +1,33 @@
+"""Events of a move, for a bar, a log or a test: each act, with how far the rows have come."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from apportion.errors.brief import brief
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.reshard import MoveState
+
+
+@brief
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveEvent:
+    """One act of a mover has ended; `at` is a time of the mover's elapsed clock, in seconds.
+
+    - `step`: the step, as stop points name it. "waits" tells that a database or the control store did not answer.
+    - `copied`, `rows`: the rows that were copied so far, and all rows of the group; 0 where they are not known.
+    - `lag`: the number of logged changes that the target does not have yet.
+    - `why`: the reason of a wait.
+    """
+
+    group: MoveGroup
+    state: MoveState
+    step: str
+    at: float
+    attempt: int = 1
+    copied: int = 0
+    rows: int = 0
+    lag: int = 0
+    why: str = ""
+
+
+MoveObserver = Callable[[MoveEvent], None]

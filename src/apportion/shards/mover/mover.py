@@ -1,0 +1,213 @@
+"""Mover: brings a move to its end, by the acts that the machine of `reshard` names.
+
+The mover guards both shards by its token. Then it looks, does one act, and looks again, until nothing is left. A mover
+that was killed is followed by another one, which goes on from what it finds.
+
+Promises: an act whose outcome is unknown is never taken as done or not done; the mover looks again. Writers of the
+source wait for the last logged changes for half a second at most, as long as the control store answers.
+Refuses: to fence while the control store is slow: the end of a fence is a commit there.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from apportion.errors import ApportionError, Conflict, Fenced, StaleEpoch, StoreUnavailable
+from apportion.model.epoch import FencingToken
+from apportion.model.topology import Node
+from apportion.runtime.clock import Clock
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.mover.acts import MoveActs
+from apportion.shards.mover.book import KeptMove, MoveBook
+from apportion.shards.mover.events import MoveEvent, MoveObserver
+from apportion.shards.mover.look import Look, looked
+from apportion.shards.mover.records import MoveEntry
+from apportion.shards.mover.sites import ShardSites
+from apportion.shards.mover.stop_points import Reached, passed, step_of
+from apportion.shards.reshard import BEFORE_SWITCH, MoveAct, MoveRecord, next_act
+from apportion.stores.api import CoordinationStore
+from apportion.tables.publisher import Publisher
+
+FENCE_SECONDS = 0.5
+"""The longest wait of writers for the last logged changes; then the mover opens the source again."""
+
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 1.0
+
+
+class Mover:
+    """Moves groups of one set, one after another. `nodes` are the shards as nodes of the set's table."""
+
+    def __init__(
+        self,
+        store: CoordinationStore,
+        name: str,
+        sites: ShardSites,
+        nodes: Mapping[str, Node],
+        *,
+        clock: Clock,
+        wall: Callable[[], float],
+        reached: Reached = passed,
+        observer: MoveObserver | None = None,
+    ) -> None:
+        self.sites, self.clock, self._wall = sites, clock, wall
+        self.reached, self._observer = reached, observer
+        self.book: MoveBook = MoveBook(store, name, clock)
+        self.acts: MoveActs = MoveActs(self.book, Publisher(store, name), sites, nodes, wall)
+
+    async def begin(self, group: MoveGroup) -> None:
+        """List a move, and write its record. `Conflict` if one of its slots moves already."""
+        entry = MoveEntry(group=group, record=MoveRecord(state="planned"), since=self._wall())
+        self.reached("list.before")
+        pause = _SHORTEST_PAUSE_SECONDS
+        while True:
+            try:
+                if await self.book.begin(entry):
+                    break
+            except StoreUnavailable as error:
+                self.tell(entry, "waits", why=error.problem)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        self.reached("list.after")
+        self.tell(entry, "list")
+
+    async def run(self, move: str, token: FencingToken, *, cleans: bool = False, rows: int = 0) -> MoveEntry | None:
+        """Do all acts that are due, and return the record; None if the move is over, with nothing left of it.
+
+        Without `cleans`, the move ends as `complete`: the old rows stay on the source. `rows` is the number of rows of
+        the group, for events. `Fenced` if a newer mover has begun. `StoreUnavailable` is waited for; any other error
+        ends a fence that stands, and is raised then.
+        """
+        course = _Course(self, move, replace(token, resource=self.book.keys.move(move)), cleans=cleans, rows=rows)
+        pause = _SHORTEST_PAUSE_SECONDS
+        while True:
+            try:
+                has_acted = await course.turn()
+            except StoreUnavailable as error:
+                course.waits(error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                continue
+            if not has_acted:
+                return course.entry
+            pause = _SHORTEST_PAUSE_SECONDS
+
+    def tell(self, entry: MoveEntry, step: str, *, copied: int = 0, rows: int = 0, lag: int = 0, why: str = "") -> None:
+        """Tell the observer of a step that has ended."""
+        if self._observer is None:
+            return
+        event = MoveEvent(
+            group=entry.group,
+            state=entry.record.state,
+            step=step,
+            at=self.clock.elapsed(),
+            attempt=entry.record.attempt,
+            copied=copied,
+            rows=rows,
+            lag=lag,
+            why=why,
+        )
+        self._observer(event)
+
+
+class _Course:
+    """The course of one move under one token."""
+
+    def __init__(self, mover: Mover, move: str, token: FencingToken, *, cleans: bool, rows: int) -> None:
+        self._mover, self._move, self._token = mover, move, token
+        self._cleans, self._rows = cleans, rows
+        self._guarded: set[str] = set()
+        self._fenced_at: float | None = None
+        self._is_cleaned = False
+        self._trouble: ApportionError | None = None
+        self.entry: MoveEntry | None = None
+
+    async def turn(self) -> bool:
+        """Look, and do the act that is due; False if none is."""
+        kept = await self._kept()
+        if kept is None:
+            return False
+        if kept.entry.wish == "abort" and kept.entry.record.state in BEFORE_SWITCH:
+            aborted = MoveRecord(state="aborted", attempt=kept.entry.record.attempt)
+            return await self._acted(MoveAct(label="record", record=aborted), kept, None)
+        look = await self._look(kept)
+        if look is None:
+            return False
+        act = self._next(look)
+        if act is None and look.away is not None:
+            raise look.away
+        if act is None and self._trouble is not None:
+            raise self._trouble
+        if act is None or (act.label == "clean-batch" and not self._cleans):
+            return False
+        return await self._acted(act, look.kept, look)
+
+    def waits(self, error: StoreUnavailable) -> None:
+        """Tell the observer that a store did not answer."""
+        if self.entry is not None:
+            self._mover.tell(self.entry, "waits", rows=self._rows, why=error.problem)
+
+    async def _kept(self) -> KeptMove | None:
+        """Read the record. None if the move is over; a record that nobody can read is raised."""
+        book = self._mover.book
+        moves = await book.read()
+        if (damage := moves.damaged.get(book.keys.move(self._move))) is not None:
+            raise damage
+        kept = moves.kept.get(self._move)
+        self.entry = None if kept is None else kept.entry
+        return kept
+
+    async def _look(self, kept: KeptMove) -> Look | None:
+        """Guard both shards, and then read all. A mover that has not guarded the target does not use its answers."""
+        group, away = kept.entry.group, None
+        await self._guard(group, group.source)
+        try:
+            await self._guard(group, group.target)
+        except StoreUnavailable as error:
+            away = error
+        newest = await self._mover.book.newest()
+        read = await self._kept()
+        if read is None:
+            return None
+        look = await looked(self._mover.sites, read, newest, away)
+        self._note_fence(look)
+        return look
+
+    async def _guard(self, group: MoveGroup, shard: str) -> None:
+        if shard not in self._guarded:
+            await (await self._mover.sites.shard(shard)).guard(group, self._token)
+            self._guarded.add(shard)
+
+    def _note_fence(self, look: Look) -> None:
+        """Remember since when the fence stands, as far as this mover knows."""
+        if look.source.state != "fenced":
+            self._fenced_at = None
+        elif self._fenced_at is None:
+            self._fenced_at = self._mover.clock.elapsed()
+
+    def _next(self, look: Look) -> MoveAct | None:
+        since = self._fenced_at
+        is_late = since is not None and self._mover.clock.elapsed() - since > FENCE_SECONDS
+        view = look.view(is_late=is_late, is_cleaned=self._is_cleaned)
+        return next_act(view if self._trouble is None else replace(view, wish="pause"))
+
+    async def _acted(self, act: MoveAct, kept: KeptMove, look: Look | None) -> bool:
+        """Do an act between its two stop points. An error that no waiting mends is kept, and the move pauses."""
+        step = step_of(act, is_fenced=kept.entry.record.state == "fenced")
+        self._mover.reached(f"{step}.before")
+        try:
+            deleted = await self._mover.acts.do(act, kept, self._token)
+        except (StaleEpoch, Conflict):
+            await asyncio.sleep(_SHORTEST_PAUSE_SECONDS)  # another hand was first; look again
+            return True
+        except (StoreUnavailable, Fenced):
+            raise
+        except ApportionError as error:
+            self._trouble = error
+            return True
+        self._is_cleaned = act.label == "clean-batch" and not deleted
+        self._mover.reached(f"{step}.after")
+        state = kept.entry if act.record is None else replace(kept.entry, record=act.record)
+        channel = None if look is None else look.channel
+        copied, lag = (0, 0) if channel is None else (channel.copied, channel.lag)
+        self._mover.tell(state, step, copied=copied, rows=self._rows, lag=lag)
+        return True

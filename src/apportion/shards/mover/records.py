@@ -1,0 +1,112 @@
+"""Records of moves in the control store: the slots that are moving, and each move with its state.
+
+    shards/<set>/moving       the ranges of slots of each move, one value: a commit that would list a slot twice fails
+    shards/<set>/move/<id>    the move: its slots, its pair of shards, its state, and the wish of the operator
+
+Promises: a record that another release or another hand wrote is `BadSnapshot`; no field is guessed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import get_args
+
+from apportion.model.codec.parsing import integer, items, members, pairs, refuse, text
+from apportion.shards.move_group import MOST_SLOTS, MoveGroup
+from apportion.shards.records import decoded, encoded
+from apportion.shards.reshard import MoveRecord, MoveState, Wish
+
+_STATES: tuple[MoveState, ...] = get_args(MoveState)
+_WISHES: tuple[Wish, ...] = get_args(Wish)
+
+SlotRange = tuple[int, int]
+"""Slots from the first number up to the second, which is not among them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveEntry:
+    """The record of a move. `since` is the wall clock of the mover's host, in seconds, at the last change of state."""
+
+    group: MoveGroup
+    record: MoveRecord
+    wish: Wish = "go"
+    since: float = 0.0
+
+    def wished(self, wish: Wish) -> "MoveEntry":
+        """Return the same move with another wish."""
+        return replace(self, wish=wish)
+
+    def encode(self) -> bytes:
+        """Return the record as bytes."""
+        return encoded(
+            {
+                "move": self.group.move,
+                "source": self.group.source,
+                "target": self.group.target,
+                "slots": [list(each) for each in ranges(self.group.slots)],
+                "state": self.record.state,
+                "attempt": self.record.attempt,
+                "wish": self.wish,
+                "since": self.since,
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> "MoveEntry":
+        """Return the record that bytes hold."""
+        names = ("format", "move", "source", "target", "slots", "state", "attempt", "wish", "since")
+        _, move, source, target, listed, state, attempt, wish, since = members(decoded(data, "move"), *names)
+        if isinstance(since, bool) or not isinstance(since, (int, float)):
+            refuse(since, "a number of seconds")
+        slots = slots_in(listed)
+        if not 0 < len(slots) <= MOST_SLOTS:
+            refuse(len(slots), f"1 to {MOST_SLOTS} slots")
+        group = MoveGroup(move=text(move), source=text(source), target=text(target), slots=slots)
+        return cls(
+            group=group,
+            record=MoveRecord(state=_state(state), attempt=integer(attempt)),
+            wish=_wish(wish),
+            since=float(since),
+        )
+
+
+def encode_moving(moving: Mapping[str, Iterable[int]]) -> bytes:
+    """Return the list of moving slots as bytes."""
+    return encoded({"moving": {move: [list(each) for each in ranges(slots)] for move, slots in sorted(moving.items())}})
+
+
+def decode_moving(data: bytes) -> dict[str, tuple[int, ...]]:
+    """Return the slots of each move that bytes list."""
+    _, moving = members(decoded(data, "list of moving slots"), "format", "moving")
+    return {move: slots_in(listed) for move, listed in pairs(moving).items()}
+
+
+def ranges(slots: Iterable[int]) -> list[SlotRange]:
+    """Return slots as ranges, ascending.
+
+    >>> ranges((1, 2, 3, 7))
+    [(1, 4), (7, 8)]
+    """
+    made: list[SlotRange] = []
+    for slot in sorted(slots):
+        if made and made[-1][1] == slot:
+            made[-1] = (made[-1][0], slot + 1)
+        else:
+            made.append((slot, slot + 1))
+    return made
+
+
+def slots_in(listed: object) -> tuple[int, ...]:
+    """Return the slots that a list of ranges names; `BadSnapshot` for ranges that are empty or not ascending."""
+    bounds = [integer(each) for pair in items(listed) for each in items(pair, 2)]
+    if any(after < before for before, after in pairwise([0, *bounds])) or len(set(bounds[::2])) * 2 != len(bounds):
+        refuse(str(bounds), "ranges of slots, ascending")
+    return tuple(slot for start, end in zip(bounds[::2], bounds[1::2], strict=True) for slot in range(start, end))
+
+
+def _state(value: object) -> MoveState:
+    return next((state for state in _STATES if state == value), None) or refuse(value, "the state of a move")
+
+
+def _wish(value: object) -> Wish:
+    return next((wish for wish in _WISHES if wish == value), None) or refuse(value, "the wish of an operator")
