@@ -44,12 +44,13 @@ def test_a_source_that_opens_before_the_record_says_aborted_is_found(monkeypatch
 
 
 def test_a_retreat_that_opens_the_source_before_the_record_is_found(monkeypatch):
-    fenced = reshard._fenced
+    shipped = reshard.next_act
 
     def opened_first(found):
-        return reshard.MoveAct(label="unfence") if found.is_late and found.source.state == "fenced" else fenced(found)
+        is_fenced = found.record.state == "fenced" and found.source.state == "fenced"
+        return reshard.MoveAct(label="unfence") if is_fenced and found.is_late else shipped(found)
 
-    monkeypatch.setattr(reshard, "_NEXT", {**reshard._NEXT, "fenced": opened_first})
+    monkeypatch.setattr(model, "next_act", opened_first)
     assert told(explored(retreats=1, movers=1)) in ("S1", "S2")
 
 

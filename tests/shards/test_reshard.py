@@ -48,6 +48,7 @@ def test_a_move_that_nothing_disturbs_does_each_act_once():
         "uncapture",
         "clean-batch",
         "record cleaned",
+        "release",
     ] == acts
 
 
@@ -71,13 +72,47 @@ def test_a_retreat_opens_the_source_only_after_the_record_and_then_tries_again()
     state = next(state for act, state in walk(first()) if act.label == "fence")._replace(is_late=True)
     acts = [said(act) for act, _ in walk(state)]
     assert ["record catching-up", "unfence", "verify", "record verified", "record fenced", "fence"] == acts[:6]
-    assert "record cleaned" == acts[-1]
+    assert ["record cleaned", "release"] == acts[-2:]
     assert 2 == [state.attempt for _, state in walk(state)][-1]
 
 
 def test_a_retreat_after_the_announcement_withdraws_it_first():
     state = next(state for act, state in walk(first()) if act.label == "announce")._replace(is_late=True)
-    assert ["record", "withdraw", "unfence"] == [act.label for act, _ in walk(state)][:3]
+    assert ["record", "unfence", "withdraw"] == [act.label for act, _ in walk(state)][:3]
+
+
+def test_a_fence_does_not_wait_for_an_empty_log_but_for_a_short_one():
+    state = next(state for act, state in walk(first()) if act.label == "chunk")
+    found = replace(state.found(), record=MoveRecord(state="catching-up"), is_drained=False)
+    assert "verify" == next_act(replace(found, is_near=True)).label
+    assert "apply-log" == next_act(replace(found, is_near=False)).label
+
+
+def test_rows_that_were_not_compared_in_this_attempt_are_compared_under_the_fence():
+    state = next(state for act, state in walk(first()) if act.label == "fence")
+    assert "verify" == next_act(replace(state.found(), is_verified=False)).label
+
+
+@pytest.mark.parametrize("place", range(len(states())))
+def test_a_paused_move_leaves_no_fence_and_does_nothing_else(place):
+    state, acts = states()[place], []
+    while (act := next_act(replace(state.found(), wish="pause"))) is not None:
+        state = lands(state, Sent(act, 1, state.revision, state.values[0]))
+        acts.append(said(act))
+    assert state.source.state in ("owner", "moved")
+    assert not {"capture", "chunk", "verify", "fence", "switch switched", "uncapture", "drop"} & set(acts)
+
+
+@pytest.mark.parametrize("wish", ["go", "abort"])
+@pytest.mark.parametrize("place", range(len(states())))
+def test_while_the_target_is_away_the_source_is_opened_and_nothing_else_is_done(place, wish):
+    state, acts = states()[place]._replace(is_late=True), []
+    away = {"target": None, "is_target_away": True, "wish": wish}
+    while (act := next_act(replace(state.found(), **away))) is not None:
+        state = lands(state, Sent(act, 1, state.revision, state.values[0]))
+        acts.append(said(act))
+    assert state.source.state in ("owner", "moved")
+    assert {"record catching-up", "record aborted", "unfence", "settle-source"} >= set(acts)
 
 
 def test_another_publication_is_announced_anew():

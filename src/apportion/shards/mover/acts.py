@@ -1,26 +1,26 @@
 """Acts: does one act of a move, a single commit in the control store, on a shard, or on the channel of the group."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
-from apportion.errors import InvalidInput, InvariantBroken
+from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.epoch import FencingToken
 from apportion.model.topology import Node
 from apportion.shards.channel import Channel
-from apportion.shards.move_group import ROW_CHANGES, MoveGroup
+from apportion.shards.move_group import ROW_CHANGES, RowChange
 from apportion.shards.mover.book import KeptMove, MoveBook
-from apportion.shards.mover.records import MoveEntry
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.reshard import MoveAct, MoveRecord
 from apportion.shards.slots import shifted
+from apportion.tables.layout import Version
 from apportion.tables.publisher import Publisher
 
 INTENT_SECONDS = 1.0
-"""A control store whose last commit took longer is too slow to end a fence."""
+"""A control store is too slow to end a fence if its last commit took longer."""
 
-_ON_SOURCE = frozenset({"fence", "unfence", "settle-source"})
-_ON_CHANNEL = frozenset({"capture", "chunk", "apply-log", "verify", "uncapture"})
+_ON_SOURCE = frozenset({"fence", "unfence", "settle-source", "clean-batch"})
 
 
 class MoveActs:
@@ -41,22 +41,27 @@ class MoveActs:
 
         `StaleEpoch` or `Conflict`: a switch came too late, and changed nothing.
         """
-        group, label = kept.entry.group, act.label
-        if label == "record" and act.record is not None:
-            await self._write(kept, act.record)
-        elif label == "switch":
-            await self._switch(act, kept)
-        elif label == "release":
-            await self._book.release(kept)
-        elif label in _ON_CHANNEL:
-            await self._follow(act, kept.entry, await self._sites.channel(group), token)
-        elif label == "clean-batch":
-            return await (await self._sites.shard(group.source)).clean(group, token)
-        elif label == "drop":
-            await (await self._sites.shard(group.target)).drop(group, token)
-        else:
-            await self._change(act, group, token)
+        group = kept.entry.group
+        if act.label in ("record", "switch", "release"):
+            await self._commit(act, kept)
+            return 0
+        if act.label in _ON_CHANNEL:
+            channel = await self._sites.channel(group)
+            await _ON_CHANNEL[act.label](channel, kept.entry.record.attempt, token)
+            return 0
+        shard = await self._sites.shard(group.source if act.label in _ON_SOURCE else group.target)
+        if act.label == "clean-batch":
+            return await shard.clean(group, token)
+        await (shard.drop(group, token) if act.label == "drop" else shard.change(group, _change(act), token))
         return 0
+
+    async def _commit(self, act: MoveAct, kept: KeptMove) -> None:
+        if act.record is None:
+            await self._book.release(kept)
+        elif act.number is not None:
+            await self._switch(kept, act.record, act.number)
+        else:
+            await self._write(kept, act.record)
 
     async def _write(self, kept: KeptMove, record: MoveRecord) -> None:
         """Write the record. An intent to fence writes the old record again while the control store is slow."""
@@ -66,11 +71,9 @@ class MoveActs:
         else:
             await self._book.write(kept, replace(kept.entry, record=record, since=self._wall()))
 
-    async def _switch(self, act: MoveAct, kept: KeptMove) -> None:
+    async def _switch(self, kept: KeptMove, record: MoveRecord, number: Version) -> None:
         """Publish the table that names the target, and the record that says so, in one commit."""
-        group, record, number = kept.entry.group, act.record, act.number
-        if record is None or number is None:
-            raise InvariantBroken(f"a switch of move {group.move} without a record or a number")
+        group = kept.entry.group
         if group.target not in self._nodes:
             known = ", ".join(sorted(self._nodes))
             raise InvalidInput("target of a move", group.target, f"one of {known}", "Add the shard again, or abort.")
@@ -87,21 +90,18 @@ class MoveActs:
             number=number.number,
         )
 
-    async def _follow(self, act: MoveAct, entry: MoveEntry, channel: Channel, token: FencingToken) -> None:
-        if act.label == "verify":
-            await channel.verify(entry.record.attempt, token)
-        elif act.label == "capture":
-            await channel.capture(token)
-        elif act.label == "chunk":
-            await channel.copy(token)
-        elif act.label == "apply-log":
-            await channel.apply(token)
-        else:
-            await channel.uncapture(token)
 
-    async def _change(self, act: MoveAct, group: MoveGroup, token: FencingToken) -> None:
-        change = ROW_CHANGES[act.label]
-        if act.number is not None:
-            change = replace(change, number=act.number)
-        shard = await self._sites.shard(group.source if act.label in _ON_SOURCE else group.target)
-        await shard.change(group, change, token)
+def _change(act: MoveAct) -> RowChange:
+    change = ROW_CHANGES[act.label]
+    return change if act.number is None else replace(change, number=act.number)
+
+
+_Followed: TypeAlias = Callable[[Channel, int, FencingToken], Awaitable[None]]
+
+_ON_CHANNEL: Mapping[str, _Followed] = {
+    "capture": lambda channel, _, token: channel.capture(token),
+    "chunk": lambda channel, _, token: channel.copy(token),
+    "apply-log": lambda channel, _, token: channel.apply(token),
+    "verify": lambda channel, attempt, token: channel.verify(attempt, token),
+    "uncapture": lambda channel, _, token: channel.uncapture(token),
+}

@@ -27,7 +27,7 @@ _TARGET: tuple[SlotState | None, ...] = (None, "moved", "incoming", "fenced", "o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A record, what was found beside it, and the reason why the target is away, if it is."""
+    """A record, the findings beside it, and the reason why the target is away, if it is."""
 
     kept: KeptMove
     newest: Version

@@ -1,7 +1,7 @@
 """Mover: brings a move to its end, by the acts that the machine of `reshard` names.
 
 The mover guards both shards by its token. Then it looks, does one act, and looks again, until nothing is left. A mover
-that was killed is followed by another one, which goes on from what it finds.
+that was killed is followed by another one, which goes on from the state that it finds.
 
 Promises: an act whose outcome is unknown is never taken as done or not done; the mover looks again. Writers of the
 source wait for the last logged changes for half a second at most, as long as the control store answers.
@@ -77,7 +77,8 @@ class Mover:
         the group, for events. `Fenced` if a newer mover has begun. `StoreUnavailable` is waited for; any other error
         ends a fence that stands, and is raised then.
         """
-        course = _Course(self, move, replace(token, resource=self.book.keys.move(move)), cleans=cleans, rows=rows)
+        keys = self.book.keys
+        course = _Course(self, move, replace(token, resource=keys.move(move)), cleans=cleans, rows=rows)
         pause = _SHORTEST_PAUSE_SECONDS
         while True:
             try:
@@ -115,6 +116,7 @@ class _Course:
     def __init__(self, mover: Mover, move: str, token: FencingToken, *, cleans: bool, rows: int) -> None:
         self._mover, self._move, self._token = mover, move, token
         self._cleans, self._rows = cleans, rows
+        self._book, self._clock, self._sites, self._acts = mover.book, mover.clock, mover.sites, mover.acts
         self._guarded: set[str] = set()
         self._fenced_at: float | None = None
         self._is_cleaned = False
@@ -148,7 +150,7 @@ class _Course:
 
     async def _kept(self) -> KeptMove | None:
         """Read the record. None if the move is over; a record that nobody can read is raised."""
-        book = self._mover.book
+        book = self._book
         moves = await book.read()
         if (damage := moves.damaged.get(book.keys.move(self._move))) is not None:
             raise damage
@@ -164,17 +166,17 @@ class _Course:
             await self._guard(group, group.target)
         except StoreUnavailable as error:
             away = error
-        newest = await self._mover.book.newest()
+        newest = await self._book.newest()
         read = await self._kept()
         if read is None:
             return None
-        look = await looked(self._mover.sites, read, newest, away)
+        look = await looked(self._sites, read, newest, away)
         self._note_fence(look)
         return look
 
     async def _guard(self, group: MoveGroup, shard: str) -> None:
         if shard not in self._guarded:
-            await (await self._mover.sites.shard(shard)).guard(group, self._token)
+            await (await self._sites.shard(shard)).guard(group, self._token)
             self._guarded.add(shard)
 
     def _note_fence(self, look: Look) -> None:
@@ -182,11 +184,11 @@ class _Course:
         if look.source.state != "fenced":
             self._fenced_at = None
         elif self._fenced_at is None:
-            self._fenced_at = self._mover.clock.elapsed()
+            self._fenced_at = self._clock.elapsed()
 
     def _next(self, look: Look) -> MoveAct | None:
         since = self._fenced_at
-        is_late = since is not None and self._mover.clock.elapsed() - since > FENCE_SECONDS
+        is_late = since is not None and self._clock.elapsed() - since > FENCE_SECONDS
         view = look.view(is_late=is_late, is_cleaned=self._is_cleaned)
         return next_act(view if self._trouble is None else replace(view, wish="pause"))
 
@@ -195,7 +197,7 @@ class _Course:
         step = step_of(act, is_fenced=kept.entry.record.state == "fenced")
         self._mover.reached(f"{step}.before")
         try:
-            deleted = await self._mover.acts.do(act, kept, self._token)
+            deleted = await self._acts.do(act, kept, self._token)
         except (StaleEpoch, Conflict):
             await asyncio.sleep(_SHORTEST_PAUSE_SECONDS)  # another hand was first; look again
             return True

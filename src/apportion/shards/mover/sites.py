@@ -8,7 +8,7 @@ from apportion.shards.shard import Shard
 
 
 class ShardSites(Protocol):
-    """The shards of one set. What was opened is kept, and closed by `close`."""
+    """The shards of one set. Each is opened once, and `close` closes all."""
 
     async def shard(self, shard_id: str) -> Shard:
         """Return a shard; `StoreUnavailable` if it does not answer."""
@@ -17,4 +17,4 @@ class ShardSites(Protocol):
         """Return the channel of a group; `StoreUnavailable` if one of its shards does not answer."""
 
     async def close(self) -> None:
-        """Close all that was opened."""
+        """Close them."""
