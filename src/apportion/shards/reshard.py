@@ -1,7 +1,7 @@
 """Reshard: the machine that moves a group of slots from one shard to another while they are written to.
 
 The mover reads all that it can find, asks for the next act, does this one act, and reads again. So a mover that was
-killed is followed by one that goes on from what it finds, and an act whose reply was lost is found done or not done.
+killed is followed by one that goes on from what it finds, and it finds an act done or not done if the reply was lost.
 
     planned -> prepared -> copying -> catching-up -> verified -> fenced -> switched -> complete -> cleaned
                                            ^                        |

@@ -3,7 +3,7 @@
 The mover guards both shards by its token. Then it looks, does one act, and looks again, until nothing is left. A mover
 that was killed is followed by another one, which goes on from the state that it finds.
 
-Promises: an act whose outcome is unknown is never taken as done or not done; the mover looks again. Writers of the
+Promises: an act with an unknown outcome is never taken as done or not done; the mover looks again. Writers of the
 source wait for the last logged changes for half a second at most, as long as the control store answers.
 Refuses: to fence while the control store is slow: the end of a fence is a commit there.
 """
