@@ -12,7 +12,8 @@ from typing import NamedTuple
 from models.explorer import Explorer, Report
 from models.lane_parts import LaneBounds
 from models.lanes import Lanes
-from models.reshard import MoveBounds, Reshard
+from models.move_world import MoveBounds
+from models.reshard import Reshard
 from models.step import State as AnyState
 from models.story import story
 from models.tasks import TaskBounds, Tasks

@@ -6,7 +6,8 @@ from apportion.shards import reshard, slot_rows
 from models import reshard as model
 from models.__main__ import FULL_MOVES, SMALL_MOVES
 from models.explorer import Explorer
-from models.reshard import MoveBounds, Reshard, Row
+from models.move_world import MoveBounds, Row
+from models.reshard import Reshard
 
 
 def explored(**bounds):

@@ -7,7 +7,8 @@ import pytest
 
 from apportion.shards.reshard import BEFORE_SWITCH, MoveAct, MoveRecord, MoveView, next_act
 from apportion.shards.slot_rows import SlotRow, accepts, written
-from models.reshard import MoveBounds, Reshard, Sent, lands, version
+from models.move_world import MoveBounds, Sent, version
+from models.reshard import Reshard, lands
 
 NEWEST = version(7)
 

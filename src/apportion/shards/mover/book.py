@@ -25,7 +25,7 @@ class KeptMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moves:
+class KnownMoves:
     """All moves of a set at one revision. `damaged` names records that nobody can read, with the reason."""
 
     kept: Mapping[str, KeptMove]
@@ -56,7 +56,7 @@ class MoveBook:
         hint = "Look at the set: apportion shards doctor URL SET"
         raise BadSnapshot(f"table of set {self.keys.name}", None, "a published table", hint)
 
-    async def read(self) -> Moves:
+    async def read(self) -> KnownMoves:
         """Return all moves."""
         found = {item.key: item for item in (await self._store.scan(f"{self.keys.prefix}mov")).items}
         listed = found.pop(self.keys.moving, None)
@@ -71,7 +71,7 @@ class MoveBook:
                 damaged[key] = error
             else:
                 kept[move] = KeptMove(entry=entry, revision=item.revision, is_listed=move in moving)
-        return Moves(
+        return KnownMoves(
             kept=kept, moving=moving, moving_revision=None if listed is None else listed.revision, damaged=damaged
         )
 
@@ -118,7 +118,7 @@ class MoveBook:
         """Return the put of a move's record."""
         return api.Put(key=self.keys.move(entry.group.move), value=entry.encode())
 
-    def _list_compare(self, moves: Moves) -> api.Compare:
+    def _list_compare(self, moves: KnownMoves) -> api.Compare:
         if moves.moving_revision is None:
             return api.Absent(key=self.keys.moving)
         return api.Unchanged(key=self.keys.moving, revision=moves.moving_revision)

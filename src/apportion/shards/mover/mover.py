@@ -49,8 +49,10 @@ class Mover:
         reached: Reached = passed,
         observer: MoveObserver | None = None,
     ) -> None:
-        self.sites, self.clock, self._wall = sites, clock, wall
-        self.reached, self._observer = reached, observer
+        self.sites: ShardSites = sites
+        self.clock: Clock = clock
+        self.reached: Reached = reached
+        self._wall, self._observer = wall, observer
         self.book: MoveBook = MoveBook(store, name, clock)
         self.acts: MoveActs = MoveActs(self.book, Publisher(store, name), sites, nodes, wall)
 

@@ -44,12 +44,13 @@ class StopPoint:
     """The stop point of this process: a label, and how often it is reached before the process ends."""
 
     def __init__(self, asked: str) -> None:
-        self.label, _, count = asked.partition(":")
-        if self.label not in labels():
-            raise UnknownOption(f"label in {VARIABLE}", self.label, labels())
+        label, _, count = asked.partition(":")
+        self.label: str = label
+        if label not in labels():
+            raise UnknownOption(f"label in {VARIABLE}", label, labels())
         if count and not (count.isascii() and count.isdecimal() and int(count) > 0):
             raise InvalidInput(f"count in {VARIABLE}", count, "a number of at least 1", "Write fence.after:2.")
-        self.left = int(count or 1)
+        self.left: int = int(count or 1)
 
     def __call__(self, label: str) -> None:
         """End this process at its stop point."""
