@@ -26,8 +26,11 @@ class Servers(Databases):
         for shard in self.shards:
             self.sql(shard, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {USER}")
 
+    def name(self, shard):
+        return f"{shard}_{self._mark}"
+
     def place(self, shard):
-        name = f"{shard}_{self._mark}"
+        name = self.name(shard)
         if name not in self._made:
             self.rig.sql(f"CREATE DATABASE {name}", database="postgres")
             self._made.append(name)
@@ -41,7 +44,7 @@ class Servers(Databases):
 
     def connect(self, shard, *, user=OWNER, **options):
         host, port = self.rig.address()
-        target = {"host": host, "port": port, "user": user, "password": SECRET, "dbname": f"{shard}_{self._mark}"}
+        target = {"host": host, "port": port, "user": user, "password": SECRET, "dbname": self.name(shard)}
         return psycopg.connect(**target, **options)
 
     def drop(self):

@@ -11,9 +11,8 @@ import apportion
 from apportion.errors import CrossShard, InvalidInput, StaleRoute
 from apportion.shards import pin
 from apportion.shards.pin import SWITCH_SECONDS, NotAccepted
+from tests.shards.moved_slots import FR, ends, switch, visits, write
 from tests.shards.sample import SET, Base, Place
-
-FR = "FR"
 
 
 @pytest.fixture
@@ -25,30 +24,6 @@ def files(make_set, kind):
 def router(files):
     with apportion.sync.open_shards(files.url, SET, base=Base, session={"expire_on_commit": False}) as router:
         yield router
-
-
-def ends(router):
-    """Return the slot of France, its shard, and the other shard."""
-    here = router.shard(FR)
-    return router.slot(FR), here, "two" if here == "one" else "one"
-
-
-def switch(files, slot, here, there):
-    """Move an empty slot as a mover does: fence, announce, publish, settle."""
-    files.state(here, slot, "fenced")
-    number = files.publish(slot, there)
-    files.state(there, slot, "incoming", number.number, number.incarnation)
-    files.state(here, slot, "moved")
-    return number
-
-
-def visits(files, shard):
-    return [row[0] for row in files.sql(shard, "SELECT visits FROM place ORDER BY visits")]
-
-
-def write(session, number=1):
-    session.add(Place(country=FR, visits=number))
-    session.commit()
 
 
 def test_a_session_that_has_read_nothing_goes_to_the_new_shard_unseen(files, router):

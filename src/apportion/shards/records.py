@@ -25,7 +25,7 @@ from apportion.tables.layout import TableKeys
 FORMAT = 1
 SHARDS = "shards/"
 MOST_SHARD_BYTES = 63
-_PASSWORD = re.compile(r"://[^/@]*:(?!\$\{\w+\}@)[^/]*@")
+_PASSWORD = re.compile(r"://[^/@]*:(?!\$\{\w+\}@)[^/]*@|[?&]password=(?!\$\{\w+\}(?:&|$))")
 _NAME = re.compile(r"\$\{(\w+)\}")
 _SHARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

@@ -16,12 +16,13 @@ _PATIENCE_SECONDS = 30.0
 class Pooler:
     """One pooler, with so many connections to the server at the most."""
 
-    def __init__(self, rig, *, connections=3):
+    def __init__(self, rig, *, connections=3, database=DATABASE):
         program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
         if program is None:
             raise FileNotFoundError("pgbouncer: install PgBouncer")
         self.port = free_port()
         self._folder, self._connections = rig.folder / f"pooler{self.port}", connections
+        self._database = database
         self._folder.mkdir()
         if AS_POSTGRES:
             shutil.chown(self._folder, "postgres", "postgres")
@@ -57,7 +58,7 @@ class Pooler:
 
     def _configure(self, port):
         (self._folder / "pgbouncer.ini").write_text(
-            f"[databases]\n{DATABASE} = host=127.0.0.1 port={port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
+            f"[databases]\n{self._database} = host=127.0.0.1 port={port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
             f"listen_port = {self.port}\nauth_type = trust\nauth_file = users\npool_mode = transaction\n"
             f"unix_socket_dir =\ndefault_pool_size = {self._connections}\nmax_client_conn = 3000\n"
             f"admin_users = {_ADMIN}\n"
@@ -65,7 +66,7 @@ class Pooler:
 
     def _await_answer(self):
         ends = time.monotonic() + _PATIENCE_SECONDS
-        target = {"host": "127.0.0.1", "port": self.port, "user": USER, "password": SECRET, "dbname": DATABASE}
+        target = {"host": "127.0.0.1", "port": self.port, "user": USER, "password": SECRET, "dbname": self._database}
         while True:
             try:
                 psycopg.connect(**target, connect_timeout=5).close()

@@ -72,9 +72,10 @@ class PostgresFence:
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
         """Make the database this shard, with triggers on these tables, the owner of these slots."""
         _check_server(connection)
-        named = map(connection.dialect.identifier_preparer.format_table, tables)
-        for statement in (*schema.STATEMENTS, *chain.from_iterable(map(schema.triggers, named))):
-            connection.exec_driver_sql(statement.replace("%", "%%"))
+        named = map(connection.dialect.identifier_preparer.format_table, tables)  # as drivers read it: with %%
+        own = (statement.replace("%", "%%") for statement in schema.STATEMENTS)
+        for statement in chain(own, chain.from_iterable(map(schema.triggers, named))):
+            connection.exec_driver_sql(statement)
         if meta_of(connection, _META) is not None:
             check_meta(connection, meta, _META)
             return
