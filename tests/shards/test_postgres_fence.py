@@ -26,7 +26,7 @@ from tests.stores.rigs.postgres import USER
 
 pytestmark = pytest.mark.live
 COMMITTED, REPEATABLE, SERIALIZABLE = LEVELS
-READS = "FROM apportion.slot WHERE slot = ANY (slots);\n  IF waiting"
+READS = "is_waiting FROM apportion.slot WHERE slot = s;"
 AWAITED = "number IS NOT NULL AND (life, number) <= (my_life, my_number)"
 OLDER = "(my_number IS NULL OR number IS NULL OR (life, number) <= (my_life, my_number))"
 
@@ -48,27 +48,24 @@ def test_the_shard_answers_as_the_rule_of_slot_rows(files):
     assert [] == disagreements(files)
 
 
-def lock_line():
-    [line] = [line for line in functions.ACCEPTS.splitlines() if "advisory" in line]
-    return line
+def lines(first, last):
+    """Return the part of the shipped function from one text to another."""
+    start = functions.ACCEPTS.index(first)
+    return functions.ACCEPTS[start : functions.ACCEPTS.index(last, start) + len(last)]
 
 
-def level_lines():
-    start = functions.ACCEPTS.index("  IF current_setting('transaction_isolation')")
-    return functions.ACCEPTS[start : functions.ACCEPTS.index("END IF;", start) + len("END IF;")]
-
-
-LOCKED = (
-    f"LATERAL (SELECT pg_advisory_xact_lock_shared({functions.LOCK_CLASS}, slot)) AS locked WHERE slot = ANY (slots)"
-)
+LOCK = lines("    IF pg_advisory", "END IF;")
+LEVEL = lines("  IF current_setting('transaction_isolation')", "END IF;")
+LOCKED = f"LATERAL (SELECT pg_advisory_xact_lock_shared({functions.LOCK_CLASS}, s)) AS locked"
+SHIPPED = {"accepts": functions.ACCEPTS, "fence": functions.FENCE}
 PLANTED = {
-    "no lock": ([(lock_line(), "")], lambda f: late_writer(f, COMMITTED, with_fence)),
+    "no lock": ([(LOCK, "NULL;")], lambda f: late_writer(f, COMMITTED, with_fence)),
     "lock and read in one statement": (
-        [(lock_line(), ""), (READS, f"FROM apportion.slot, {LOCKED};\n  IF waiting")],
+        [(LOCK, "NULL;"), (READS, f"is_waiting FROM apportion.slot, {LOCKED} WHERE slot = s;")],
         lambda f: late_writer(f, COMMITTED, with_fence),
     ),
-    "plain read in repeatable read": ([(level_lines(), "")], lambda f: old_snapshot(f, REPEATABLE, with_fence)),
-    "plain read in serializable": ([(level_lines(), "")], lambda f: old_snapshot(f, SERIALIZABLE, with_fence)),
+    "plain read in repeatable read": ([(LEVEL, "")], lambda f: old_snapshot(f, REPEATABLE, with_fence)),
+    "plain read in serializable": ([(LEVEL, "")], lambda f: old_snapshot(f, SERIALIZABLE, with_fence)),
     "key share in repeatable read": (
         [("FOR SHARE", "FOR KEY SHARE")],
         lambda f: old_snapshot(f, REPEATABLE, with_fence),
@@ -85,17 +82,20 @@ PLANTED = {
 
 @pytest.fixture
 def plant(files):
-    """Return a function that patches the shipped function `accepts`; it is shipped again after the test."""
+    """Return a function that patches the shipped functions; they are shipped again after the test."""
 
     def planted(changes):
-        patched = functions.ACCEPTS
-        for shipped, wrong in changes:
-            assert shipped in patched
-            patched = patched.replace(shipped, wrong)
-        files.sql("one", patched)
+        for name, shipped in SHIPPED.items():
+            statement = shipped
+            for right, wrong in changes:
+                mine = right if name == "accepts" else right.replace("RETURN false;", "RETURN;")
+                assert mine in statement
+                statement = statement.replace(mine, wrong)
+            files.sql("one", statement)
 
     yield planted
-    files.sql("one", functions.ACCEPTS)
+    for each in SHIPPED.values():
+        files.sql("one", each)
 
 
 @pytest.mark.parametrize("bug", PLANTED)

@@ -25,46 +25,57 @@ _OWNED = "state = 'owner' AND (my_number IS NULL OR number IS NULL OR (life, num
 _AWAITED = "state = 'incoming' AND number IS NOT NULL AND (life, number) <= (my_life, my_number)"
 _SAFE = "LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog"
 _CALLER = "slots smallint[], my_life bigint, my_number bigint"
+_NAMES = "DECLARE s smallint; is_taken boolean; is_waiting boolean; said text;"
 
-ACCEPTS = f"""CREATE OR REPLACE FUNCTION apportion.accepts({_CALLER}) RETURNS boolean
-{_SAFE} AS $$
-DECLARE s smallint; taken integer; waiting integer;
-BEGIN
-  FOREACH s IN ARRAY slots LOOP PERFORM pg_advisory_xact_lock_shared({LOCK_CLASS}, s); END LOOP;
+# A slot a statement: the plan of an equality is kept, that of an array is made anew for each call. A lock that is taken
+# in an expression costs less than one that is taken in a statement; each expression has a snapshot of its own.
+_TAKE = f"""FOREACH s IN ARRAY slots LOOP
+    IF pg_advisory_xact_lock_shared({LOCK_CLASS}, s) IS NULL THEN RETURN; END IF;
+  END LOOP;
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     PERFORM 1 FROM apportion.slot WHERE slot = ANY (slots) ORDER BY slot FOR SHARE;
   END IF;
-  SELECT count(*) FILTER (WHERE {_OWNED}), count(*) FILTER (WHERE {_AWAITED})
-    INTO taken, waiting FROM apportion.slot WHERE slot = ANY (slots);
-  IF waiting > 0 THEN
-    UPDATE apportion.slot SET state = 'owner' WHERE slot = ANY (slots) AND {_AWAITED};
-    SELECT count(*) INTO taken FROM apportion.slot WHERE slot = ANY (slots) AND {_OWNED};
-  END IF;
-  RETURN taken = cardinality(slots);
+  FOREACH s IN ARRAY slots LOOP
+    SELECT {_OWNED}, {_AWAITED} INTO is_taken, is_waiting FROM apportion.slot WHERE slot = s;
+    IF is_waiting THEN
+      UPDATE apportion.slot SET state = 'owner' WHERE slot = s AND {_AWAITED};
+      SELECT {_OWNED} INTO is_taken FROM apportion.slot WHERE slot = s; -- another first writer may have turned it
+    END IF;
+    EXIT WHEN is_taken IS NOT TRUE;
+  END LOOP;"""
+
+ACCEPTS = f"""CREATE OR REPLACE FUNCTION apportion.accepts({_CALLER}) RETURNS boolean
+{_SAFE} AS $$
+{_NAMES}
+BEGIN
+  {_TAKE.replace("THEN RETURN;", "THEN RETURN false;")}
+  RETURN is_taken IS TRUE;
 END $$"""
 
-_REFUSED = f"""RAISE EXCEPTION 'apportion: stale route' USING ERRCODE = CASE
+_ADMITTED = f"""IF is_taken IS NOT TRUE THEN
+    RAISE EXCEPTION 'apportion: stale route' USING ERRCODE = CASE
       WHEN EXISTS (SELECT FROM apportion.slot WHERE slot = ANY (slots) AND state = 'fenced')
-      THEN '{SWITCHING}' ELSE '{MOVED}' END;"""
+      THEN '{SWITCHING}' ELSE '{MOVED}' END;
+  END IF;
+  said := set_config('apportion.slots', array_to_string(slots, ','), true);"""
 
 FENCE = f"""CREATE OR REPLACE FUNCTION apportion.fence({_CALLER}) RETURNS void
 {_SAFE} SET lock_timeout = '2s' AS $$
+{_NAMES}
 BEGIN
-  IF NOT apportion.accepts(slots, my_life, my_number) THEN
-    {_REFUSED}
-  END IF;
-  PERFORM set_config('apportion.slots', array_to_string(slots, ','), true);
+  {_TAKE}
+  {_ADMITTED}
 END $$"""
 
 READ = f"""CREATE OR REPLACE FUNCTION apportion.read({_CALLER}) RETURNS void
 {_SAFE} AS $$
+{_NAMES}
 BEGIN
-  IF cardinality(slots) <> (
-    SELECT count(*) FROM apportion.slot WHERE slot = ANY (slots) AND ({_OWNED} OR {_AWAITED})
-  ) THEN
-    {_REFUSED}
-  END IF;
-  PERFORM set_config('apportion.slots', array_to_string(slots, ','), true);
+  FOREACH s IN ARRAY slots LOOP
+    SELECT ({_OWNED}) OR ({_AWAITED}) INTO is_taken FROM apportion.slot WHERE slot = s;
+    EXIT WHEN is_taken IS NOT TRUE;
+  END LOOP;
+  {_ADMITTED}
 END $$"""
 
 GUARD = f"""CREATE OR REPLACE FUNCTION apportion.guard() RETURNS trigger

@@ -1,0 +1,252 @@
+"""Shards on PostgreSQL: a durable transaction of one row, an update of many rows, and a query of a pinned session.
+
+Each stands beside the same work on a database of the same server that has the same rows and no triggers. The fence is
+one statement more, so its cost is told in round trips of `SELECT 1` by the same driver. Every commit is flushed.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import quote
+
+import asyncpg
+import psycopg
+from sqlalchemy import URL, create_engine, make_url, select, text, update
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+
+from apportion import open_shards, sync
+from apportion.shards import admin
+from apportion.sync.shards import SyncShardRouter
+from bench import engines
+from bench.clock import Turn, excess, race, speed_ratio
+from bench.figures.shards_session import KEY, MANY, QUERIES, QUERY, Base, Place
+from bench.goal import at_most
+from bench.row import Row
+
+ROUNDS, COMMITS = 25, 20
+TRIPS, UPDATE = at_most(2.0, "round trips"), at_most(2.0, "x bare")
+SECRET = "BENCH_SHARDS_SECRET"
+CHANGE = update(Place).values(visits=Place.visits + 1)
+
+
+def rows() -> list[Row]:
+    """Measure each beside a database without triggers."""
+    return engines.rows_of(_measured, "plain postgres", what="shards on PostgreSQL")
+
+
+async def _measured(rig: Any) -> list[Row]:  # noqa: ANN401 - a rig of the tests
+    return await asyncio.to_thread(_rows, rig)
+
+
+def _rows(rig: Any) -> list[Row]:  # noqa: ANN401 - a rig of the tests
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        bed = Bed(rig, Path(folder))
+        router = stack.enter_context(sync.open_shards(bed.control, "world", base=Base))
+        engine = create_engine(bed.url("bare", "psycopg"))
+        stack.callback(engine.dispose)
+        bed.fill(Session(engine), router)
+        makers: dict[str, Callable[[], Session]] = {
+            "bare": lambda: Session(engine),
+            "pinned": lambda: router.session(KEY),
+        }
+        slot, version = router.slot(KEY), router.version
+        fence = f"SELECT apportion.fence(ARRAY[{slot}]::smallint[], {version.incarnation}, {version.number})"
+        return [
+            *_of_psycopg(bed, fence),
+            *_of_asyncpg(bed, fence),
+            *_of_sessions(makers),
+            *_of_async_sessions(bed, "psycopg"),
+            *_of_async_sessions(bed, "asyncpg"),
+            *_updates(rig, makers),
+            *_queries(makers),
+        ]
+
+
+class Bed:
+    """Two databases of one server: `bare` has the rows alone, `one` is a shard."""
+
+    def __init__(self, rig: Any, folder: Path) -> None:  # noqa: ANN401 - a rig of the tests
+        self._rig, self.control = rig, f"sqlite:///{folder}/control.db"
+        for name in ("bare", "one"):
+            rig.sql(f"CREATE DATABASE {name}", database="postgres")
+        whole = self.url("one", "psycopg")
+        os.environ[SECRET] = quote(str(whole.password), safe="")
+        shown = f"postgresql://{whole.username}:${{{SECRET}}}@{whole.host}:{whole.port}/one"
+        asyncio.run(admin.init(self.control, "world", {"one": shown}, base=Base))
+
+    def url(self, name: str, driver: str) -> URL:
+        """Return the URL of a database for SQLAlchemy."""
+        given = make_url(self._rig.url("n", user="postgres", database=name))
+        return given.set(drivername=f"postgresql+{driver}", query={})
+
+    def dsn(self, name: str) -> str:
+        """Return the URL of a database for a driver."""
+        at = self.url(name, "psycopg")
+        return f"postgresql://{at.username}:{quote(str(at.password), safe='')}@{at.host}:{at.port}/{name}"
+
+    def fill(self, bare: Session, router: SyncShardRouter) -> None:
+        """Write the same rows to both databases."""
+        Base.metadata.create_all(bare.get_bind())
+        for session in (bare, router.session(KEY)):
+            with session:
+                slot = router.slot(KEY)
+                session.add_all([Place(id=number, country=KEY, slot=slot) for number in range(MANY)])
+                session.commit()
+        for name in ("bare", "one"):
+            self._rig.sql("VACUUM ANALYZE place", database=name)
+
+
+def _trips(name: str, times: dict[str, list[int]], *, goal: bool = True) -> list[Row]:
+    """Return the cost of fence and triggers in round trips, and the time of the commit beside it."""
+    trip, bare = median(times["SELECT 1"]), median(times["bare"])
+    more = excess(times["fenced"], times["bare"])
+    found, least, most = more.median / trip, more.least / trip, more.most / trip
+    ratio = speed_ratio(times["fenced"], times["bare"])
+    shown = f"{found:.2f} round trips ({least:.1f}..{most:.1f}) of {trip / COMMITS / 1e3:.0f} µs"
+    shown += f", {ratio.median:.2f} x a commit of {bare / COMMITS / 1e6:.2f} ms"
+    title = f"durable transaction of one row, fence and triggers, {name}"
+    is_met = TRIPS.is_met(found) if goal else None
+    return [Row(name=title, value=found, shown=shown, goal=str(TRIPS) if goal else None, met=is_met)]
+
+
+def _change(number: int) -> str:
+    return f"UPDATE place SET visits = visits + 1 WHERE id = {number}"
+
+
+def _of_psycopg(bed: Bed, fence: str) -> list[Row]:
+    with psycopg.connect(bed.dsn("bare")) as bare, psycopg.connect(bed.dsn("one")) as one:
+
+        def changed(connection: "psycopg.Connection[Any]", first: str | None) -> Turn:
+            def change() -> None:
+                for number in range(COMMITS):
+                    if first:
+                        connection.execute(first)
+                    connection.execute(_change(number))
+                    connection.commit()
+
+            return change
+
+        def asked() -> None:
+            for _ in range(COMMITS):
+                bare.execute("SELECT 1")
+
+        turns = {"SELECT 1": asked, "bare": changed(bare, None), "fenced": changed(one, fence)}
+        return _trips("psycopg alone", race(turns, rounds=ROUNDS, before=lambda _: bare.execute("SELECT 1")))
+
+
+def _of_asyncpg(bed: Bed, fence: str) -> list[Row]:
+    async def changed(connection: Any, first: str | None) -> None:  # noqa: ANN401 - no types
+        for number in range(COMMITS):
+            async with connection.transaction():
+                if first:
+                    await connection.execute(first)
+                await connection.execute(_change(number))
+
+    async def asked(connection: Any) -> None:  # noqa: ANN401 - no types
+        for _ in range(COMMITS):
+            await connection.execute("SELECT 1")
+
+    with asyncio.Runner() as runner:
+        bare, one = (runner.run(asyncpg.connect(bed.dsn(name))) for name in ("bare", "one"))
+        turns = {
+            "SELECT 1": lambda: runner.run(asked(bare)),
+            "bare": lambda: runner.run(changed(bare, None)),
+            "fenced": lambda: runner.run(changed(one, fence)),
+        }
+        times = race(turns, rounds=ROUNDS)
+        for connection in (bare, one):
+            runner.run(connection.close())
+    return _trips("asyncpg alone", times)
+
+
+def _of_sessions(makers: dict[str, Callable[[], Session]]) -> list[Row]:
+    def changed(make: Callable[[], Session]) -> Turn:
+        def change() -> None:
+            for number in range(COMMITS):
+                with make() as session:
+                    session.execute(CHANGE.where(Place.id == number))
+                    session.commit()
+
+        return change
+
+    with makers["bare"]() as open_session:
+
+        def asked() -> None:
+            for _ in range(COMMITS):
+                open_session.connection().exec_driver_sql("SELECT 1").close()
+
+        turns = {"SELECT 1": asked, "bare": changed(makers["bare"]), "fenced": changed(makers["pinned"])}
+        return _trips("sessions with psycopg", race(turns, rounds=ROUNDS), goal=False)
+
+
+def _of_async_sessions(bed: Bed, driver: str) -> list[Row]:
+    async def changed(make: Callable[[], AsyncSession]) -> None:
+        for number in range(COMMITS):
+            async with make() as session:
+                await session.execute(CHANGE.where(Place.id == number))
+                await session.commit()
+
+    async def asked(engine: AsyncEngine) -> None:
+        async with engine.connect() as connection:
+            for _ in range(COMMITS):
+                await connection.execute(text("SELECT 1"))
+
+    with asyncio.Runner() as runner:
+        engine = create_async_engine(bed.url("bare", driver))
+        opening = open_shards(
+            bed.control,
+            "world",
+            base=Base,
+            create_engine=lambda url: create_async_engine(url.set(drivername=f"postgresql+{driver}")),
+        )
+        router = runner.run(opening.__aenter__())
+        turns = {
+            "SELECT 1": lambda: runner.run(asked(engine)),
+            "bare": lambda: runner.run(changed(lambda: AsyncSession(engine))),
+            "fenced": lambda: runner.run(changed(lambda: router.session(KEY))),
+        }
+        times = race(turns, rounds=ROUNDS)
+        runner.run(engine.dispose())
+        runner.run(opening.__aexit__(None, None, None))
+    return _trips(f"async sessions with {driver}", times, goal=False)
+
+
+def _updates(rig: Any, makers: dict[str, Callable[[], Session]]) -> list[Row]:  # noqa: ANN401 - a rig of the tests
+    def written(make: Callable[[], Session]) -> Turn:
+        def write() -> None:
+            with make() as session:
+                session.execute(CHANGE)
+                session.commit()
+
+        return write
+
+    def vacuumed(_: Turn) -> None:
+        for name in ("bare", "one"):
+            rig.sql("VACUUM place", database=name)
+
+    times = race({name: written(make) for name, make in makers.items()}, rounds=9, before=vacuumed)
+    ratio = speed_ratio(times["pinned"], times["bare"])
+    name, shown = f"update of {MANY} rows, triggers", ratio.shown("x bare", digits=2)
+    return [Row(name=name, value=ratio.median, shown=shown, goal=str(UPDATE), met=UPDATE.is_met(ratio.median))]
+
+
+def _queries(makers: dict[str, Callable[[], Session]]) -> list[Row]:
+    def asking(session: Session) -> Turn:
+        def ask() -> None:
+            for number in range(QUERIES):
+                session.scalars(select(Place).where(Place.id == number)).one()
+
+        return ask
+
+    with ExitStack() as stack:
+        inside = {name: asking(stack.enter_context(make())) for name, make in makers.items()}
+        times = race(inside, rounds=ROUNDS)
+    ratio = speed_ratio(times["pinned"], times["bare"])
+    name, shown = "query in an open session, pinned", ratio.shown("x bare", digits=2)
+    return [Row(name=name, value=ratio.median, shown=shown, goal=str(QUERY), met=QUERY.is_met(ratio.median))]
