@@ -40,6 +40,7 @@ NEXT = {
     "StoreWentBack": "Scan, and join again. After a restore, run: apportion store restored URL",
     "TaskDead": "Mend the cause that the message names, then redrive the task.",
     "TimedOut": "Wait again, or look at the state of the task.",
+    "Unequal": "Find the program that wrote to the target of the move, then let the move go on.",
     "UnknownNode": "Add the node first, or use an id of the topology.",
     "UnknownOption": "Write one of the known names; the message offers the nearest.",
 }

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from apportion.errors.misplaced import CrossShard as CrossShard
 from apportion.errors.misplaced import SchemaDiffers as SchemaDiffers
+from apportion.errors.misplaced import Unequal as Unequal
 from apportion.errors.root import ApportionError as ApportionError
 from apportion.errors.root import Unsafe as Unsafe
 from apportion.errors.shown import listed

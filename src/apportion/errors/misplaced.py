@@ -36,3 +36,15 @@ class SchemaDiffers(Unsafe):
         self.first: str = first
         self.second: str = second
         self.differences: tuple[str, ...] = tuple(differences)
+
+
+class Unequal(Unsafe):
+    """Rows of a moving slot that differ between its two shards, though no writer of the source changed them."""
+
+    __module__ = _PUBLIC
+
+    def __init__(self, table: str, rows: Sequence[str], why: str, hint: str = "") -> None:
+        hint = hint or "The writers are not affected. Find the program that wrote to the target, then go on."
+        super().__init__(f"table {shown(table)} {why}: {listed(rows)}.", hint)
+        self.table: str = table
+        self.rows: tuple[str, ...] = tuple(rows)

@@ -3,12 +3,16 @@
     apportion_meta     one row: the set, this shard, its slots, the hasher and the format; compared at connect
     apportion_slot     a row for each slot that this shard owns, gets, or owned before
     apportion_mover    empty, but inside a transaction of a mover
+    apportion_fences   the newest token of a mover, for each move
+    apportion_move     how far the rows of a move have come: a row for each step and table, on the target
 
 A trigger refuses each write of a row in a slot that this shard does not own, from any program.
 Source: https://www.sqlite.org/lang_createtrigger.html
 """
 
 from collections.abc import Iterator
+
+from apportion.guards.sql import SqlGuard
 
 STATES = ("owner", "fenced", "moved", "incoming")
 
@@ -21,9 +25,14 @@ TABLES = (
 )""",
     f"""CREATE TABLE IF NOT EXISTS apportion_slot (
     slot INTEGER PRIMARY KEY, state TEXT NOT NULL CHECK (state IN ({_STATES})),
-    life INTEGER, number INTEGER, move TEXT
+    life INTEGER, number INTEGER, move TEXT, former TEXT
 )""",
     "CREATE TABLE IF NOT EXISTS apportion_mover (token TEXT)",
+    SqlGuard().ddl,
+    """CREATE TABLE IF NOT EXISTS apportion_move (
+    move TEXT NOT NULL, step TEXT NOT NULL, name TEXT NOT NULL, attempt INTEGER NOT NULL,
+    slot INTEGER, k1, k2, k3, k4, rows INTEGER NOT NULL, is_done INTEGER NOT NULL, PRIMARY KEY (move, step, name)
+)""",
 )
 
 _REFUSE = "BEGIN SELECT RAISE(ABORT, 'apportion: stale route') WHERE NOT EXISTS (SELECT 1 FROM apportion_mover); END"
@@ -44,6 +53,11 @@ def triggers(table: str) -> Iterator[str]:
 def quoted(name: str) -> str:
     """Return a name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: str) -> str:
+    """Return a text as SQL writes it."""
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _name(table: str, act: str) -> str:

@@ -1,0 +1,130 @@
+"""Capture: the log of keys of rows that writers change in moving slots, kept by triggers in the writer's transaction.
+
+    apportion_capture    a row for each slot with logged changes, and its move
+    apportion_log        the keys of changed rows, in the order of their commits
+
+The tables and triggers stand while a move captures, and serve all moves that do.
+`INSERT OR REPLACE` deletes rows without a trigger. So a trigger that runs before looks for the rows that it will
+replace, also those of other slots.
+Source: https://www.sqlite.org/lang_conflict.html
+"""
+
+# ruff: noqa: S608 - names are quoted, values are bound
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+from apportion.errors import Unequal
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.sqlite.schema import literal, quoted
+from apportion.shards.sqlite.tables import ShardTable, columns
+
+TABLES = ("apportion_capture", "apportion_log")
+_MADE = (
+    "CREATE TABLE IF NOT EXISTS apportion_capture (slot INTEGER PRIMARY KEY, move TEXT NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS apportion_log (
+    id INTEGER PRIMARY KEY, move TEXT NOT NULL, name TEXT NOT NULL, k1, k2, k3, k4
+)""",
+    "CREATE INDEX IF NOT EXISTS apportion_log_by_move ON apportion_log (move)",
+)
+_SUFFIXES = ("logged_new", "logged_changed", "logged_gone", "logged_over_new", "logged_over_changed")
+_FROM = "FROM apportion_capture WHERE slot ="
+
+
+def begin(connection: sqlite3.Connection, group: MoveGroup, tables: Sequence[ShardTable]) -> None:
+    """Log the changes of a group from now on, in the open transaction."""
+    for statement in _MADE:
+        connection.execute(statement)
+    for table in tables:
+        for statement in _triggers(table):
+            connection.execute(statement)
+    row = "INSERT INTO apportion_capture (slot, move) VALUES (?, ?) ON CONFLICT (slot) DO NOTHING"
+    connection.executemany(row, [(slot, group.move) for slot in group.slots])
+
+
+def end(connection: sqlite3.Connection, move: str, most: int) -> bool:
+    """Stop the log of a move, and forget at most so many rows of it; True when nothing of it is left."""
+    if not is_there(connection):
+        return True
+    connection.execute("DELETE FROM apportion_capture WHERE move = ?", (move,))
+    piece = "DELETE FROM apportion_log WHERE id IN (SELECT id FROM apportion_log WHERE move = ? LIMIT ?)"
+    if connection.execute(piece, (move, most)).rowcount >= most:
+        return False
+    if not connection.execute("SELECT 1 FROM apportion_capture LIMIT 1").fetchall():
+        for (trigger,) in connection.execute(_LISTED, _patterns()).fetchall():
+            connection.execute(f"DROP TRIGGER {quoted(trigger)}")
+        for table in TABLES:
+            connection.execute(f"DROP TABLE {table}")
+    return True
+
+
+def is_there(connection: sqlite3.Connection, schema: str = "main") -> bool:
+    """Whether any move captures here, or has left its tables."""
+    found = f"SELECT 1 FROM {schema}.sqlite_master WHERE type = 'table' AND name = 'apportion_capture'"
+    return bool(connection.execute(found).fetchall())
+
+
+def triggers_of(connection: sqlite3.Connection, schema: str = "main") -> set[str]:
+    """Return the names of the triggers of the log that are there."""
+    listed = _LISTED.replace("sqlite_master", f"{schema}.sqlite_master")
+    return {name for (name,) in connection.execute(listed, _patterns())}
+
+
+def require(connection: sqlite3.Connection, group: MoveGroup, tables: Sequence[ShardTable]) -> None:
+    """Raise if changes of a table on the source are not logged; a table that was made anew has lost its triggers."""
+    there = triggers_of(connection, "source")
+    lost = [table.name for table in tables if not there.issuperset(trigger_names(table.name))]
+    if lost:
+        hint = "Changes of its rows may be lost. Abort the move, and begin it again."
+        why = f"is not logged on shard {group.source} any more, so these tables were made anew"
+        raise Unequal(lost[0], lost, why, hint)
+
+
+def trigger_names(table: str) -> tuple[str, ...]:
+    """Return the names of the triggers of the log on a table."""
+    return tuple(f"apportion_{table}_{suffix}" for suffix in _SUFFIXES)
+
+
+_LISTED = (
+    "SELECT name FROM sqlite_master WHERE type = 'trigger' AND ("
+    + " OR ".join(["name = 'apportion_' || tbl_name || ?"] * len(_SUFFIXES))
+    + ")"
+)
+
+
+def _patterns() -> list[str]:
+    return [f"_{suffix}" for suffix in _SUFFIXES]
+
+
+def _triggers(table: ShardTable) -> Iterator[str]:
+    new, old = (_logged(table, row) for row in ("NEW", "OLD"))
+    bodies = (
+        ("AFTER INSERT", [f"{new} {_FROM} NEW.slot"]),
+        ("AFTER UPDATE", [f"{new} {_FROM} NEW.slot", f"{old} {_FROM} OLD.slot AND {_key_changed(table)}"]),
+        ("AFTER DELETE", [f"{old} {_FROM} OLD.slot"]),
+        ("BEFORE INSERT", [_replaced(table, unique) for unique in (table.key, *sorted(table.uniques))]),
+        ("BEFORE UPDATE", [_replaced(table, unique, "OLD") for unique in (table.key, *sorted(table.uniques))]),
+    )
+    for name, (event, body) in zip(trigger_names(table.name), bodies, strict=True):
+        made = f"CREATE TRIGGER IF NOT EXISTS {quoted(name)} {event} ON {table.quoted}"
+        yield f"{made} BEGIN {'; '.join(body)}; END"
+
+
+def _logged(table: ShardTable, row: str) -> str:
+    """Return the beginning of a statement that logs the key of a row."""
+    into = f"INSERT INTO apportion_log (move, name, {', '.join(table.key_names)})"
+    return f"{into} SELECT move, {literal(table.name)}, {columns(table.key, row)}"
+
+
+def _key_changed(table: ShardTable) -> str:
+    parts = (*table.key, "slot")
+    return "(" + " OR ".join(f"OLD.{quoted(each)} IS NOT NEW.{quoted(each)}" for each in parts) + ")"
+
+
+def _replaced(table: ShardTable, unique: Sequence[str], old: str = "") -> str:
+    """Return the statement that logs the row which has the values of a unique list that the new row will have."""
+    same = " AND ".join(f"kept.{quoted(each)} = NEW.{quoted(each)}" for each in unique)
+    changed = " OR ".join(f"{old}.{quoted(each)} IS NOT NEW.{quoted(each)}" for each in unique)
+    into = _logged(table, "kept").replace("SELECT move", "SELECT capture.move")
+    found = f"{into} FROM {table.quoted} kept JOIN apportion_capture capture ON capture.slot = kept.slot"
+    return f"{found} WHERE {same}" + (f" AND ({changed})" if old else "")

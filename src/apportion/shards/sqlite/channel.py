@@ -1,0 +1,111 @@
+"""The channel of a move group between two SQLite files: chunks, the log, and the comparison.
+
+One connection has the target open and the source attached, to be read. Another one has the source open: it begins and
+ends the log there, and forgets its entries. Rows are read in one transaction and written in another. So writers of the
+source wait for a short read at most, and not for the disk of the target.
+"""
+
+import sqlite3
+from time import monotonic
+
+from apportion.model.epoch import FencingToken
+from apportion.shards.channel import ChannelState
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.sqlite import capture
+from apportion.shards.sqlite.chunk import Chunks
+from apportion.shards.sqlite.comparison import RowComparison
+from apportion.shards.sqlite.cursors import cursors, forget
+from apportion.shards.sqlite.file import ShardFile, ShardPath
+from apportion.shards.sqlite.log import LogParts
+from apportion.shards.sqlite.portion import Portion
+from apportion.shards.sqlite.tables import equal_tables, names_of
+
+APPLY_SECONDS = 0.25
+"""The time that one call of `apply` goes on while the log has entries."""
+
+_FORGOTTEN_ROWS = 1_000
+
+
+class SqliteChannel:
+    """See `Channel`."""
+
+    def __init__(self, group: MoveGroup, source: ShardPath, target: ShardPath) -> None:
+        self._group = group
+        self._slots = f"({', '.join(map(str, group.slots))})"
+        self._source, self._target = ShardFile(source), ShardFile(target, source=source)
+        self._chunks, self._log = Chunks(group, self._slots), LogParts(group, self._slots)
+        self._pieces = Portion(1_000)
+
+    async def state(self, attempt: int) -> ChannelState:
+        """See `Channel`."""
+        return await self._target.read(lambda connection: self._state(connection, attempt))
+
+    async def capture(self, token: FencingToken) -> None:
+        """See `Channel`. `SchemaDiffers` if a table is not the same on both shards."""
+        tables = await self._target.read(lambda base: equal_tables(base, self._group))
+        await self._source.write(self._group, token, lambda base: capture.begin(base, self._group, tables))
+
+    async def copy(self, token: FencingToken) -> None:
+        """See `Channel`. The first calls delete old rows of the slots on the target."""
+        is_read = await self._target.read(self._chunks.read)
+        if is_read is not None:
+            await self._target.write(self._group, token, self._chunks.write if is_read else self._chunks.begin)
+
+    async def apply(self, token: FencingToken) -> None:
+        """See `Channel`. It goes on for a quarter of a second."""
+        ends = monotonic() + APPLY_SECONDS
+        while monotonic() < ends and await self._target.read(self._log.read):
+            await self._target.write(self._group, token, self._log.write)
+            await self._source.write(self._group, token, self._log.forget)
+
+    async def verify(self, attempt: int, token: FencingToken) -> None:
+        """See `Channel`. It goes on for a second; the next call of the same attempt goes on from there."""
+        comparison = RowComparison(self._group, attempt, self._slots, self._pieces)
+        if not await self._target.read(comparison.begin):
+            await self._target.write(self._group, token, comparison.restart)
+            await self._target.read(comparison.begin)
+        while comparison.goes_on():
+            await self._target.read(comparison.compare)
+        if comparison.wrong:
+            await self._source.write(self._group, token, comparison.log)
+            await self._target.write(self._group, token, comparison.restart)
+            raise comparison.refusal()
+        await self._target.read(comparison.check_count)
+        await self._target.write(self._group, token, comparison.keep)
+
+    async def uncapture(self, token: FencingToken) -> None:
+        """See `Channel`. The cursors on the target go first: a move that captures still is not over."""
+        move = self._group.move
+        await self._target.write(self._group, token, lambda base: forget(base, move))
+        while not await self._source.write(self._group, token, lambda base: capture.end(base, move, _FORGOTTEN_ROWS)):
+            pass
+
+    async def close(self) -> None:
+        """See `Channel`."""
+        await self._target.close()
+        await self._source.close()
+
+    def _state(self, connection: sqlite3.Connection, attempt: int) -> ChannelState:
+        copied, verified = (cursors(connection, self._group.move, step) for step in ("copy", "verify"))
+        is_captured, lag = self._captured(connection, names_of(connection, "source") | copied.keys())
+        done = [each.is_done and each.attempt == attempt for each in verified.values()]
+        return ChannelState(
+            is_captured=is_captured,
+            is_copied=bool(copied) and all(each.is_done for each in copied.values()),
+            is_drained=not lag,
+            is_verified=is_captured and verified.keys() == copied.keys() and bool(done) and all(done),
+            copied=sum(each.rows for each in copied.values()),
+            lag=lag,
+        )
+
+    def _captured(self, connection: sqlite3.Connection, tables: set[str]) -> tuple[bool, int]:
+        """Return whether all changes of the slots are logged on the source, and the number of logged ones."""
+        if not capture.is_there(connection, "source"):
+            return False, 0
+        counted = "SELECT count(*) FROM source.{} WHERE move = ?"
+        slots, lag = (
+            int(connection.execute(counted.format(name), (self._group.move,)).fetchone()[0]) for name in capture.TABLES
+        )
+        wanted = {name for table in tables for name in capture.trigger_names(table)}
+        is_captured = slots == len(self._group.slots) and wanted <= capture.triggers_of(connection, "source")
+        return is_captured, lag

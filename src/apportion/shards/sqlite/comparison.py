@@ -1,0 +1,167 @@
+"""Comparison: all rows of a group on both shards, in pieces that are each read in one short transaction.
+
+A row that differs is excused while its key stands in the log: it is compared when the entry is applied. Every other one
+is logged, so that it is copied again, and is told.
+
+Promises: rows that one side lacks are found on either side; so is a value of another type, and a row of another slot.
+Refuses: to call rows equal when it compared none, though the source has some.
+"""
+
+# ruff: noqa: S608 - names are quoted, values are bound
+
+import sqlite3
+from dataclasses import replace
+from time import monotonic
+
+from apportion.errors import Unequal
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.sqlite import capture, cursors
+from apportion.shards.sqlite.cursors import NO_KEY, Cursor
+from apportion.shards.sqlite.portion import Portion
+from apportion.shards.sqlite.schema import quoted
+from apportion.shards.sqlite.stage import KEYS, differing, note_keys, piece, row_name
+from apportion.shards.sqlite.tables import MOST_KEY_COLUMNS, ShardTable, columns, equal_tables
+
+VERIFY_SECONDS = 1.0
+_AFTER, _UNTIL = "temp.apportion_after", "temp.apportion_until"
+_MOST_WRONG = 1_000
+_ALL = 2**62
+
+
+class RowComparison:
+    """One call of `verify`: it goes on from the cursors of the attempt, for a second."""
+
+    def __init__(self, group: MoveGroup, attempt: int, slots: str, portion: Portion) -> None:
+        self._group, self._attempt, self._slots, self._portion = group, attempt, slots, portion
+        self._ends = monotonic() + VERIFY_SECONDS
+        self._tables: dict[str, ShardTable] = {}
+        self._before: dict[str, Cursor] = {}
+        self._now: dict[str, Cursor] = {}
+        self.wrong: list[tuple[str, object, tuple[object, ...]]] = []
+
+    def begin(self, connection: sqlite3.Connection) -> bool:
+        """Read the cursors; False if the attempt has none."""
+        tables = equal_tables(connection, self._group)
+        capture.require(connection, self._group, tables)
+        self._tables = {table.name: table for table in tables}
+        self._before = self._now = cursors.cursors(connection, self._group.move, "verify")
+        attempts = {each.attempt for each in self._now.values()}
+        if attempts != {self._attempt} or self._now.keys() != self._tables.keys():
+            return False
+        open_table = self._open()
+        if open_table is not None and self._now[open_table.name].within:
+            self._note(connection, _AFTER, cursors.key_after(self._group.move, "verify", open_table.name))
+        return True
+
+    def restart(self, connection: sqlite3.Connection) -> None:
+        """Begin the attempt's comparison anew."""
+        cursors.begin(connection, self._group.move, "verify", list(self._tables.values()), self._attempt)
+
+    def goes_on(self) -> bool:
+        """Whether a piece is left to compare in this call."""
+        return self._open() is not None and not self.wrong and monotonic() < self._ends
+
+    def compare(self, connection: sqlite3.Connection) -> None:
+        """Compare pieces of slots one after another, as long as a reader may hold up a writer."""
+        begun, left, table = monotonic(), self._portion.rows, self._open()
+        if table is None:
+            return
+        while left > 0 and not self._now[table.name].is_done:
+            left -= self._compare_piece(connection, table, left)
+        self._portion.took(self._portion.rows - left, monotonic() - begun)
+
+    def keep(self, connection: sqlite3.Connection) -> None:
+        """Write how far the comparison has come."""
+        for name, cursor in self._now.items():
+            if cursor != self._before[name]:
+                key = f"SELECT * FROM {_AFTER}" if cursor.within else NO_KEY
+                cursors.advance(
+                    connection, self._group.move, "verify", before=self._before[name], after=cursor, key=key
+                )
+
+    def check_count(self, connection: sqlite3.Connection) -> None:
+        """Raise `Unequal` if no row was compared in the end, though the source has some."""
+        if self._open() is not None or any(each.rows for each in self._now.values()):
+            return
+        for table in self._tables.values():
+            found = f"SELECT 1 FROM source.{table.quoted} WHERE slot BETWEEN ? AND ? AND slot IN {self._slots} LIMIT 1"
+            if connection.execute(found, (self._group.slots[0], self._group.slots[-1])).fetchall():
+                raise Unequal(table.name, ["none of them"], "has rows on the source that were not compared")
+
+    def log(self, connection: sqlite3.Connection) -> None:
+        """Log the rows that differ, so that they are copied again."""
+        for name, _, key in self.wrong:
+            names = ", ".join(f"k{place}" for place in range(1, len(key) + 1))
+            insert = f"INSERT INTO apportion_log (move, name, {names}) VALUES (?, ?{', ?' * len(key)})"
+            connection.execute(insert, (self._group.move, name, *key))
+
+    def refusal(self) -> Unequal:
+        """Return the error that names the rows of the first table that differ."""
+        name = self.wrong[0][0]
+        rows = [row_name(slot, key) for table, slot, key in self.wrong if table == name]
+        return Unequal(name, rows, "has rows that differ on the target, and that no log names")
+
+    def _open(self) -> ShardTable | None:
+        return next((table for name, table in self._tables.items() if not self._now[name].is_done), None)
+
+    def _compare_piece(self, connection: sqlite3.Connection, table: ShardTable, most: int) -> int:
+        """Compare the rest of a slot, or as many rows of it as may be; return the rows of the source."""
+        cursor = self._now[table.name]
+        slots = [each for each in self._group.slots if cursor.slot is None or each > cursor.slot - cursor.within]
+        if not slots:
+            self._now = {**self._now, table.name: replace(cursor, within=False, is_done=True)}
+            return 1
+        slot, after = slots[0], f"SELECT {', '.join(table.key_names)} FROM {_AFTER}" if cursor.within else ""
+        parts = ", ".join([columns(table.key), *["NULL"] * (MOST_KEY_COLUMNS - len(table.key))])
+        bound = f"SELECT {parts} FROM source.{table.quoted} WHERE {piece(table, after)}"
+        is_cut = self._note(
+            connection, _UNTIL, f"{bound} ORDER BY {columns(table.key)} LIMIT 1 OFFSET ?", slot, most - 1
+        )
+        until = f"SELECT {', '.join(table.key_names)} FROM {_UNTIL}" if is_cut else ""
+        rows = self._compare_rows(connection, table, slot, piece(table, after, until))
+        if is_cut:
+            self._note(connection, _AFTER, f"SELECT * FROM {_UNTIL}")
+        changed = replace(cursor, slot=slot, within=is_cut, rows=cursor.rows + rows)
+        self._now = {**self._now, table.name: changed}
+        return max(rows, 1)
+
+    def _compare_rows(self, connection: sqlite3.Connection, table: ShardTable, slot: int, where: str) -> int:
+        """Compare the rows of a piece; return how many the source has."""
+        here, there = (
+            int(connection.execute(f"SELECT count(*) FROM {side}.{table.quoted} WHERE {where}", (slot,)).fetchone()[0])
+            for side in ("source", "main")
+        )
+        differ = _differ(table, where)
+        if not connection.execute(f"{differ} LIMIT 1", (slot,)).fetchall() and here == there:
+            return here
+        note_keys(connection, self._group.move, _ALL)
+        same = " AND ".join(f"keys.{key} = row.{quoted(name)}" for key, name in _keys(table))
+        excused = f"AND NOT EXISTS (SELECT 1 FROM {KEYS} keys WHERE keys.name = ? AND {same}) LIMIT {_MOST_WRONG}"
+        for statement in (differ, _extra(table, where)):
+            found = connection.execute(f"{statement} {excused}", (slot, table.name))
+            self.wrong += [(table.name, place, tuple(key)) for place, *key in found]
+        return here
+
+    def _note(self, connection: sqlite3.Connection, name: str, select: str, *values: int) -> bool:
+        """Keep the key that a statement selects in a table in memory; return whether there was one."""
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {name} (k1, k2, k3, k4)")
+        connection.execute(f"DELETE FROM {name}")
+        return connection.execute(f"INSERT INTO {name} {select}", values).rowcount == 1
+
+
+def _differ(table: ShardTable, where: str) -> str:
+    same = " AND ".join(f"kept.{quoted(name)} = row.{quoted(name)}" for name in table.key)
+    pairs = [(f"row.{quoted(name)}", f"kept.{quoted(name)}") for name in table.names]
+    rows = f"(SELECT * FROM source.{table.quoted} WHERE {where}) row LEFT JOIN main.{table.quoted} kept ON {same}"
+    return f"SELECT row.slot, {columns(table.key, 'row')} FROM {rows} WHERE ({differing(pairs)})"
+
+
+def _extra(table: ShardTable, where: str) -> str:
+    same = " AND ".join(f"kept.{quoted(name)} = row.{quoted(name)}" for name in (*table.key, "slot"))
+    absent = f"NOT EXISTS (SELECT 1 FROM source.{table.quoted} kept WHERE {same})"
+    rows = f"(SELECT * FROM main.{table.quoted} WHERE {where}) row"
+    return f"SELECT row.slot, {columns(table.key, 'row')} FROM {rows} WHERE {absent}"
+
+
+def _keys(table: ShardTable) -> list[tuple[str, str]]:
+    return list(zip(table.key_names, table.key, strict=True))

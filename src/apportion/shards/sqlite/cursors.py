@@ -1,0 +1,69 @@
+"""Cursors of a move on its target: how far each table is copied and compared. They change with the rows, or not at all.
+
+The key of the last row stays in the database's own values: nothing is converted on the way.
+"""
+
+# ruff: noqa: S608 - names are quoted, values are bound
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from apportion.shards.sqlite.schema import literal
+from apportion.shards.sqlite.tables import MOST_KEY_COLUMNS, ShardTable, key_names
+
+Step: TypeAlias = Literal["copy", "verify"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """A step of a move in one table: done up to a row of `slot`, or with the whole slot where it is not `within`."""
+
+    name: str
+    attempt: int = 0
+    slot: int | None = None
+    within: bool = False
+    rows: int = 0
+    is_done: bool = False
+
+
+def cursors(connection: sqlite3.Connection, move: str, step: Step) -> dict[str, Cursor]:
+    """Return the cursors of a step, by table."""
+    read = """SELECT name, attempt, slot, k1 IS NOT NULL, rows, is_done FROM main.apportion_move
+        WHERE move = ? AND step = ?"""
+    return {
+        name: Cursor(name=name, attempt=attempt, slot=slot, within=bool(within), rows=rows, is_done=bool(is_done))
+        for name, attempt, slot, within, rows, is_done in connection.execute(read, (move, step))
+    }
+
+
+def begin(connection: sqlite3.Connection, move: str, step: Step, tables: Sequence[ShardTable], attempt: int) -> None:
+    """Begin a step anew in all tables."""
+    connection.execute("DELETE FROM main.apportion_move WHERE move = ? AND step = ?", (move, step))
+    row = """INSERT INTO main.apportion_move (move, step, name, attempt, rows, is_done) VALUES (?, ?, ?, ?, 0, 0)"""
+    connection.executemany(row, [(move, step, table.name, attempt) for table in tables])
+
+
+def advance(connection: sqlite3.Connection, move: str, step: Step, *, before: Cursor, after: Cursor, key: str) -> bool:
+    """Write a cursor; False if it is not as it was read. `key` selects the values k1 .. k4 of the last row."""
+    count = connection.execute(
+        f"""UPDATE main.apportion_move SET slot = ?, (k1, k2, k3, k4) = ({key}), rows = ?, is_done = ?
+        WHERE move = ? AND step = ? AND name = ? AND attempt = ? AND rows = ? AND slot IS ? AND NOT is_done""",
+        (after.slot, after.rows, after.is_done, move, step, before.name, before.attempt, before.rows, before.slot),
+    ).rowcount
+    return count == 1
+
+
+NO_KEY = "SELECT NULL, NULL, NULL, NULL"
+
+
+def forget(connection: sqlite3.Connection, move: str) -> None:
+    """Delete the cursors of a move."""
+    connection.execute("DELETE FROM main.apportion_move WHERE move = ?", (move,))
+
+
+def key_after(move: str, step: Step, name: str, count: int = MOST_KEY_COLUMNS) -> str:
+    """Return the statement that selects the key of the last row that a step has done in a table."""
+    kept = f"move = {literal(move)} AND step = '{step}' AND name = {literal(name)}"
+    return f"SELECT {', '.join(key_names(count))} FROM main.apportion_move WHERE {kept}"

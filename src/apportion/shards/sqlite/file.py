@@ -1,0 +1,157 @@
+"""The file of a shard as a mover uses it: transactions on a thread of their own, and the meaning of their errors.
+
+Promises: the event loop never waits for the disk. A writing transaction shows the mover's token first, is durable when
+it returns, and holds the lock of this file alone: a file that is attached is only read. A transaction that cannot have
+a lock in time is `StoreUnavailable`, and has changed nothing. Foreign keys do nothing here: the rows that a cascade
+changed on the source are logged one by one.
+Refuses: a file that is not there, and one that is not the shard that the caller expects.
+Source: https://www.sqlite.org/lang_attach.html, https://www.sqlite.org/pragma.html#pragma_synchronous
+"""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+from apportion.errors import ApportionError, StoreDenied, StoreUnavailable
+from apportion.guards.sql import SqlGuard
+from apportion.model.epoch import FencingToken
+from apportion.shards.move_group import MoveGroup
+from apportion.stores.sqlite.connection import code_of, is_busy
+
+Result = TypeVar("Result")
+Work = Callable[[sqlite3.Connection], Result]
+
+LOCK_WAIT_SECONDS = 5.0
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.0005, 0.01
+_GUARD = SqlGuard()
+_MASK, _UNMASK = "INSERT INTO main.apportion_mover (token) VALUES (?)", "DELETE FROM main.apportion_mover"
+_AGAIN = "Look at the file and its folder, then go on: a repeat does no harm."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardPath:
+    """The place of a shard: the set and the id that messages and tokens name, and the path of the file."""
+
+    set_name: str
+    shard: str
+    path: Path
+
+    def uri(self, mode: str) -> str:
+        """Return the address of the file for SQLite; it never makes a file."""
+        return f"file:{quote(str(self.path))}?mode={mode}"
+
+
+class ShardFile:
+    """One connection to a file; `source` is attached to it, to be read, under the name `source`."""
+
+    def __init__(self, place: ShardPath, *, source: ShardPath | None = None) -> None:
+        self.place = place
+        self.name = f"shard {place.shard}"
+        self._source = source
+        self._connection: sqlite3.Connection | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="apportion-shard")
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Run reads that see one state of each file."""
+        return await self._run(lambda connection: self._transact(connection, work))
+
+    async def write(self, group: MoveGroup, token: FencingToken, work: Work[Result]) -> Result:
+        """Run a durable transaction of a mover, with the triggers that refuse other writers masked."""
+        shown = replace(token, resource=f"shards/{self.place.set_name}/{group.move}")
+
+        def _guarded(connection: sqlite3.Connection) -> Result:
+            _GUARD.check(connection, shown)  # the first statement: it takes the lock of this file alone
+            connection.execute(_MASK, (str(token),))
+            result = work(connection)
+            connection.execute(_UNMASK)
+            return result
+
+        return await self._run(lambda connection: self._transact(connection, _guarded))
+
+    async def close(self) -> None:
+        """Close the connection, after the work that is under way."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
+        self._thread.shutdown(wait=False)
+
+    async def _run(self, step: Work[Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._tried, step)
+
+    def _tried(self, step: Work[Result]) -> Result:
+        """Run a step again and again while others hold the lock, up to the longest wait."""
+        deadline, pause = time.monotonic() + LOCK_WAIT_SECONDS, _SHORTEST_PAUSE_SECONDS
+        while True:
+            try:
+                return step(self._opened())
+            except sqlite3.DatabaseError as error:
+                if not is_busy(error) or time.monotonic() >= deadline:
+                    raise self._translated(error) from error
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _transact(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
+        connection.execute("BEGIN")
+        try:
+            result = work(connection)
+            _commit(connection)
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        return result
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self._open()
+        return self._connection
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.place.uri("rw"), uri=True, timeout=0, isolation_level=None, check_same_thread=False
+        )
+        try:
+            for pragma in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = OFF", "temp_store = MEMORY"):
+                connection.execute(f"PRAGMA {pragma}")
+            if self._source is not None:
+                connection.execute("ATTACH ? AS source", (self._source.uri("ro"),))
+        except sqlite3.DatabaseError:
+            connection.close()
+            raise
+        return connection
+
+    def _let_go(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _translated(self, error: sqlite3.DatabaseError) -> ApportionError | sqlite3.DatabaseError:
+        """Return our error for SQLite's error; an error in our own statements is returned unchanged."""
+        code = code_of(error)
+        if is_busy(error):
+            return StoreUnavailable(self.name, f"other processes held its lock for {LOCK_WAIT_SECONDS:g} s")
+        if code == sqlite3.SQLITE_FULL:
+            return StoreUnavailable(self.name, "its disk is full", "Nothing was changed. Make room, then go on.")
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+            return StoreDenied(self.name, "the file is read-only", "Let this user write file and folder.")
+        if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            self._let_go()
+            return StoreUnavailable(self.name, f"{error}", _AGAIN)
+        return error
+
+
+def _commit(connection: sqlite3.Connection) -> None:
+    """Commit; readers of a file without a write-ahead log can hold it up for a moment."""
+    deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    while True:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or not connection.in_transaction or time.monotonic() >= deadline:
+                raise
+        else:
+            return
+        time.sleep(_SHORTEST_PAUSE_SECONDS)

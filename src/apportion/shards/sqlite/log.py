@@ -1,0 +1,52 @@
+"""Parts of the log: the rows that writers of the source changed are read again, and written to the target.
+
+Promises: an entry is forgotten after the target has its row. A part that is applied again changes nothing.
+"""
+
+import sqlite3
+from time import monotonic
+
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.sqlite import capture
+from apportion.shards.sqlite.chunk import require_incoming
+from apportion.shards.sqlite.portion import Portion
+from apportion.shards.sqlite.stage import RowStage, note_keys
+from apportion.shards.sqlite.tables import equal_tables
+
+
+class LogParts:
+    """The log of one group. A part is read by `read`, written by `write`, and then forgotten by `forget`."""
+
+    def __init__(self, group: MoveGroup, slots: str) -> None:
+        self._group, self._slots = group, slots
+        self._portion = Portion(200, most=1_000)
+        self._stages: list[RowStage] = []
+        self._last = 0
+
+    def read(self, connection: sqlite3.Connection) -> bool:
+        """Read the next part; False if there is none."""
+        if not capture.is_there(connection, "source"):
+            return False
+        last = note_keys(connection, self._group.move, self._portion.rows)
+        if last is None:
+            return False
+        self._last = last
+        tables = equal_tables(connection, self._group)
+        capture.require(connection, self._group, tables)
+        self._stages = [RowStage(table, number, self._slots) for number, table in enumerate(tables)]
+        for stage in self._stages:
+            stage.make(connection)
+            stage.take_keys(connection)
+        return True
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Write the part that was read to the target."""
+        begun = monotonic()
+        require_incoming(connection, self._group)
+        for stage in self._stages:
+            stage.replace(connection)
+        self._portion.took(self._portion.rows, monotonic() - begun)
+
+    def forget(self, connection: sqlite3.Connection) -> None:
+        """Delete the part from the log of the source."""
+        connection.execute("DELETE FROM apportion_log WHERE move = ? AND id <= ?", (self._group.move, self._last))

@@ -1,0 +1,157 @@
+"""A shard in an SQLite file, as a mover sees it."""
+
+# ruff: noqa: S608 - names are quoted, values are bound
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from time import monotonic
+
+from apportion.model.epoch import FencingToken
+from apportion.shards.move_group import MoveGroup, RowChange
+from apportion.shards.shard import CLEAN_ROWS, SlotSize
+from apportion.shards.slot_rows import SlotRow, SlotState
+from apportion.shards.sqlite import capture
+from apportion.shards.sqlite.cursors import forget
+from apportion.shards.sqlite.file import ShardFile, ShardPath
+from apportion.shards.sqlite.portion import Portion
+from apportion.shards.sqlite.schema import quoted
+from apportion.shards.sqlite.tables import swept, tables_of
+from apportion.tables.layout import Version
+
+_DROP_SECONDS = 1.0
+_SAMPLE = 1_000
+_ROW_BYTES = 16  # the header of a row and its place in the indexes
+
+
+class SqliteShard:
+    """See `Shard`."""
+
+    def __init__(self, place: ShardPath) -> None:
+        self._file = ShardFile(place)
+        self._portion = Portion(CLEAN_ROWS, most=CLEAN_ROWS)
+
+    async def guard(self, group: MoveGroup, token: FencingToken) -> None:
+        """See `Shard`."""
+        await self._file.write(group, token, lambda _: None)
+
+    async def rows(self, group: MoveGroup) -> Sequence[SlotRow | None]:
+        """See `Shard`."""
+        return await self._file.read(lambda connection: [_slot_row(connection, slot) for slot in group.slots])
+
+    async def change(self, group: MoveGroup, change: RowChange, token: FencingToken) -> None:
+        """See `Shard`."""
+        await self._file.write(group, token, lambda connection: _changed(connection, group, change))
+
+    async def sizes(self) -> Mapping[int, SlotSize]:
+        """See `Shard`. The bytes of a row are the mean of the first thousand of its table."""
+        return await self._file.read(_sizes)
+
+    async def clean(self, group: MoveGroup, token: FencingToken) -> int:
+        """See `Shard`."""
+        return await self._file.write(group, token, lambda connection: self._cleaned(connection, group))
+
+    async def drop(self, group: MoveGroup, token: FencingToken) -> None:
+        """See `Shard`. Each call deletes for a second; the rows of the slots go with the last rows."""
+        ends = monotonic() + _DROP_SECONDS
+        while not await self._file.write(group, token, lambda connection: self._dropped(connection, group)):
+            if monotonic() >= ends:
+                return
+
+    async def left_behind(self, move: str) -> Sequence[str]:
+        """See `Shard`."""
+        return await self._file.read(lambda connection: _left_behind(connection, move))
+
+    async def close(self) -> None:
+        """See `Shard`."""
+        await self._file.close()
+
+    def _cleaned(self, connection: sqlite3.Connection, group: MoveGroup) -> int:
+        moved = [slot for slot in group.slots if (row := _slot_row(connection, slot)) and row.state == "moved"]
+        return self._deleted(connection, moved)
+
+    def _dropped(self, connection: sqlite3.Connection, group: MoveGroup) -> bool:
+        """Delete some rows; those of the slots when no other row is left. Return whether all is gone."""
+        mine = "SELECT slot FROM apportion_slot WHERE slot = ? AND state = 'incoming' AND move = ?"
+        slots = [slot for slot in group.slots if connection.execute(mine, (slot, group.move)).fetchall()]
+        if self._deleted(connection, slots):
+            return False
+        for slot in slots:
+            connection.execute(
+                "UPDATE apportion_slot SET state = former, former = NULL, move = NULL, life = NULL, number = NULL"
+                " WHERE slot = ? AND former IS NOT NULL",
+                (slot,),
+            )
+            connection.execute("DELETE FROM apportion_slot WHERE slot = ? AND state = 'incoming'", (slot,))
+        forget(connection, group.move)
+        return True
+
+    def _deleted(self, connection: sqlite3.Connection, slots: Sequence[int]) -> int:
+        begun, most = monotonic(), self._portion.rows
+        count = swept(connection, reversed(tables_of(connection)), slots, most)
+        self._portion.took(count, monotonic() - begun)
+        return count
+
+
+def _slot_row(connection: sqlite3.Connection, slot: int) -> SlotRow | None:
+    read = "SELECT state, life, number FROM main.apportion_slot WHERE slot = ?"
+    for state, life, number in connection.execute(read, (slot,)).fetchall():
+        return SlotRow(state=state, number=None if number is None else Version(incarnation=life, number=number))
+    return None
+
+
+def _changed(connection: sqlite3.Connection, group: MoveGroup, change: RowChange) -> None:
+    for slot in group.slots:
+        row = _slot_row(connection, slot)
+        if (None if row is None else row.state) in change.before:
+            _write_slot(connection, slot, row, change, group.move)
+
+
+def _write_slot(connection: sqlite3.Connection, slot: int, row: SlotRow | None, change: RowChange, move: str) -> None:
+    number = row.number if row is not None and change.keeps_number else change.number
+    life, count = (None, None) if number is None else (number.incarnation, number.number)
+    former: SlotState | None = row.state if row is not None and change.after == "incoming" != row.state else None
+    if row is None:
+        connection.execute("INSERT INTO apportion_slot (slot, state) VALUES (?, ?)", (slot, change.after))
+    kept = "former" if row is not None and row.state == change.after else "?"
+    statement = f"UPDATE apportion_slot SET state = ?, life = ?, number = ?, move = ?, former = {kept} WHERE slot = ?"
+    values = (change.after, life, count, move, *([] if kept == "former" else [former]), slot)
+    connection.execute(statement, values)
+
+
+def _sizes(connection: sqlite3.Connection) -> dict[int, SlotSize]:
+    found: dict[int, SlotSize] = {}
+    for table in tables_of(connection):
+        length = " + ".join(f"coalesce(length(CAST({quoted(each)} AS BLOB)), 0)" for each in table.names)
+        sample = f"SELECT avg(bytes) FROM (SELECT {length} AS bytes FROM {table.quoted} LIMIT {_SAMPLE})"
+        [(mean,)] = connection.execute(sample).fetchall()
+        for slot, count in connection.execute(f"SELECT slot, count(*) FROM {table.quoted} GROUP BY slot"):
+            before = found.get(slot, SlotSize(rows=0, bytes=0))
+            size = int(count * (float(mean) + _ROW_BYTES))
+            found[slot] = SlotSize(rows=before.rows + count, bytes=before.bytes + size)
+    return found
+
+
+def _left_behind(connection: sqlite3.Connection, move: str) -> list[str]:
+    found = [f"{name}: {count} rows" for name, count in _rows_left(connection, move) if count]
+    if capture.is_there(connection):
+        others = "SELECT 1 FROM apportion_capture WHERE move <> ? LIMIT 1"
+        if not connection.execute(others, (move,)).fetchall():
+            found += [*capture.TABLES, *sorted(capture.triggers_of(connection))]
+    return found
+
+
+def _rows_left(connection: sqlite3.Connection, move: str) -> Iterable[tuple[str, int]]:
+    names = ["apportion_move", *(capture.TABLES if capture.is_there(connection) else ())]
+    for name in names:
+        yield name, _count(connection, f"SELECT count(*) FROM {name} WHERE move = ?", move)
+    incoming = "SELECT count(*) FROM apportion_slot WHERE move = ? AND state = 'incoming'"
+    yield "apportion_slot", _count(connection, incoming, move)
+    slots = "SELECT slot FROM apportion_slot WHERE move = ? AND state IN ('incoming', 'moved')"
+    for table in tables_of(connection):
+        counted = f"SELECT count(*) FROM {table.quoted} WHERE slot IN ({slots})"
+        yield table.name, _count(connection, counted, move)
+
+
+def _count(connection: sqlite3.Connection, statement: str, move: str) -> int:
+    [(count,)] = connection.execute(statement, (move,)).fetchall()
+    return int(count)

@@ -1,0 +1,139 @@
+"""Stage: rows of one table on their way, in memory.
+
+They are read from the source in one transaction, and written to the target in another. So no lock of the source is
+held while the target flushes to its disk.
+
+Promises: values keep their types: a stage has columns without a type, and the two tables have the same.
+Refuses: to write over a row of a slot that does not move. `Unequal` names rows that the target has already.
+"""
+
+# ruff: noqa: S608 - names are quoted, values are bound
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from apportion.errors import Unequal
+from apportion.shards.sqlite.schema import quoted
+from apportion.shards.sqlite.tables import ShardTable, columns
+
+KEYS = "temp.apportion_keys"
+_SHOWN = 8
+
+
+class RowStage:
+    """The rows of a table that move next; `slots` are those of the group, as SQL lists them."""
+
+    def __init__(self, table: ShardTable, number: int, slots: str) -> None:
+        self.table = table
+        self._name = f"temp.apportion_stage_{number}"
+        self._slots = slots
+        self._parts = [f"c{place}" for place in range(len(table.names))]
+        self._part_of = dict(zip(table.names, self._parts, strict=True))
+
+    def make(self, connection: sqlite3.Connection) -> None:
+        """Make the stage anew, without rows."""
+        connection.execute(f"DROP TABLE IF EXISTS {self._name}")
+        connection.execute(f"CREATE TABLE {self._name} ({', '.join(self._parts)})")
+
+    def take_slot(self, connection: sqlite3.Connection, slot: int, after: str, most: int) -> int:
+        """Take rows of a slot in the order of their keys, those above the key that `after` selects; return how many."""
+        found = f"SELECT {columns(self.table.names)} FROM source.{self.table.quoted} WHERE {piece(self.table, after)}"
+        order = f"ORDER BY {columns(self.table.key)} LIMIT ?"
+        return connection.execute(f"INSERT INTO {self._name} {found} {order}", (slot, most)).rowcount
+
+    def take_keys(self, connection: sqlite3.Connection) -> None:
+        """Take the rows of the group that have one of the keys in `KEYS`."""
+        found = (
+            f"SELECT {columns(self.table.names, 'kept')} FROM {KEYS} keys CROSS JOIN source.{self.table.quoted} kept"
+        )
+        same = " AND ".join(f"kept.{quoted(name)} = keys.{key}" for name, key in self._keys())
+        where = f"WHERE keys.name = ? AND {same} AND +kept.slot IN {self._slots}"
+        connection.execute(f"INSERT INTO {self._name} {found} {where}", (self.table.name,))
+
+    @property
+    def last_key(self) -> str:
+        """The statement that selects the key of the last row, with four values."""
+        parts = [*(self._part_of[name] for name in self.table.key), "NULL", "NULL", "NULL"][:4]
+        return f"SELECT {', '.join(parts)} FROM {self._name} ORDER BY rowid DESC LIMIT 1"
+
+    def replace(self, connection: sqlite3.Connection) -> None:
+        """Delete the rows of the group on the target that have one of the keys; write the staged ones; compare them."""
+        key = columns(self.table.key)
+        keyed = f"({key}) IN (SELECT {', '.join(self.table.key_names)} FROM {KEYS} WHERE name = ?)"
+        here = f"FROM main.{self.table.quoted} WHERE {keyed} AND +slot IN {self._slots}"
+        connection.execute(f"DELETE {here}", (self.table.name,))
+        self.write(connection)
+        [(count,)] = connection.execute(f"SELECT count(*) {here}", (self.table.name,)).fetchall()
+        [(staged,)] = connection.execute(f"SELECT count(*) FROM {self._name}").fetchall()
+        differ = self._differing(connection)
+        if differ or count != staged:
+            raise Unequal(
+                self.table.name, differ or [f"{count} rows instead of {staged}"], "has changed while it was written"
+            )
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Write the staged rows to the target. A row of the group that stands in their way is out of date, and goes."""
+        names = columns(self.table.names)
+        insert = f"INSERT INTO main.{self.table.quoted} ({names}) SELECT {', '.join(self._parts)} FROM {self._name}"
+        try:
+            connection.execute(insert)
+        except sqlite3.IntegrityError:
+            for unique in (self.table.key, *self.table.uniques):
+                same = f"({columns(unique)}) IN (SELECT {self._listed(unique)} FROM {self._name})"
+                connection.execute(f"DELETE FROM main.{self.table.quoted} WHERE {same} AND +slot IN {self._slots}")
+            try:
+                connection.execute(insert)
+            except sqlite3.IntegrityError as error:
+                raise self._refusal(connection, error) from error
+
+    def _refusal(self, connection: sqlite3.Connection, error: sqlite3.IntegrityError) -> Unequal:
+        for unique in (self.table.key, *self.table.uniques):
+            same = f"({columns(unique)}) IN (SELECT {self._listed(unique)} FROM {self._name})"
+            found = f"SELECT slot, {columns(unique)} FROM main.{self.table.quoted} WHERE {same} LIMIT {_SHOWN + 1}"
+            rows = connection.execute(found).fetchall()
+            if rows:
+                hint = "Nothing was written. Give one of the two rows another key; a key must be unique in the set."
+                shown = [row_name(slot, key) for slot, *key in rows]
+                raise Unequal(self.table.name, shown, "has rows of other slots with the same keys on the target", hint)
+        hint = "Nothing was written. Bring both shards to one schema, then go on."
+        return Unequal(self.table.name, [f"{error}"], "has rows that the target does not take", hint)
+
+    def _differing(self, connection: sqlite3.Connection) -> list[str]:
+        same = " AND ".join(f"kept.{quoted(name)} = row.{self._part_of[name]}" for name in self.table.key)
+        pairs = [(f"row.{part}", f"kept.{quoted(name)}") for name, part in self._part_of.items()]
+        key = [f"row.{self._part_of[name]}" for name in self.table.key]
+        statement = f"""SELECT row.{self._part_of["slot"]}, {", ".join(key)} FROM {self._name} row
+            LEFT JOIN main.{self.table.quoted} kept ON {same} WHERE {differing(pairs)} LIMIT {_SHOWN + 1}"""
+        return [row_name(slot, values) for slot, *values in connection.execute(statement)]
+
+    def _listed(self, names: Iterable[str]) -> str:
+        return ", ".join(self._part_of[name] for name in names)
+
+    def _keys(self) -> Iterable[tuple[str, str]]:
+        return zip(self.table.key, self.table.key_names, strict=True)
+
+
+def piece(table: ShardTable, after: str = "", until: str = "") -> str:
+    """Return the condition of a slot, above the key that `after` selects and not above the key that `until` does."""
+    bounds = [f"AND ({columns(table.key)}) {sign} ({key})" for sign, key in ((">", after), ("<=", until)) if key]
+    return " ".join(["slot = ?", *bounds])
+
+
+def differing(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return the condition that two rows differ in a value or its type; 1, 1.0 and '1' are three values."""
+    return " OR ".join(f"{a} IS NOT {b} COLLATE BINARY OR typeof({a}) <> typeof({b})" for a, b in pairs)
+
+
+def row_name(slot: object, key: Sequence[object]) -> str:
+    """Return the name of a row in a message."""
+    return f"{', '.join(map(repr, key))} of slot {slot}"
+
+
+def note_keys(connection: sqlite3.Connection, move: str, most: int) -> int | None:
+    """Put the keys of the oldest entries of the log into `KEYS`; return the id of the last one, None without any."""
+    connection.execute(f"DROP TABLE IF EXISTS {KEYS}")
+    connection.execute(f"CREATE TABLE {KEYS} (name, k1, k2, k3, k4)")
+    oldest = "SELECT id, name, k1, k2, k3, k4 FROM source.apportion_log WHERE move = ? ORDER BY id LIMIT ?"
+    [(last,)] = connection.execute(f"SELECT max(id) FROM ({oldest})", (move, most)).fetchall()
+    connection.execute(f"INSERT INTO {KEYS} SELECT DISTINCT name, k1, k2, k3, k4 FROM ({oldest})", (move, most))
+    return None if last is None else int(last)

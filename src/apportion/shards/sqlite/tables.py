@@ -1,0 +1,154 @@
+"""The sharded tables of a file, as the file itself tells them: those with the triggers that a set puts on its tables.
+
+Promises: parents come before their children. Columns that the database computes are left out: nobody can write them.
+Refuses: a table without a primary key, or with a key of more than four columns: the log of changes keeps four.
+"""
+
+# ruff: noqa: S608 - names are quoted, values are bound
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from apportion.errors import InvalidInput, SchemaDiffers
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.sqlite.schema import quoted
+
+MOST_KEY_COLUMNS = 4
+_NAMED = """SELECT tbl_name FROM {schema}.sqlite_master
+    WHERE type = 'trigger' AND name = 'apportion_' || tbl_name || '_insert'"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardTable:
+    """One sharded table. `columns` are those with stored values, by name; each has its declared form.
+
+    `uniques` are the other lists of columns that no two rows share.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    uniques: frozenset[tuple[str, ...]]
+    parents: frozenset[str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(name for name, _ in self.columns)
+
+    @property
+    def quoted(self) -> str:
+        """The name as SQL writes it."""
+        return quoted(self.name)
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The names that the columns of the key have in the log and in cursors."""
+        return key_names(len(self.key))
+
+
+def key_names(count: int) -> tuple[str, ...]:
+    """Return the names under which the log keeps the first columns of a key."""
+    return tuple(f"k{number}" for number in range(1, count + 1))
+
+
+def columns(names: Iterable[str], table: str = "") -> str:
+    """Return a list of columns for SQL, each with the name of its table if there is one."""
+    return ", ".join(f"{table}.{quoted(name)}" if table else quoted(name) for name in names)
+
+
+def tables_of(connection: sqlite3.Connection, schema: str = "main") -> tuple[ShardTable, ...]:
+    """Return the sharded tables, parents before their children."""
+    found = {name: _table(connection, name, schema) for name in sorted(names_of(connection, schema))}
+    graph = {name: sorted(table.parents & found.keys() - {name}) for name, table in found.items()}
+    try:
+        return tuple(found[name] for name in TopologicalSorter(graph).static_order())
+    except CycleError:
+        return tuple(found.values())  # foreign keys do nothing here, so any order is right
+
+
+def swept(connection: sqlite3.Connection, tables: Iterable[ShardTable], slots: Sequence[int], most: int) -> int:
+    """Delete at most so many rows of some slots, from one table after another; return how many."""
+    count = 0
+    for table in tables:
+        key = columns(table.key)
+        found = f"SELECT {key} FROM main.{table.quoted} WHERE slot = ? LIMIT ?"
+        for slot in slots:
+            if count < most:
+                delete = f"DELETE FROM main.{table.quoted} WHERE ({key}) IN ({found})"
+                count += connection.execute(delete, (slot, most - count)).rowcount
+    return count
+
+
+def names_of(connection: sqlite3.Connection, schema: str = "main") -> set[str]:
+    """Return the names of the sharded tables."""
+    return {name for (name,) in connection.execute(_NAMED.format(schema=schema))}
+
+
+def equal_tables(connection: sqlite3.Connection, group: MoveGroup) -> tuple[ShardTable, ...]:
+    """Return the tables of `main`, which must be those of `source`; `SchemaDiffers` names all differences."""
+    tables = tables_of(connection)
+    here, there = ({table.name: table for table in each} for each in (tables, tables_of(connection, "source")))
+    if here != there:
+        source, target = f"shard {group.source}", f"shard {group.target}"
+        found = [
+            f"{place} is {first} in {source} and {second} in {target}"
+            for name in sorted(here.keys() | there.keys())
+            for place, first, second in _differences(name, there.get(name), here.get(name))
+        ]
+        raise SchemaDiffers(source, target, found)
+    return tables
+
+
+def _differences(name: str, source: ShardTable | None, target: ShardTable | None) -> Iterator[tuple[str, str, str]]:
+    if source is None or target is None:
+        first, second = ("no sharded table" if each is None else "a sharded table" for each in (source, target))
+        yield name, first, second
+        return
+    forms, others = dict(source.columns), dict(target.columns)
+    for column in sorted(forms.keys() | others.keys()):
+        if forms.get(column) != others.get(column):
+            yield f"{name}.{column}", forms.get(column, "absent"), others.get(column, "absent")
+    shapes: tuple[tuple[str, Collection[object], Collection[object]], ...] = (
+        ("primary key", source.key, target.key),
+        ("unique index", source.uniques, target.uniques),
+        ("foreign key", source.parents, target.parents),
+    )
+    yield from ((f"{noun} of {name}", _listed(a), _listed(b)) for noun, a, b in shapes if a != b)
+
+
+def _listed(found: Collection[object]) -> str:
+    return " and ".join(sorted(map(str, found))) or "absent"
+
+
+def _table(connection: sqlite3.Connection, name: str, schema: str) -> ShardTable:
+    described = 'SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?, ?) ORDER BY cid'
+    rows = connection.execute(described, (name, schema)).fetchall()
+    key = tuple(row[0] for row in sorted(rows, key=lambda row: int(row[3])) if row[3])
+    if not 0 < len(key) <= MOST_KEY_COLUMNS:
+        expected = f"1 to {MOST_KEY_COLUMNS} columns"
+        raise InvalidInput(f"primary key of table {name}", key, expected, "Give the table such a key, then go on.")
+    parents = connection.execute('SELECT DISTINCT "table" FROM pragma_foreign_key_list(?, ?)', (name, schema))
+    return ShardTable(
+        name=name,
+        key=key,
+        columns=tuple((column, _form(kind, strict)) for column, kind, strict, _, hidden in rows if not hidden),
+        uniques=frozenset(_uniques(connection, name, schema, key)),
+        parents=frozenset(parent for (parent,) in parents),
+    )
+
+
+def _form(kind: str, is_strict: int) -> str:
+    return f"{kind.upper() or 'of no type'}{' NOT NULL' if is_strict else ''}"
+
+
+def _uniques(connection: sqlite3.Connection, name: str, schema: str, key: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the unique lists of columns that the key does not imply; those of a part of the rows are left out."""
+    listed = 'SELECT name FROM pragma_index_list(?, ?) WHERE "unique" AND NOT partial'
+    for (index,) in connection.execute(listed, (name, schema)).fetchall():
+        found = connection.execute("SELECT name FROM pragma_index_info(?, ?)", (index, schema)).fetchall()
+        parts = tuple(column for (column,) in found)
+        if None not in parts and not set(key) <= set(parts):
+            yield parts
