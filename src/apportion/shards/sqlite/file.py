@@ -51,8 +51,8 @@ class ShardFile:
     """One connection to a file; `source` is attached to it, to be read, under the name `source`."""
 
     def __init__(self, place: ShardPath, *, source: ShardPath | None = None) -> None:
-        self.place = place
-        self.name = f"shard {place.shard}"
+        self.place: ShardPath = place
+        self.name: str = f"shard {place.shard}"
         self._source = source
         self._connection: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="apportion-shard")

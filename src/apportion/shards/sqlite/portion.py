@@ -8,7 +8,7 @@ class Portion:
     """A number of rows that follows the measured time: it grows by half, and shrinks at once."""
 
     def __init__(self, rows: int, *, least: int = 20, most: int = 5_000, seconds: float = LOCK_SECONDS) -> None:
-        self.rows = rows
+        self.rows: int = rows
         self._least, self._most, self._seconds = least, most, seconds
 
     def took(self, rows: int, seconds: float) -> None:

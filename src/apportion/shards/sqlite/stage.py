@@ -24,7 +24,7 @@ class RowStage:
     """The rows of a table that move next; `slots` are those of the group, as SQL lists them."""
 
     def __init__(self, table: ShardTable, number: int, slots: str) -> None:
-        self.table = table
+        self.table: ShardTable = table
         self._name = f"temp.apportion_stage_{number}"
         self._slots = slots
         self._parts = [f"c{place}" for place in range(len(table.names))]

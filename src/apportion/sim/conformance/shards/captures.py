@@ -1,0 +1,93 @@
+"""Captures: from the moment it is on, the log has each change of a moving row, and no other."""
+
+from apportion.shards.channel import ChannelState
+from apportion.sim.conformance.expect import holds, same
+from apportion.sim.conformance.shards.case import shard_case
+from apportion.sim.conformance.shards.stage import BACK, GROUP, OTHER, STAYS, TOKEN, MoveStage, key_of
+
+SLOT = GROUP.slots[0]
+
+
+@shard_case
+async def a_channel_begins_with_nothing(stage: MoveStage) -> None:
+    """Nothing is captured, copied or compared, and nothing is owed."""
+    same(ChannelState(is_drained=True), await (await stage.channel()).state(1), "state of the channel")
+
+
+@shard_case
+async def the_log_has_each_change_of_a_moving_row(stage: MoveStage) -> None:
+    """Inserted, changed, deleted and inserted again: the target gets the last state."""
+    await stage.fill(*GROUP.slots)
+    channel = await stage.copied()
+    first, second, third = (key_of(SLOT, number) for number in range(3))
+    await stage.pair.write("one", SLOT, {first: "changed", second: None, 7: "new"})
+    await stage.pair.write("one", SLOT, {7: None, third: None})
+    await stage.pair.write("one", SLOT, {third: "back", first: "changed again"})
+    holds((await channel.state(1)).lag > 0, "changes are logged")
+    await stage.drain(channel)
+    await stage.equal()
+    same("changed again", (await stage.pair.read("two", SLOT))[first], "text")
+    same(0, (await channel.state(1)).lag, "lag")
+
+
+@shard_case
+async def a_change_of_a_slot_that_stays_is_not_logged(stage: MoveStage) -> None:
+    """The log serves the group alone."""
+    channel = await stage.copied()
+    await stage.fill(STAYS)
+    same((True, 0), ((await channel.state(1)).is_drained, (await channel.state(1)).lag), "log")
+    same({}, dict(await stage.pair.read("two", STAYS)), "rows of the target")
+
+
+@shard_case
+async def a_write_that_was_refused_is_not_logged(stage: MoveStage) -> None:
+    """Behind the fence the log only shrinks, so it can be drained."""
+    channel = await stage.copied()
+    await stage.pair.write("one", SLOT, {7: "before"})
+    await stage.change("one", "fence")
+    holds(not await stage.pair.write("one", SLOT, {8: "after"}), "a fenced slot accepts nobody")
+    await stage.drain(channel)
+    same({7: "before"}, dict(await stage.pair.read("two", SLOT)), "rows of the target")
+
+
+@shard_case
+async def the_log_can_be_applied_again(stage: MoveStage) -> None:
+    """A second handle, which another mover has, goes on from what is there."""
+    await stage.fill(*GROUP.slots)
+    channel, other = await stage.copied(), await stage.channel()
+    for text in ("a", "b"):
+        await stage.pair.write("one", SLOT, {7: text})
+        await other.apply(TOKEN)
+        await channel.apply(TOKEN)
+        await stage.equal()
+
+
+@shard_case
+async def groups_of_one_source_are_captured_beside_each_other(stage: MoveStage) -> None:
+    """The end of one log does not end another."""
+    first, second = await stage.copied(), await stage.copied(OTHER)
+    await stage.pair.write("one", GROUP.slots[0], {7: "first"})
+    await stage.pair.write("one", OTHER.slots[0], {8: "second"})
+    same((1, 1), ((await first.state(1)).lag, (await second.state(1)).lag), "lags")
+    await (await stage.shard("two")).drop(GROUP, TOKEN)
+    await first.uncapture(TOKEN)
+    same([], await stage.left_behind(), "left behind")
+    await stage.pair.write("one", OTHER.slots[1], {9: "later"})
+    await stage.drain(second)
+    await stage.equal(OTHER)
+
+
+@shard_case
+async def groups_go_both_ways_at_once(stage: MoveStage) -> None:
+    """A shard may be the source of one move and the target of another."""
+    await stage.fill(*GROUP.slots, *BACK.slots)
+    there, back = await stage.prepared(), await stage.prepared(BACK)
+    await stage.finish_copy(there)
+    await stage.finish_copy(back)
+    await stage.pair.write("one", GROUP.slots[0], {7: "there"})
+    await stage.pair.write("two", BACK.slots[0], {8: "back"})
+    same((1, 1), ((await there.state(1)).lag, (await back.state(1)).lag), "lags")
+    for channel, group in ((there, GROUP), (back, BACK)):
+        await stage.drain(channel)
+        await stage.verify(channel)
+        await stage.equal(group)
