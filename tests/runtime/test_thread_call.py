@@ -27,7 +27,7 @@ async def insists():
         return 7
 
 
-async def played(work, steps):
+async def played(work, steps, *, is_prompt):
     """Take steps of a call, each heard by the loop before the next; return the results that were taken back."""
     undone, failed, coroutine = [], [], work()
 
@@ -36,7 +36,7 @@ async def played(work, steps):
 
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: failed.append(context))
-    call = ThreadCall(loop, coroutine, undo)
+    call = ThreadCall(loop, coroutine, undo, is_prompt=is_prompt)
     for step in steps.split():
         getattr(call, step)()
         for _ in range(8):
@@ -47,6 +47,7 @@ async def played(work, steps):
     return undone
 
 
+@pytest.mark.parametrize("is_prompt", [False, True])
 @pytest.mark.parametrize(
     ("work", "steps", "expected"),
     [
@@ -59,13 +60,14 @@ async def played(work, steps):
         (insists, "begin abandon", [7]),
     ],
 )
-def test_a_result_that_nobody_hears_is_taken_back_and_all_other_work_ends(work, steps, expected):
-    assert expected == asyncio.run(played(work, steps))
+def test_a_result_that_nobody_hears_is_taken_back_and_all_other_work_ends(work, steps, expected, is_prompt):
+    assert expected == asyncio.run(played(work, steps, is_prompt=is_prompt))
 
 
-def test_a_caller_hears_the_result_the_error_or_the_cancellation():
+@pytest.mark.parametrize("is_prompt", [False, True])
+def test_a_caller_hears_the_result_the_error_or_the_cancellation(is_prompt):
     async def heard(work):
-        return await ThreadCall(asyncio.get_running_loop(), work(), None).heard()
+        return await ThreadCall(asyncio.get_running_loop(), work(), None, is_prompt=is_prompt).heard()
 
     async def cancelled():
         raise asyncio.CancelledError
@@ -77,7 +79,8 @@ def test_a_caller_hears_the_result_the_error_or_the_cancellation():
         asyncio.run(heard(cancelled))
 
 
-def test_a_call_that_is_abandoned_as_it_returns_is_undone_once():
+@pytest.mark.parametrize("is_prompt", [False, True])
+def test_a_call_that_is_abandoned_as_it_returns_is_undone_once(is_prompt):
     """The request to abandon comes between the return of the work and the news of it."""
     undone = []
 
@@ -89,7 +92,7 @@ def test_a_call_that_is_abandoned_as_it_returns_is_undone_once():
             call.abandon()
             return 7
 
-        call = ThreadCall(asyncio.get_running_loop(), work(), undo)
+        call = ThreadCall(asyncio.get_running_loop(), work(), undo, is_prompt=is_prompt)
         call.begin()
         for _ in range(8):
             await asyncio.sleep(0)

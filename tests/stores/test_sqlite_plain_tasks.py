@@ -1,11 +1,14 @@
 """Plain tasks are added in few statements: all or none, in order, with the bytes of their arguments."""
 
+import asyncio
 import json
 import sqlite3
 from contextlib import closing
 
 import pytest
 
+from apportion.runtime.prompt_start import started
+from apportion.stores.catalog import connect_tasks
 from apportion.stores.sqlite.enqueues import plain_tasks
 from apportion.stores.sqlite.task_statements import KEY_TABLES, TABLES
 from apportion.stores.task_values import NewTask
@@ -101,3 +104,18 @@ def test_none_is_added_of_equal_ids(connection):
 
 
 HERE_ALONE = ("pos", "session", "behind", "blocking")
+
+
+def test_an_enqueue_at_a_prompt_start_is_over_in_its_first_step(tmp_path):
+    async def story():
+        store, found = await connect_tasks(f"sqlite:///{tmp_path}/tasks.db"), []
+        loop = asyncio.get_running_loop()
+        for each in tasks(b"1", b"2"):
+            loop.call_soon(lambda each=each: found.append(started(store.enqueue([each]))))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        answers = [each.result() for each in found]
+        await store.close()
+        return answers
+
+    assert [((each.id, True),) for each in tasks(b"1", b"2")] == asyncio.run(story())

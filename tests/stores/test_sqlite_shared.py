@@ -238,7 +238,8 @@ def test_a_process_rests_after_each_write_while_others_write_and_never_when_it_i
         for now, version in ((1.0, 5), (2.0, 5), (3.0, 5), (4.0, 6), (4.1, 6), (4.2, 6), (5.0, 6)):
             Clock.now = now
             turns.wrote(version)
-            async with turns.ordinary():
+            async with turns.ordinary:
+                await turns.rest()
                 rests.append(version)
         return [each if each >= 5 else "rest" for each in rests]
 

@@ -159,3 +159,69 @@ def test_an_error_that_is_a_bug_reaches_each_caller():
         return await asyncio.gather(*(joint.add([_task(name)]) for name in "ab"), return_exceptions=True)
 
     assert [ZeroDivisionError] * 2 == [type(each) for each in asyncio.run(_play())]
+
+
+def test_a_prompt_store_answers_a_caller_that_is_alone_in_its_first_step():
+    async def _alone():
+        store, joint = _Store(), None
+        store.is_let.set()
+        joint = JointEnqueues(store.enqueue)
+        adding = joint.add([_task("a")], is_prompt=True)
+        with pytest.raises(StopIteration) as ended:
+            adding.send(None)
+        assert {asyncio.current_task()} == asyncio.all_tasks()
+        return ended.value.value
+
+    assert (("a", True),) == asyncio.run(_alone())
+
+
+def test_beside_other_callers_even_a_prompt_store_is_asked_together():
+    async def _together():
+        store = _Store()
+        store.is_let.set()
+        joint = JointEnqueues(store.enqueue)
+
+        async def _caller(name):
+            with joint.callers:
+                await asyncio.sleep(0)
+                return await joint.add([_task(name)], is_prompt=True)
+
+        await asyncio.gather(*map(_caller, "abcd"))
+        return store.sent
+
+    assert [["a", "b", "c", "d"]] == asyncio.run(_together())
+
+
+def test_a_prompt_store_that_has_to_wait_is_asked_to_the_end_and_others_wait_for_it():
+    async def _story():
+        store = _Store()
+        joint = JointEnqueues(store.enqueue)
+        first = asyncio.ensure_future(joint.add([_task("a")], is_prompt=True))
+        while not store.sent:
+            await asyncio.sleep(0)
+        others = [asyncio.ensure_future(joint.add([_task(name)], is_prompt=True)) for name in "bc"]
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait([first])
+        assert [["a"]] == store.sent
+        store.is_let.set()
+        heard = await asyncio.gather(first, *others, return_exceptions=True)
+        return store.sent, heard[1:], first.cancelled(), asyncio.all_tasks() - {asyncio.current_task()}
+
+    sent, heard, is_cancelled, left = asyncio.run(_story())
+    assert [["a"], ["b", "c"]] == sent
+    assert [(("b", True),), (("c", True),)] == heard
+    assert is_cancelled
+    assert set() == left
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("q", "it is away"), OutcomeUnknown("q", ["a"], "no reply")])
+def test_an_error_of_a_prompt_store_is_that_of_the_caller(error):
+    async def _story():
+        store = _Store()
+        store.is_let.set()
+        store.errors = [({"a"}, error)]
+        with pytest.raises(type(error)):
+            await JointEnqueues(store.enqueue).add([_task("a")], is_prompt=True)
+
+    asyncio.run(_story())

@@ -10,12 +10,13 @@ event loop reports an ending that raises while no caller waits for it.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 from apportion.runtime.simulated import Undo, simulated
 
 Result = TypeVar("Result")
+Kept = TypeVar("Kept", bound="asyncio.Future[Any]")
 
 
 async def to_its_end(work: Coroutine[object, object, None]) -> None:
@@ -57,9 +58,13 @@ def begun(work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
 
 def uncancelled(work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
     """Begin work that no caller cancels; the end of the process does not wait for it. Return its task."""
-    task = asyncio.get_running_loop().create_task(work)
-    _uncancelled.add(task)
-    return task
+    return kept_from_cancellation(asyncio.get_running_loop().create_task(work))
+
+
+def kept_from_cancellation(work: Kept) -> Kept:
+    """Note that no caller cancels some work under way; return it."""
+    _uncancelled.add(work)
+    return work
 
 
 def is_uncancelled() -> bool:
@@ -79,4 +84,4 @@ async def _undone(opening: "asyncio.Future[Result]", undo: Undo[Result]) -> None
 
 
 _under_way: "set[asyncio.Task[None]]" = set()
-_uncancelled: "WeakSet[asyncio.Task[None]]" = WeakSet()
+_uncancelled: "WeakSet[asyncio.Future[Any]]" = WeakSet()

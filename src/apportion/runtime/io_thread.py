@@ -45,20 +45,28 @@ class IoThread:
         """Whether the thread can be called: not at the end of the interpreter, nor in a child that was forked."""
         return self._process == os.getpid() and not self._ended
 
-    async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
+    async def hop(
+        self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None, is_prompt: bool = False
+    ) -> Result:
         """Run a coroutine on this thread, from any event loop. Costs two wake-ups of threads, about 0.1 ms.
 
-        `undo` gets the result, on this thread, when the caller was cancelled before it received the result.
+        `undo` gets the result, on this thread, when the caller was cancelled before it received the result. The first
+        step of prompt work is made without a task; see `prompt_start`.
         """
-        return await self._call(work, undo).heard()
+        return await self._call(work, undo, is_prompt=is_prompt).heard()
 
-    def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
-        """Run a coroutine on this thread, from a thread without an event loop, and wait for it; `undo` as in `hop`."""
+    def wait(
+        self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None, is_prompt: bool = False
+    ) -> Result:
+        """Run a coroutine on this thread, from a thread without an event loop, and wait for it; for the rest see `hop`.
+
+        `InvalidInput` on this thread itself.
+        """
         if threading.current_thread() is self._thread:
             work.close()
             hint = "Await the async call instead; a thread that waits for itself waits for ever."
             raise InvalidInput("thread of a sync call", "the I/O thread", "any other thread", hint)
-        return self._call(work, undo).waited()
+        return self._call(work, undo, is_prompt=is_prompt).waited()
 
     async def finish(self, work: Coroutine[object, object, None]) -> None:
         """Run a coroutine on this thread to its end, and wait for it; a caller that is cancelled stops waiting."""
@@ -94,12 +102,14 @@ class IoThread:
                 _log.warning("the process ends once its groups have left, in %g s at the latest", _ENDINGS_SECONDS)
                 self._thread.join(_ENDINGS_SECONDS)
 
-    def _call(self, work: Coroutine[object, object, Result], undo: Undo[Result] | None) -> ThreadCall[Result]:
+    def _call(
+        self, work: Coroutine[object, object, Result], undo: Undo[Result] | None, *, is_prompt: bool = False
+    ) -> ThreadCall[Result]:
         if not self.runs:
             work.close()
             forked = "it belongs to the parent of this forked process"
             raise StoreClosed("a store", "the interpreter ends" if self._process == os.getpid() else forked)
-        return ThreadCall(self._loop, work, undo)
+        return ThreadCall(self._loop, work, undo, is_prompt=is_prompt)
 
     async def _last(self) -> None:
         endings = [each for each in under_way(self._loop) if each is not asyncio.current_task()]

@@ -22,11 +22,18 @@ class Runner(Protocol):
     def runs(self) -> bool:
         """Whether this place can be called."""
 
-    async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
-        """Run a coroutine there, and wait for it; `undo` gets the result if the caller was cancelled before that."""
+    async def hop(
+        self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None, is_prompt: bool = False
+    ) -> Result:
+        """Run a coroutine there, and wait for it; `undo` gets the result if the caller was cancelled before that.
 
-    def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
-        """Run a coroutine there, from a thread without an event loop, and wait for it; `undo` as in `hop`."""
+        The first step of prompt work may be made without a task.
+        """
+
+    def wait(
+        self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None, is_prompt: bool = False
+    ) -> Result:
+        """Run a coroutine there, from a thread without an event loop, and wait for it; for the rest see `hop`."""
 
     async def finish(self, work: Coroutine[object, object, None]) -> None:
         """Run a coroutine there to its end, and wait for it; a caller that is cancelled stops waiting."""

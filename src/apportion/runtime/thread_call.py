@@ -13,20 +13,26 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from apportion.runtime.endings import begun
+from apportion.runtime.prompt_start import started
 from apportion.runtime.simulated import Undo
 
 Result = TypeVar("Result")
 
 
 class ThreadCall(Generic[Result]):
-    """One call."""
+    """One call. A prompt one makes its first step without a task; see `prompt_start`."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, Result], undo: Undo[Result] | None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Coroutine[object, object, Result],
+        undo: Undo[Result] | None,
+        *,
+        is_prompt: bool = False,
     ) -> None:
-        self._loop, self._work, self._undo = loop, work, undo
-        self._task: asyncio.Task[Result] | None = None
-        self._hear: Callable[[asyncio.Task[Result]], None] | None = None
+        self._loop, self._work, self._undo, self._is_prompt = loop, work, undo, is_prompt
+        self._task: asyncio.Future[Result] | None = None
+        self._hear: Callable[[asyncio.Future[Result]], None] | None = None
         self._is_abandoned = self._is_told = False
 
     async def heard(self) -> Result:
@@ -34,7 +40,7 @@ class ThreadCall(Generic[Result]):
         here, has_result = asyncio.get_running_loop(), False
         outcome: asyncio.Future[Result] = here.create_future()
 
-        def _hear(task: "asyncio.Task[Result]") -> None:
+        def _hear(task: "asyncio.Future[Result]") -> None:
             with suppress(RuntimeError):  # the caller has closed its loop
                 here.call_soon_threadsafe(_end, outcome, task)
 
@@ -77,11 +83,15 @@ class ThreadCall(Generic[Result]):
             self._loop.call_soon_threadsafe(self._abandon)
 
     def _begin(self) -> None:
-        if self._task is None:
-            self._task = self._loop.create_task(self._work)
+        if self._task is not None:
+            return
+        self._task = started(self._work) if self._is_prompt else self._loop.create_task(self._work)
+        if self._task.done():
+            self._tell(self._task)
+        else:
             self._task.add_done_callback(self._tell)
 
-    def _tell(self, task: "asyncio.Task[Result]") -> None:
+    def _tell(self, task: "asyncio.Future[Result]") -> None:
         self._is_told = True
         if not task.cancelled():
             task.exception()  # a caller may be gone before it looks: no error is reported as lost
@@ -100,12 +110,12 @@ class ThreadCall(Generic[Result]):
             self._task.cancel()
             begun(_ended(self._task))
 
-    def _take_back(self, task: "asyncio.Task[Result]") -> None:
+    def _take_back(self, task: "asyncio.Future[Result]") -> None:
         if not task.cancelled() and task.exception() is None and self._undo is not None:
             begun(self._undo(task.result()))
 
 
-def _end(outcome: "Future[Result] | asyncio.Future[Result]", task: "asyncio.Task[Result]") -> None:
+def _end(outcome: "Future[Result] | asyncio.Future[Result]", task: "asyncio.Future[Result]") -> None:
     """End the wait of a caller; one that has gone away meanwhile takes nothing."""
     if outcome.done():
         return
@@ -117,5 +127,5 @@ def _end(outcome: "Future[Result] | asyncio.Future[Result]", task: "asyncio.Task
         outcome.set_result(task.result())
 
 
-async def _ended(task: "asyncio.Task[Result]") -> None:
+async def _ended(task: "asyncio.Future[Result]") -> None:
     await asyncio.wait([task])

@@ -95,7 +95,9 @@ class SyncQueue(TaskQueue):
         """Add tasks, all or none, and return their handles in order. For `within` see `enqueue`."""
         checked, opened = [checked_call(each) for each in calls], self._opened
         if within is None:
-            added = io_thread().wait(opened.enqueued(self._full_name, checked, traceparent()))
+            with opened.callers:
+                work = opened.enqueued(self._full_name, checked, traceparent())
+                added = io_thread().wait(work, is_prompt=opened.is_prompt)
         else:
             course = io_thread().wait(opened.insertion(self._full_name, checked, traceparent(), within))
             added = follow(within, course)

@@ -24,6 +24,7 @@ CODEC = "json"
 MOST_BYTES = 2**20
 DEFAULT_PRIORITY = 2
 _VARIANT = dict(zip("0123456789abcdef", 4 * "89ab", strict=True))
+_NO_OPTIONS = (None,) * 8
 _IN_ORDER = "The tasks of a key run in the order in which they came."
 
 
@@ -68,18 +69,23 @@ class Call:
         - `on_dead`: after a dead task of its key, the next one goes on ("skip"), or waits until the dead one is
           redriven or cancelled ("block"). Default: "skip".
         """
-        call = Call(
-            name=self.name,
-            arguments=self.arguments,
-            deaths=self.deaths,
-            delay=self.delay if delay is None else delay,
-            at=self.at if at is None else at,
-            priority=self.priority if priority is None else priority,
-            expires=self.expires if expires is None else expires,
-            unique=self.unique if unique is None else unique,
-            on_duplicate=self.on_duplicate if on_duplicate is None else on_duplicate,
-            key=self.key if key is None else key,
-            on_dead=self.on_dead if on_dead is None else on_dead,
+        given = (delay, at, priority, expires, unique, on_duplicate, key, on_dead)
+        call = (
+            self
+            if given == _NO_OPTIONS
+            else Call(
+                name=self.name,
+                arguments=self.arguments,
+                deaths=self.deaths,
+                delay=self.delay if delay is None else delay,
+                at=self.at if at is None else at,
+                priority=self.priority if priority is None else priority,
+                expires=self.expires if expires is None else expires,
+                unique=self.unique if unique is None else unique,
+                on_duplicate=self.on_duplicate if on_duplicate is None else on_duplicate,
+                key=self.key if key is None else key,
+                on_dead=self.on_dead if on_dead is None else on_dead,
+            )
         )
         call.check()
         return call

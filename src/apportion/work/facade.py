@@ -102,7 +102,9 @@ class Queue(TaskQueue):
         """Add tasks, all or none, and return their handles in order. For `within` see `enqueue`."""
         checked, opened = [checked_call(each) for each in calls], self._opened
         if within is None:
-            added = await io_thread().hop(opened.enqueued(self._full_name, checked, traceparent()))
+            with opened.callers:
+                work = opened.enqueued(self._full_name, checked, traceparent())
+                added = await io_thread().hop(work, is_prompt=opened.is_prompt)
         else:
             course = await io_thread().hop(opened.insertion(self._full_name, checked, traceparent(), within))
             added = await follow_async(within, course)

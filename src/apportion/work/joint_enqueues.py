@@ -10,13 +10,15 @@ Refuses: requests without a bound. Tasks beyond a thousand, or beyond some megab
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from apportion.errors import ApportionError, OutcomeUnknown, Unavailable
-from apportion.runtime.endings import uncancelled
+from apportion.runtime.endings import kept_from_cancellation, uncancelled
+from apportion.runtime.prompt_start import started
 from apportion.stores.task_values import NewTask
 
 Answers: TypeAlias = tuple[tuple[str, bool], ...]
@@ -26,18 +28,25 @@ MOST_TASKS, MOST_BYTES = 1_000, 4 * 2**20
 class JointEnqueues:
     """The enqueues of one queue object; `send` adds tasks, all or none."""
 
-    def __init__(self, send: Callable[[Sequence[NewTask]], Awaitable[Answers]]) -> None:
+    def __init__(self, send: Callable[[Sequence[NewTask]], Coroutine[Any, Any, Answers]]) -> None:
         self._send = send
+        self.callers: Callers = Callers()
         self._next: _Joint | None = None
-        self._last: asyncio.Task[None] | None = None
+        self._last: asyncio.Future[Any] | None = None
         self._expected, self._seconds = 1, 0.0  # the callers that may come back, and the time that the last one took
 
-    async def add(self, tasks: Sequence[NewTask]) -> Answers:
-        """Add tasks, perhaps together with those of other callers; return the answers about them."""
-        joint = self._next
+    async def add(self, tasks: Sequence[NewTask], *, is_prompt: bool = False) -> Answers:
+        """Add tasks, perhaps together with those of other callers; return the answers about them.
+
+        `is_prompt`: the store waits for nothing. Then a caller that is alone is answered at once.
+        """
+        joint, last = self._next, self._last
+        is_free = joint is None and self._expected <= 1 and (last is None or last.done())
+        if is_prompt and is_free and self.callers.is_alone:
+            return await self._at_once(tasks)
         if joint is None or not joint.has_room(tasks):
             joint = self._next = _Joint()
-            self._last = uncancelled(self._sent(joint, self._last))
+            self._last = uncancelled(self._sent(joint, last))
         try:
             return await joint.join(tasks)
         except OutcomeUnknown as error:
@@ -49,7 +58,17 @@ class JointEnqueues:
                 raise
             return await self._send(tasks)
 
-    async def _sent(self, joint: "_Joint", before: "asyncio.Task[None] | None") -> None:
+    async def _at_once(self, tasks: Sequence[NewTask]) -> Answers:
+        """Ask the store about the tasks of a caller that is alone; a request that has to wait is not cancelled."""
+        began = asyncio.get_running_loop().time()
+        sent = started(self._send(tasks))
+        if not sent.done():
+            self._last = kept_from_cancellation(sent)
+            return await asyncio.shield(sent)
+        self._seconds, self._expected = asyncio.get_running_loop().time() - began, len(self.callers)
+        return sent.result()
+
+    async def _sent(self, joint: "_Joint", before: "asyncio.Future[Any] | None") -> None:
         with joint:
             await self._come_to(joint, before)
             began = asyncio.get_running_loop().time()
@@ -57,7 +76,7 @@ class JointEnqueues:
         self._seconds = asyncio.get_running_loop().time() - began
         self._expected = joint.callers + (0 if self._next is None else self._next.callers)
 
-    async def _come_to(self, joint: "_Joint", before: "asyncio.Task[None] | None") -> None:
+    async def _come_to(self, joint: "_Joint", before: "asyncio.Future[Any] | None") -> None:
         """Wait for the turn of an enqueue, and for callers that may come back; from then on, no caller joins it."""
         if before is not None and not before.done():
             await asyncio.wait([before])
@@ -67,6 +86,27 @@ class JointEnqueues:
                     await joint.joined_by(self._expected)
         if self._next is joint:
             self._next = None
+
+
+class Callers:
+    """The callers of this process that wait for an enqueue, in any thread; each is one for the time of a block."""
+
+    def __init__(self) -> None:
+        self._inside: deque[None] = deque()  # its changes are atomic, unlike those of a number
+
+    def __enter__(self) -> None:
+        self._inside.append(None)
+
+    def __exit__(self, *_: object) -> None:
+        self._inside.pop()
+
+    def __len__(self) -> int:
+        return len(self._inside)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one caller at most."""
+        return len(self._inside) <= 1
 
 
 class _Joint:

@@ -21,7 +21,7 @@ from apportion.stores.task_values import NewTask, Receipt, Settlement, Worker
 from apportion.work.call import Call, new_ids
 from apportion.work.cron.acts import kept, triggered
 from apportion.work.effects.caller_transaction import completion, insertion
-from apportion.work.joint_enqueues import JointEnqueues
+from apportion.work.joint_enqueues import Callers, JointEnqueues
 from apportion.work.lanes.keys import QueueKeys
 
 Answer = TypeVar("Answer")
@@ -36,7 +36,10 @@ class OpenedQueue:
         self._url, self._keys = url, keys
         self._opening: asyncio.Future[TaskStore] | None = None
         self._is_agreed = False
+        self.is_prompt: bool = False
+        """Whether an enqueue of one caller may be over in its first step."""
         self._joint = JointEnqueues(self._add)
+        self.callers: Callers = self._joint.callers
 
     async def store(self) -> TaskStore:
         """Return the open handle."""
@@ -50,13 +53,13 @@ class OpenedQueue:
         if self._keys is not None:
             async with or_undo(store.close):
                 await self._keys.agree(store)
-        self._is_agreed = True
+        self._is_agreed, self.is_prompt = True, store.is_prompt
         return store
 
     async def enqueued(self, queue: str, calls: list[Call], trace: str) -> tuple[tuple[str, bool], ...]:
         """Add tasks, perhaps together with those of other callers. `trace` is the traceparent of the caller."""
         tasks = await self._tasks(queue, calls, trace)
-        return await self._joint.add(tasks) if tasks else ()
+        return await self._joint.add(tasks, is_prompt=self.is_prompt) if tasks else ()
 
     async def _add(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         return await self._asked(lambda store: store.enqueue(tasks))
@@ -153,7 +156,7 @@ class OpenedQueue:
 
     async def close(self) -> None:
         """Close the handle, if it is open."""
-        opening, self._opening = self._opening, None
+        opening, self._opening, self.is_prompt = self._opening, None, False
         if opening is not None:
             await asyncio.wait([opening])
             if not opening.cancelled() and opening.exception() is None:

@@ -117,11 +117,19 @@ class _Machine:
         self._process, self._world, self._number, self._opened = process, world, number, opened
         self._numbers: dict[object, int] = {}
 
-    async def hop(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:
+    async def hop(
+        self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None, is_prompt: bool = False
+    ) -> Result:
         """See `Runner`. As with a thread, the work goes on for a turn or two after its caller was cancelled."""
-        return await ThreadCall(_loop(work), work, undo).heard()
+        return await ThreadCall(_loop(work), work, undo, is_prompt=is_prompt).heard()
 
-    def wait(self, work: Coroutine[object, object, Result], *, undo: Undo[Result] | None = None) -> Result:  # noqa: ARG002
+    def wait(
+        self,
+        work: Coroutine[object, object, Result],
+        *,
+        undo: Undo[Result] | None = None,  # noqa: ARG002
+        is_prompt: bool = False,  # noqa: ARG002
+    ) -> Result:
         """Refuse: a caller that waits without a loop would block the whole world."""
         work.close()
         refuse("a call of apportion.sync (it waits in a thread)", "the same call of apportion, awaited")
@@ -187,7 +195,7 @@ class _Nowhere:
         """Refuse."""
         _refuse()
 
-    def _refused(self, work: Coroutine[object, object, object], *, undo: object = None) -> NoReturn:  # noqa: ARG002
+    def _refused(self, work: Coroutine[object, object, object], **_: object) -> NoReturn:
         work.close()
         _refuse()
 

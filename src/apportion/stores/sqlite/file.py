@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from apportion.errors import StoreDenied, StoreUnavailable
 from apportion.runtime.clock import Clock
+from apportion.runtime.prompt_start import is_prompt_start
 from apportion.stores.sqlite.checkpoint import Checkpoints
 from apportion.stores.sqlite.connection import Connection, code_of, is_busy, open_sqlite, value_of
 from apportion.stores.sqlite.leftover import COPYING, NOTHING_RESTORED, RESTORING
@@ -130,7 +131,8 @@ class SqliteFile:
         `InDoubt` when COMMIT failed so that the outcome is unknown. Any other error means that nothing was changed.
         """
         deadline = self._clock.elapsed() + LOCK_WAIT_SECONDS
-        async with self._turns.ordinary():
+        async with self._turns.ordinary:
+            await self._turns.rest()
             step = self._patiently(
                 lambda: self._transact("BEGIN IMMEDIATE", work, synchronous), deadline, is_first=False
             )
@@ -158,9 +160,10 @@ class SqliteFile:
     async def _patiently(
         self, step: Callable[[], Result], deadline: float | None = None, *, is_first: bool = True
     ) -> Result:
-        """Let others of this loop go first, then run a step as `_tried` does."""
+        """Let others of this loop go first (at a prompt start they have been), then run a step as `_tried` does."""
         self.require_open()
-        await asyncio.sleep(0)  # a caller that never pauses must not keep the loop from renewals and watches
+        if not is_prompt_start():
+            await asyncio.sleep(0)  # a caller that never pauses must not keep the loop from renewals and watches
         return await self._tried(step, deadline, is_first=is_first)
 
     async def _tried(

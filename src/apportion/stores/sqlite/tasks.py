@@ -39,6 +39,8 @@ Result = TypeVar("Result")
 class SqliteTasks(TaskStore):
     """One handle of the tasks in a file. It shares the connection with other handles of the process."""
 
+    is_prompt = True
+
     def __init__(self, shared: SharedFile, incarnation: int) -> None:
         self._shared, self._file, self._lookout = shared, shared.file, shared.lookout
         self._incarnation = incarnation

@@ -9,8 +9,8 @@ Refuses: to slow a process that is alone.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from apportion.runtime.clock import Clock
 
@@ -24,19 +24,17 @@ class Turns:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._turn = asyncio.Lock()
+        self.ordinary: asyncio.Lock = asyncio.Lock()
+        """The turn of a writer, which rests before it writes."""
         self._renewals = 0
         self._version: int | None = None  # before the first write
         self._company_until = self._rests_until = float("-inf")
 
-    @asynccontextmanager
-    async def ordinary(self) -> AsyncIterator[None]:
-        """Within the block, it is the turn of this writer."""
-        async with self._turn:
-            rest = self._rests_until - self._clock.elapsed()
-            if rest > 0:
-                await asyncio.sleep(rest)
-            yield
+    async def rest(self) -> None:
+        """Wait while other processes may write, once it is the turn of the caller."""
+        rest = self._rests_until - self._clock.elapsed()
+        if rest > 0:
+            await asyncio.sleep(rest)
 
     @contextmanager
     def first(self) -> Iterator[None]:

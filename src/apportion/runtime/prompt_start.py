@@ -1,0 +1,78 @@
+"""Prompt start: the first step of some work, made at once, and a task of the event loop only for work that waits.
+
+A first step that ends the work spares the task and a turn of the loop, which cost as much as a small transaction.
+Promises: the outcome of the work is that of a task, whatever the first step does.
+Refuses: work that needs its task in the first step, as `asyncio.timeout` does. Nobody can cancel that step.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from types import TracebackType
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+def started(work: Coroutine[Any, Any, Result]) -> "asyncio.Future[Result]":
+    """Make the first step of some work in the running loop; return its outcome, or the task in which it goes on."""
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[Result] = loop.create_future()
+    with _Outcome(outcome):
+        try:
+            waits_for = work.send(None)
+        except StopIteration as end:
+            outcome.set_result(end.value)
+        else:
+            return loop.create_task(_Rest(work, waits_for))
+    return outcome
+
+
+def is_prompt_start() -> bool:
+    """Whether this code runs in the first step of work that came straight from the loop, and so has no task."""
+    return asyncio.current_task() is None
+
+
+class _Outcome:
+    """A block that makes its error the outcome of some work."""
+
+    def __init__(self, outcome: "asyncio.Future[Any]") -> None:
+        self._outcome = outcome
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if isinstance(error, asyncio.CancelledError):
+            return self._outcome.cancel()
+        if isinstance(error, Exception):
+            self._outcome.set_exception(error)
+        return isinstance(error, Exception)
+
+
+class _Rest(Coroutine[Any, Any, Result]):
+    """Work after its first step, for a task: it begins with the wait that ended that step."""
+
+    def __init__(self, work: Coroutine[Any, Any, Result], waits_for: object) -> None:
+        self._work, self._waits_for, self._is_begun = work, waits_for, False
+
+    def send(self, value: object) -> object:
+        """Begin with the wait; later steps are those of the work."""
+        if self._is_begun or self._waits_for is None:  # a bare pause was that until the first turn of the task
+            self._is_begun = True
+            return self._work.send(value)
+        self._is_begun = True
+        return self._waits_for
+
+    def throw(self, *error: Any) -> object:  # noqa: ANN401 - as in its base
+        """Raise an error in the work."""
+        self._is_begun = True
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        """End the work."""
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        return (yield from self._work.__await__())
