@@ -1,7 +1,8 @@
 """Shards on PostgreSQL: a durable transaction of one row, an update of many rows, and a query of a pinned session.
 
 Each stands beside the same work on a database of the same server that has the same rows and no triggers. The fence is
-one statement more, so its cost is told in round trips of `SELECT 1` by the same driver. Every commit is flushed.
+one statement more, so its cost is told in round trips: the time that a `SELECT 1` at the same place adds to the same
+transaction, by the same driver. Every commit is flushed.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from urllib.parse import quote
 import asyncpg
 import psycopg
 from sqlalchemy import URL, create_engine, make_url, select, text, update
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from apportion import open_shards, sync
@@ -29,7 +30,7 @@ from bench.figures.shards_session import KEY, MANY, QUERIES, QUERY, Base, Place
 from bench.goal import at_most
 from bench.row import Row
 
-ROUNDS, COMMITS = 25, 20
+ROUNDS, COMMITS = 25, 40
 TRIPS, UPDATE = at_most(2.0, "round trips"), at_most(2.0, "x bare")
 SECRET = "BENCH_SHARDS_SECRET"
 CHANGE = update(Place).values(visits=Place.visits + 1)
@@ -104,7 +105,7 @@ class Bed:
 
 def _trips(name: str, times: dict[str, list[int]], *, goal: bool = True) -> list[Row]:
     """Return the cost of fence and triggers in round trips, and the time of the commit beside it."""
-    trip, bare = median(times["SELECT 1"]), median(times["bare"])
+    trip, bare = excess(times["asked"], times["bare"]).median, median(times["bare"])
     more = excess(times["fenced"], times["bare"])
     found, least, most = more.median / trip, more.least / trip, more.most / trip
     ratio = speed_ratio(times["fenced"], times["bare"])
@@ -132,12 +133,8 @@ def _of_psycopg(bed: Bed, fence: str) -> list[Row]:
 
             return change
 
-        def asked() -> None:
-            for _ in range(COMMITS):
-                bare.execute("SELECT 1")
-
-        turns = {"SELECT 1": asked, "bare": changed(bare, None), "fenced": changed(one, fence)}
-        return _trips("psycopg alone", race(turns, rounds=ROUNDS, before=lambda _: bare.execute("SELECT 1")))
+        turns = {"asked": changed(bare, "SELECT 1"), "bare": changed(bare, None), "fenced": changed(one, fence)}
+        return _trips("psycopg alone", race(turns, rounds=ROUNDS))
 
 
 def _of_asyncpg(bed: Bed, fence: str) -> list[Row]:
@@ -148,14 +145,10 @@ def _of_asyncpg(bed: Bed, fence: str) -> list[Row]:
                     await connection.execute(first)
                 await connection.execute(_change(number))
 
-    async def asked(connection: Any) -> None:  # noqa: ANN401 - no types
-        for _ in range(COMMITS):
-            await connection.execute("SELECT 1")
-
     with asyncio.Runner() as runner:
         bare, one = (runner.run(asyncpg.connect(bed.dsn(name))) for name in ("bare", "one"))
         turns = {
-            "SELECT 1": lambda: runner.run(asked(bare)),
+            "asked": lambda: runner.run(changed(bare, "SELECT 1")),
             "bare": lambda: runner.run(changed(bare, None)),
             "fenced": lambda: runner.run(changed(one, fence)),
         }
@@ -166,36 +159,30 @@ def _of_asyncpg(bed: Bed, fence: str) -> list[Row]:
 
 
 def _of_sessions(makers: dict[str, Callable[[], Session]]) -> list[Row]:
-    def changed(make: Callable[[], Session]) -> Turn:
+    def changed(make: Callable[[], Session], *, asks: bool = False) -> Turn:
         def change() -> None:
             for number in range(COMMITS):
                 with make() as session:
+                    if asks:
+                        session.connection().exec_driver_sql("SELECT 1").close()
                     session.execute(CHANGE.where(Place.id == number))
                     session.commit()
 
         return change
 
-    with makers["bare"]() as open_session:
-
-        def asked() -> None:
-            for _ in range(COMMITS):
-                open_session.connection().exec_driver_sql("SELECT 1").close()
-
-        turns = {"SELECT 1": asked, "bare": changed(makers["bare"]), "fenced": changed(makers["pinned"])}
-        return _trips("sessions with psycopg", race(turns, rounds=ROUNDS), goal=False)
+    bare = makers["bare"]
+    turns = {"asked": changed(bare, asks=True), "bare": changed(bare), "fenced": changed(makers["pinned"])}
+    return _trips("sessions with psycopg", race(turns, rounds=ROUNDS), goal=False)
 
 
 def _of_async_sessions(bed: Bed, driver: str) -> list[Row]:
-    async def changed(make: Callable[[], AsyncSession]) -> None:
+    async def changed(make: Callable[[], AsyncSession], *, asks: bool = False) -> None:
         for number in range(COMMITS):
             async with make() as session:
+                if asks:
+                    await session.execute(text("SELECT 1"))
                 await session.execute(CHANGE.where(Place.id == number))
                 await session.commit()
-
-    async def asked(engine: AsyncEngine) -> None:
-        async with engine.connect() as connection:
-            for _ in range(COMMITS):
-                await connection.execute(text("SELECT 1"))
 
     with asyncio.Runner() as runner:
         engine = create_async_engine(bed.url("bare", driver))
@@ -207,7 +194,7 @@ def _of_async_sessions(bed: Bed, driver: str) -> list[Row]:
         )
         router = runner.run(opening.__aenter__())
         turns = {
-            "SELECT 1": lambda: runner.run(asked(engine)),
+            "asked": lambda: runner.run(changed(lambda: AsyncSession(engine), asks=True)),
             "bare": lambda: runner.run(changed(lambda: AsyncSession(engine))),
             "fenced": lambda: runner.run(changed(lambda: router.session(KEY))),
         }

@@ -54,10 +54,10 @@ def lines(first, last):
     return functions.ACCEPTS[start : functions.ACCEPTS.index(last, start) + len(last)]
 
 
-LOCK = lines("    IF pg_advisory", "END IF;")
+LOCK = lines("    IF NOT pg_try", "END IF;")
 LEVEL = lines("  IF current_setting('transaction_isolation')", "END IF;")
 LOCKED = f"LATERAL (SELECT pg_advisory_xact_lock_shared({functions.LOCK_CLASS}, s)) AS locked"
-SHIPPED = {"accepts": functions.ACCEPTS, "fence": functions.FENCE}
+SHIPPED = (functions.ACCEPTS, functions.FENCE)
 PLANTED = {
     "no lock": ([(LOCK, "NULL;")], lambda f: late_writer(f, COMMITTED, with_fence)),
     "lock and read in one statement": (
@@ -85,16 +85,15 @@ def plant(files):
     """Return a function that patches the shipped functions; they are shipped again after the test."""
 
     def planted(changes):
-        for name, shipped in SHIPPED.items():
-            statement = shipped
+        for statement in SHIPPED:
+            patched = statement
             for right, wrong in changes:
-                mine = right if name == "accepts" else right.replace("RETURN false;", "RETURN;")
-                assert mine in statement
-                statement = statement.replace(mine, wrong)
-            files.sql("one", statement)
+                assert right in patched
+                patched = patched.replace(right, wrong)
+            files.sql("one", patched)
 
     yield planted
-    for each in SHIPPED.values():
+    for each in SHIPPED:
         files.sql("one", each)
 
 

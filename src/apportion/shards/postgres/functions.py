@@ -1,6 +1,7 @@
 """The functions of a shard in PostgreSQL: the fence of a transaction, and the guard of each row.
 
     accepts    whether this shard accepts slots under a version of the table; takes the shared lock of each slot
+    await      waits for the lock of a slot that a mover holds, 2 s at most
     fence      the first statement of a transaction that writes: accepts, or raises
     read       the first statement of a transaction that only reads: takes no lock, works on a standby
     guard      the trigger of rows, for writers with a fence and for those without
@@ -13,6 +14,8 @@ Promises: an accepted transaction ends before a mover fences its slot, at each i
 statements: in one, the snapshot is older than the lock. Other levels keep a snapshot, so they lock the row as well.
 Source: https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS
 """
+
+from apportion.shards.pin import SWITCH_SECONDS
 
 # ruff: noqa: S608 - every statement is ours
 
@@ -27,16 +30,23 @@ _SAFE = "LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog
 _CALLER = "slots smallint[], my_life bigint, my_number bigint"
 _NAMES = "DECLARE s smallint; is_taken boolean; is_waiting boolean; said text;"
 
-# A slot a statement: the plan of an equality is kept, that of an array is made anew for each call. A lock that is taken
-# in an expression costs less than one that is taken in a statement; each expression has a snapshot of its own.
+AWAIT = f"""CREATE OR REPLACE FUNCTION apportion.await(slot smallint) RETURNS void
+{_SAFE} SET lock_timeout = '{SWITCH_SECONDS * 1000:.0f}ms' AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared({LOCK_CLASS}, slot);
+END $$"""
+
+# One statement for each slot: the plan of an equality is kept, that of an array is made anew for each call. A lock
+# that is free is taken in an expression, which costs less than a statement; each expression has a snapshot of its own.
 _TAKE = f"""FOREACH s IN ARRAY slots LOOP
-    IF pg_advisory_xact_lock_shared({LOCK_CLASS}, s) IS NULL THEN RETURN; END IF;
+    IF NOT pg_try_advisory_xact_lock_shared({LOCK_CLASS}, s) THEN PERFORM apportion.await(s); END IF;
   END LOOP;
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     PERFORM 1 FROM apportion.slot WHERE slot = ANY (slots) ORDER BY slot FOR SHARE;
   END IF;
   FOREACH s IN ARRAY slots LOOP
     SELECT {_OWNED}, {_AWAITED} INTO is_taken, is_waiting FROM apportion.slot WHERE slot = s;
+    CONTINUE WHEN is_taken;
     IF is_waiting THEN
       UPDATE apportion.slot SET state = 'owner' WHERE slot = s AND {_AWAITED};
       SELECT {_OWNED} INTO is_taken FROM apportion.slot WHERE slot = s; -- another first writer may have turned it
@@ -48,7 +58,7 @@ ACCEPTS = f"""CREATE OR REPLACE FUNCTION apportion.accepts({_CALLER}) RETURNS bo
 {_SAFE} AS $$
 {_NAMES}
 BEGIN
-  {_TAKE.replace("THEN RETURN;", "THEN RETURN false;")}
+  {_TAKE}
   RETURN is_taken IS TRUE;
 END $$"""
 
@@ -60,7 +70,7 @@ _ADMITTED = f"""IF is_taken IS NOT TRUE THEN
   said := set_config('apportion.slots', array_to_string(slots, ','), true);"""
 
 FENCE = f"""CREATE OR REPLACE FUNCTION apportion.fence({_CALLER}) RETURNS void
-{_SAFE} SET lock_timeout = '2s' AS $$
+{_SAFE} AS $$
 {_NAMES}
 BEGIN
   {_TAKE}
@@ -118,4 +128,4 @@ BEGIN
   RAISE EXCEPTION 'apportion: TRUNCATE is refused, delete the rows of a slot' USING ERRCODE = '{FOREIGN}';
 END $$"""
 
-FUNCTIONS = (ACCEPTS, FENCE, READ, GUARD, KEEP)
+FUNCTIONS = (AWAIT, ACCEPTS, FENCE, READ, GUARD, KEEP)
