@@ -37,6 +37,9 @@ class SqlitePair(ShardPair):
                 connection.execute(f"PRAGMA journal_mode = {mode}")
                 for statement in (*SCHEMA, *TABLES, *triggers("place")):
                     connection.execute(statement)
+                meta = """INSERT INTO apportion_meta (only, format, set_id, shard, slots, hasher)
+                    VALUES (1, 1, 'world', ?, 64, 'xxh3-64')"""
+                connection.execute(meta, (shard,))
                 owned = "INSERT INTO apportion_slot (slot, state) VALUES (?, 'owner')"
                 connection.executemany(owned, [(slot,) for slot in slots])
 

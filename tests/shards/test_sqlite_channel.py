@@ -1,97 +1,32 @@
-"""The channel between two SQLite files: a group moves while writers write, and nothing of a move stays behind."""
+"""A move between two SQLite files keeps each value, its type, and each change of a row, in tables of many shapes."""
 
 import asyncio
 import sqlite3
-from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 
 import pytest
 
-from apportion.model.epoch import FencingToken
+from apportion.errors import Unequal
 from apportion.shards.move_group import ROW_CHANGES, MoveGroup
-from apportion.shards.sqlite.schema import TABLES, triggers
-from apportion.shards.sqlite.sites import SqliteSites
 from apportion.tables.layout import Version
+from tests.shards.sqlite_pair import GROUP, ODD, TOKEN, FilePair, abort, copied, opened, prepared
 
-TOKEN = FencingToken(resource="world.mover", holder="a", incarnation=1, epoch=1)
-SLOTS = (3, 4, 9)
-GROUP = MoveGroup(move="m1", source="one", target="two", slots=SLOTS)
-SCHEMA = (
-    """CREATE TABLE place (slot SMALLINT NOT NULL, id TEXT PRIMARY KEY NOT NULL, country TEXT, visits INTEGER, note)""",
-    "CREATE UNIQUE INDEX place_by_slot ON place (slot, id)",
-    """CREATE TABLE photo (
-        slot SMALLINT NOT NULL, a INTEGER NOT NULL, b TEXT NOT NULL,
-        place_id TEXT REFERENCES place (id) ON DELETE CASCADE,
-        size REAL, doubled AS (size * 2) STORED, PRIMARY KEY (a, b)
-    ) WITHOUT ROWID""",
-    "CREATE UNIQUE INDEX photo_by_slot ON photo (slot, a, b)",
-)
-
-
-class Pair:
-    """Two files of a set: shard one owns all slots, and has rows in those that move and in others."""
-
-    def __init__(self, folder, rows=100, mode="wal"):
-        self.paths = {shard: folder / f"{shard}.db" for shard in ("one", "two")}
-        for path in self.paths.values():
-            with closing(sqlite3.connect(path)) as connection, connection:
-                connection.execute(f"PRAGMA journal_mode = {mode}")
-                for statement in (*SCHEMA, *TABLES, *triggers("place"), *triggers("photo")):
-                    connection.execute(statement)
-        owned = "INSERT INTO apportion_slot (slot, state) VALUES (?, 'owner')"
-        place = "INSERT INTO place VALUES (?, ?, 'FR', ?, ?)"
-        photo = "INSERT INTO photo (slot, a, b, place_id, size) VALUES (?, ?, 'x', ?, ?)"
-        with closing(sqlite3.connect(self.paths["one"])) as connection, connection:
-            connection.executemany(owned, [(slot,) for slot in range(16)])
-            connection.executemany(place, [(each % 16, f"p{each}", each, each / 2) for each in range(rows)])
-            connection.executemany(photo, [(each % 16, each, f"p{each}", each) for each in range(rows)])
-
-    def sql(self, shard, statement, values=()):
-        with closing(sqlite3.connect(self.paths[shard])) as connection, connection:
-            return connection.execute(statement, values).fetchall()
-
-    def rows(self, shard, slots=SLOTS):
-        listed = f"({', '.join(map(str, slots))})"
-        return [
-            sorted(self.sql(shard, f"SELECT * FROM {table} WHERE slot IN {listed}")) for table in ("place", "photo")
-        ]
-
-
-@asynccontextmanager
-async def opened(pair):
-    sites = SqliteSites("world", pair.paths)
-    try:
-        yield sites
-    finally:
-        await sites.close()
-
-
-async def copied(sites, group=GROUP, token=TOKEN):
-    target, channel = await sites.shard(group.target), await sites.channel(group)
-    for shard in (group.source, group.target):
-        await (await sites.shard(shard)).guard(group, token)
-    await target.change(group, ROW_CHANGES["prepare"], token)
-    await channel.capture(token)
-    while not (await channel.state(1)).is_copied:
-        await channel.copy(token)
-    return channel
+ODD_SQL = ODD.replace('"', '""')
+VALUES = ("1", "1.0", "'1'", "x'31'", "NULL", "9223372036854775807", "1e300", "''", "'Zoë' || char(0) || 'x'", "x''")
 
 
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 def test_a_group_moves_and_nothing_stays_behind(tmp_path, mode):
-    pair = Pair(tmp_path, mode=mode)
+    pair = FilePair(tmp_path, mode=mode)
 
     async def main():
         async with opened(pair) as sites:
             source, target = await sites.shard("one"), await sites.shard("two")
             channel = await copied(sites)
-            pair.sql("one", "UPDATE place SET visits = -1 WHERE slot = 3")
-            pair.sql("one", "DELETE FROM photo WHERE slot = 4")
-            pair.sql("one", "INSERT INTO place VALUES (9, 'new', 'DE', 1, x'00ff')")
+            pair.sql("one", "UPDATE place SET visits = -1 WHERE slot = 3", "DELETE FROM photo WHERE slot = 4")
             assert 0 < (await channel.state(1)).lag
             await channel.apply(TOKEN)
             await channel.verify(1, TOKEN)
-            assert (await channel.state(1)).is_verified
             await source.change(GROUP, ROW_CHANGES["fence"], TOKEN)
             state = await channel.state(1)
             assert (True, True) == (state.is_drained, state.is_verified)
@@ -103,7 +38,276 @@ def test_a_group_moves_and_nothing_stays_behind(tmp_path, mode):
             await channel.uncapture(TOKEN)
             while await source.clean(GROUP, TOKEN):
                 pass
-            assert [[], []] == pair.rows("one")
-            assert ([], []) == (await source.left_behind("m1"), await target.left_behind("m1"))
+            assert [[], [], []] == pair.rows("one")
+            assert ([], []) == (await source.left_behind(GROUP.move), await target.left_behind(GROUP.move))
 
     asyncio.run(main())
+
+
+def moved(pair, *statements, copies_first=True):
+    """Move the group while statements change the source, to the end of the log; return the rows of both shards."""
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await copied(sites) if copies_first else await prepared(sites)
+            for statement in statements:
+                pair.sql("one", statement)
+                await channel.apply(TOKEN)
+            while not (await channel.state(1)).is_copied:
+                await channel.copy(TOKEN)
+            await channel.apply(TOKEN)
+            await channel.verify(1, TOKEN)
+            assert (await channel.state(1)).is_verified
+
+    asyncio.run(main())
+    return pair.rows("one"), pair.rows("two")
+
+
+@pytest.mark.parametrize("copies_first", [True, False])
+def test_every_value_keeps_its_type(tmp_path, copies_first):
+    pair = FilePair(tmp_path)
+    inserts = [
+        f"INSERT INTO place VALUES (3, 'v{number}', {value}, {value}, {value})" for number, value in enumerate(VALUES)
+    ]
+    source, target = moved(pair, *inserts, copies_first=copies_first)
+    assert source == target
+
+
+@pytest.mark.parametrize(
+    ("kept", "planted"), [("1", "1.0"), ("1", "'1'"), ("'1'", "x'31'"), ("NULL", "0"), ("'a'", "'A'")]
+)
+def test_a_value_of_another_type_is_found(tmp_path, kept, planted):
+    pair = FilePair(tmp_path, rows=0)
+    pair.sql("one", f"INSERT INTO place VALUES (3, 'row 7', 'FR', 1, {kept})")
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await copied(sites)
+            pair.sql("two", f"UPDATE place SET note = {planted}", mask=True)
+            with pytest.raises(Unequal, match="'row 7' of slot 3"):
+                await channel.verify(1, TOKEN)
+            await channel.apply(TOKEN)
+            await channel.verify(1, TOKEN)
+
+    asyncio.run(main())
+    assert pair.rows("one") == pair.rows("two")
+
+
+def test_a_row_of_another_slot_is_found(tmp_path):
+    pair = FilePair(tmp_path)
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await copied(sites)
+            pair.sql("two", "DROP TRIGGER apportion_place_slot", "UPDATE place SET slot = 5 WHERE id = 'p3'", mask=True)
+            with pytest.raises(Unequal, match="'p3' of slot 3"):
+                await channel.verify(1, TOKEN)
+
+    asyncio.run(main())
+
+
+def test_names_with_quotes_four_key_columns_and_a_collation(tmp_path):
+    pair = FilePair(tmp_path, rows=0)
+    insert = f"""INSERT INTO "{ODD_SQL}" VALUES"""
+    pair.sql("one", *(f"{insert} ({each}, {each}.5, x'0{each}', 'Key', 3, 'n{each}', 'l')" for each in range(9)))
+    source, target = moved(
+        pair,
+        f"""UPDATE "{ODD_SQL}" SET k4 = 'KEY' WHERE k2 = 3.5""",
+        f"""UPDATE "{ODD_SQL}" SET k2 = 'text', label = NULL WHERE k2 = 4.5""",
+        f"""DELETE FROM "{ODD_SQL}" WHERE k2 = 5.5""",
+    )
+    assert source == target
+    assert 8 == len(target[2])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT OR REPLACE INTO place VALUES (3, 'p3', 'DE', 1, 2)",
+        "INSERT OR REPLACE INTO place VALUES (5, 'p3', 'DE', 1, 2)",
+        "REPLACE INTO place SELECT 5, id, country, visits, note FROM place WHERE slot = 3",
+        "UPDATE OR REPLACE place SET id = 'p19' WHERE id = 'p5'",
+        "UPDATE place SET id = 'renamed ' || id WHERE slot = 3",
+        "INSERT INTO place VALUES (3, 'p3', 'DE', 1, 2) ON CONFLICT (id) DO UPDATE SET country = excluded.country",
+    ],
+)
+def test_a_row_that_is_replaced_or_gets_another_key_is_logged(tmp_path, statement):
+    """SQLite runs no trigger for a row that a statement replaces."""
+    pair = FilePair(tmp_path)
+    pair.sql("one", "DELETE FROM photo")
+    source, target = moved(pair, statement)
+    assert source == target
+
+
+def test_a_row_that_is_replaced_by_another_unique_value_is_logged(tmp_path):
+    pair = FilePair(tmp_path, rows=0)
+    insert = f"""INSERT OR REPLACE INTO "{ODD_SQL}" VALUES"""
+    pair.sql("one", f"{insert} (1, 1, x'', 'a', 3, 'same', 'l')", f"{insert} (2, 1, x'', 'a', 3, 'other', 'l')")
+    source, target = moved(
+        pair,
+        f"{insert} (3, 1, x'', 'a', 3, 'same', 'm')",
+        f"""UPDATE OR REPLACE "{ODD_SQL}" SET name = 'other' WHERE name = 'same'""",
+    )
+    assert source == target
+    assert 1 == len(target[2])
+
+
+def test_unique_values_that_change_places_arrive_in_any_order(tmp_path):
+    pair = FilePair(tmp_path, rows=0)
+    insert = f"""INSERT INTO "{ODD_SQL}" VALUES"""
+    pair.sql("one", *(f"{insert} ({each}, 1, x'', 'a', 3, 'n{each}', 'l')" for each in range(4)))
+    turn = [
+        f"""UPDATE "{ODD_SQL}" SET name = 'none'  WHERE name = 'n0'""",
+        *(f"""UPDATE "{ODD_SQL}" SET name = 'n{each}' WHERE name = 'n{each + 1}'""" for each in range(3)),
+        f"""UPDATE "{ODD_SQL}" SET name = 'n3' WHERE name = 'none'""",
+    ]
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await copied(sites)
+            pair.sql("one", *turn)
+            channel._log._portion.rows = 1
+            await channel.apply(TOKEN)
+            await channel.verify(1, TOKEN)
+
+    asyncio.run(main())
+    assert pair.rows("one") == pair.rows("two")
+
+
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM place WHERE id = 'p3'", "DELETE FROM place WHERE slot = 3", "DELETE FROM place"]
+)
+def test_a_cascade_acts_once(tmp_path, statement):
+    """Children are deleted, or lose their parent, on the source; the target gets each of these rows by the log."""
+    pair = FilePair(tmp_path)
+    pair.sql("one", "UPDATE photo SET place_id = NULL, other_id = place_id WHERE a % 32 >= 16")
+    source, target = moved(pair, statement)
+    assert source == target
+    assert pair.rows("one", range(16)) != pair.rows("two", range(16))
+
+
+def test_a_key_that_the_target_has_in_another_slot_is_refused(tmp_path):
+    pair = FilePair(tmp_path)
+    pair.sql("two", "INSERT INTO place VALUES (20, 'p3', 'DE', 1, 2)")
+    own = pair.rows("two", [20])
+
+    async def main():
+        async with opened(pair) as sites:
+            with pytest.raises(Unequal, match="rows of other slots with the same keys on the target: 'p3' of slot 20"):
+                await copied(sites)
+            assert own == pair.rows("two", [20])
+            assert [[], [], []] == pair.rows("two")
+            assert [] == await abort(sites)
+
+    asyncio.run(main())
+    assert own == pair.rows("two", [20])
+
+
+def test_a_row_without_a_key_is_refused(tmp_path):
+    pair = FilePair(tmp_path, rows=0)
+    pair.sql("one", f"""INSERT INTO "{ODD_SQL}" VALUES (1, NULL, x'', 'a', 3, 'n', 'l')""")
+
+    async def main():
+        async with opened(pair) as sites:
+            with pytest.raises(Unequal, match="NULL in their primary key: one of slot 3"):
+                await copied(sites)
+
+    asyncio.run(main())
+
+
+def test_groups_of_many_slots_are_copied_in_chunks(tmp_path):
+    pair = FilePair(tmp_path, rows=400)
+    group = MoveGroup(move="m", source="one", target="two", slots=tuple(range(16)))
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await prepared(sites, group)
+            sizes = []
+            while not (state := await channel.state(1)).is_copied:
+                channel._chunks._portion.rows = 7
+                await channel.copy(TOKEN)
+                sizes.append((await channel.state(1)).copied - state.copied)
+            assert 7 == max(sizes)
+            while not (await channel.state(1)).is_verified:
+                channel._pieces.rows = 7
+                await channel.verify(1, TOKEN)
+
+    asyncio.run(main())
+    assert pair.rows("one", range(16)) == pair.rows("two", range(16))
+
+
+def test_a_part_of_the_log_that_was_written_and_not_forgotten_is_applied_again(tmp_path, monkeypatch):
+    pair = FilePair(tmp_path)
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await copied(sites)
+            pair.sql("one", "UPDATE place SET visits = -1", "DELETE FROM photo WHERE slot = 3")
+            monkeypatch.setattr(channel._log, "forget", lambda _: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                await channel.apply(TOKEN)
+            assert pair.rows("one") == pair.rows("two")
+        async with opened(pair) as sites:
+            channel = await sites.channel(GROUP)
+            assert 0 < (await channel.state(1)).lag
+            pair.sql("one", "INSERT INTO place VALUES (3, 'p3 again', 'FR', 1, 2)")
+            await channel.apply(TOKEN)
+            await channel.verify(1, TOKEN)
+
+    asyncio.run(main())
+    assert pair.rows("one") == pair.rows("two")
+
+
+def test_a_cancelled_call_leaves_the_channel_usable(tmp_path):
+    pair = FilePair(tmp_path)
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await prepared(sites)
+            while not (await channel.state(1)).is_copied:
+                copy = asyncio.create_task(channel.copy(TOKEN))
+                await asyncio.sleep(0.001)
+                copy.cancel()
+                await asyncio.gather(copy, return_exceptions=True)
+                await channel.copy(TOKEN)
+            await channel.verify(1, TOKEN)
+
+    asyncio.run(main())
+    assert pair.rows("one") == pair.rows("two")
+
+
+def test_a_comparison_of_nothing_is_an_error(tmp_path):
+    pair = FilePair(tmp_path)
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await copied(sites)
+            channel._group = replace(GROUP, slots=(14,))  # a filter that is wrong, and finds no row
+            pair.sql("one", "DELETE FROM photo WHERE slot = 14", "DELETE FROM place WHERE slot = 14")
+            with pytest.raises(Unequal, match="rows on the source that were not compared"):
+                await channel.verify(1, TOKEN)
+
+    asyncio.run(main())
+
+
+def test_a_write_to_the_source_waits_for_no_lock_that_the_target_has(tmp_path):
+    """The copy reads the source and writes the target in two transactions."""
+    pair = FilePair(tmp_path, mode="delete")
+    locked = []
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await prepared(sites)
+            write = channel._chunks.write
+
+            def watched(connection):
+                write(connection)
+                with sqlite3.connect(pair.paths["one"], timeout=0) as other:
+                    locked.append(other.execute("UPDATE place SET visits = visits + 1").rowcount)
+
+            channel._chunks.write = watched
+            while not (await channel.state(1)).is_copied:
+                await channel.copy(TOKEN)
+
+    asyncio.run(main())
+    assert {100} == {*locked}

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from apportion.errors import InvalidInput
 from apportion.shards.reshard import Label
 from apportion.shards.slot_rows import SlotState
 from apportion.tables.layout import Version
@@ -24,6 +25,11 @@ class MoveGroup:
     source: str
     target: str
     slots: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.slots) <= MOST_SLOTS or list(self.slots) != sorted(set(self.slots)):
+            expected = f"1 to {MOST_SLOTS} slots, ascending, each once"
+            raise InvalidInput("slots of a move", len(self.slots), expected, "Cut larger ones into groups.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,9 +31,9 @@ class SqliteChannel:
 
     def __init__(self, group: MoveGroup, source: ShardPath, target: ShardPath) -> None:
         self._group = group
-        self._slots = f"({', '.join(map(str, group.slots))})"
+        slots = f"({', '.join(map(str, group.slots))})"
         self._source, self._target = ShardFile(source), ShardFile(target, source=source)
-        self._chunks, self._log = Chunks(group, self._slots), LogParts(group, self._slots)
+        self._chunks, self._log = Chunks(group, slots), LogParts(group, slots)
         self._pieces = Portion(1_000)
 
     async def state(self, attempt: int) -> ChannelState:
@@ -60,7 +60,7 @@ class SqliteChannel:
 
     async def verify(self, attempt: int, token: FencingToken) -> None:
         """See `Channel`. It goes on for a second; the next call of the same attempt goes on from there."""
-        comparison = RowComparison(self._group, attempt, self._slots, self._pieces)
+        comparison = RowComparison(self._group, attempt, self._pieces)
         if not await self._target.read(comparison.begin):
             await self._target.write(self._group, token, comparison.restart)
             await self._target.read(comparison.begin)

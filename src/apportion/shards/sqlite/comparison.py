@@ -26,13 +26,14 @@ VERIFY_SECONDS = 1.0
 _AFTER, _UNTIL = "temp.apportion_after", "temp.apportion_until"
 _MOST_WRONG = 1_000
 _ALL = 2**62
+_CAPTURED = "SELECT slot FROM source.apportion_capture WHERE move = ?"
 
 
 class RowComparison:
     """One call of `verify`: it goes on from the cursors of the attempt, for a second."""
 
-    def __init__(self, group: MoveGroup, attempt: int, slots: str, portion: Portion) -> None:
-        self._group, self._attempt, self._slots, self._portion = group, attempt, slots, portion
+    def __init__(self, group: MoveGroup, attempt: int, portion: Portion) -> None:
+        self._group, self._attempt, self._portion = group, attempt, portion
         self._ends = monotonic() + VERIFY_SECONDS
         self._tables: dict[str, ShardTable] = {}
         self._before: dict[str, Cursor] = {}
@@ -84,8 +85,8 @@ class RowComparison:
         if self._open() is not None or any(each.rows for each in self._now.values()):
             return
         for table in self._tables.values():
-            found = f"SELECT 1 FROM source.{table.quoted} WHERE slot BETWEEN ? AND ? AND slot IN {self._slots} LIMIT 1"
-            if connection.execute(found, (self._group.slots[0], self._group.slots[-1])).fetchall():
+            found = f"SELECT 1 FROM source.{table.quoted} WHERE slot IN ({_CAPTURED}) LIMIT 1"
+            if connection.execute(found, (self._group.move,)).fetchall():
                 raise Unequal(table.name, ["none of them"], "has rows on the source that were not compared")
 
     def log(self, connection: sqlite3.Connection) -> None:

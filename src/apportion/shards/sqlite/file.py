@@ -8,6 +8,8 @@ Refuses: a file that is not there, and one that is not the shard that the caller
 Source: https://www.sqlite.org/lang_attach.html, https://www.sqlite.org/pragma.html#pragma_synchronous
 """
 
+# ruff: noqa: S608 - names are ours
+
 import asyncio
 import sqlite3
 import time
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from apportion.errors import ApportionError, StoreDenied, StoreUnavailable
+from apportion.errors import ApportionError, InvalidInput, SchemaDiffers, StoreDenied, StoreUnavailable
 from apportion.guards.sql import SqlGuard
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
@@ -116,12 +118,23 @@ class ShardFile:
         try:
             for pragma in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = OFF", "temp_store = MEMORY"):
                 connection.execute(f"PRAGMA {pragma}")
+            _require_shard(connection, self.place, "main")
             if self._source is not None:
-                connection.execute("ATTACH ? AS source", (self._source.uri("ro"),))
-        except sqlite3.DatabaseError:
+                self._attach(connection, self._source)
+        except (sqlite3.DatabaseError, ApportionError):
             connection.close()
             raise
         return connection
+
+    def _attach(self, connection: sqlite3.Connection, source: ShardPath) -> None:
+        try:
+            connection.execute("ATTACH ? AS source", (source.uri("ro"),))
+        except sqlite3.OperationalError as error:
+            if "text encoding" not in str(error):
+                raise
+            found = ["one writes text as UTF-8 and the other as UTF-16"]
+            raise SchemaDiffers(f"shard {source.shard}", self.name, found) from error
+        _require_shard(connection, source, "source")
 
     def _let_go(self) -> None:
         connection, self._connection = self._connection, None
@@ -141,6 +154,17 @@ class ShardFile:
             self._let_go()
             return StoreUnavailable(self.name, f"{error}", _AGAIN)
         return error
+
+
+def _require_shard(connection: sqlite3.Connection, place: ShardPath, schema: str) -> None:
+    """Raise unless a file says that it is the shard of this place."""
+    has_meta = f"SELECT 1 FROM {schema}.sqlite_master WHERE name = 'apportion_meta'"
+    there = connection.execute(has_meta).fetchall()
+    found = connection.execute(f"SELECT set_id, shard FROM {schema}.apportion_meta").fetchall() if there else []
+    if found != [(place.set_name, place.shard)]:
+        shown = " and ".join(f"shard {shard} of set {name}" for name, shard in found) or "no shard of a set"
+        hint = "Look at the URL of the shard: apportion shards status URL SET"
+        raise InvalidInput(f"file {place.path.name}", shown, f"shard {place.shard} of set {place.set_name}", hint)
 
 
 def _commit(connection: sqlite3.Connection) -> None:

@@ -75,6 +75,7 @@ class RowStage:
         """Write the staged rows to the target. A row of the group that stands in their way is out of date, and goes."""
         names = columns(self.table.names)
         insert = f"INSERT INTO main.{self.table.quoted} ({names}) SELECT {', '.join(self._parts)} FROM {self._name}"
+        self._require_keys(connection)
         try:
             connection.execute(insert)
         except sqlite3.IntegrityError:
@@ -85,6 +86,16 @@ class RowStage:
                 connection.execute(insert)
             except sqlite3.IntegrityError as error:
                 raise self._refusal(connection, error) from error
+
+    def _require_keys(self, connection: sqlite3.Connection) -> None:
+        """Raise if a row has no key: SQLite allows that in some tables, but nobody could tell such rows apart."""
+        absent = " OR ".join(f"{self._part_of[name]} IS NULL" for name in self.table.key)
+        slot = self._part_of["slot"]
+        rows = connection.execute(f"SELECT {slot} FROM {self._name} WHERE {absent} LIMIT {_SHOWN}").fetchall()
+        if rows:
+            hint = "Nothing was written. Give each row a key, and declare its columns NOT NULL."
+            found = [f"one of slot {place}" for (place,) in rows]
+            raise Unequal(self.table.name, found, "has rows with NULL in their primary key", hint)
 
     def _refusal(self, connection: sqlite3.Connection, error: sqlite3.IntegrityError) -> Unequal:
         for unique in (self.table.key, *self.table.uniques):
