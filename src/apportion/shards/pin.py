@@ -83,6 +83,9 @@ class Roads(Protocol):
     def engine(self, shard: str) -> tuple[Engine, Fence]:
         """Return the engine of a shard, and its fence."""
 
+    def rescue(self, slots: Sequence[int]) -> None:
+        """Begin to end the fence of slots, in the background, in case that their mover has died."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
@@ -109,6 +112,8 @@ class Pin:
                 return shard, self._entered(shard, table.version)
             except NotAccepted as refused:
                 if kept is not None or monotonic() > until:
+                    if refused.is_switching and kept is None:
+                        self.roads.rescue(self.slots)
                     raise StaleRoute(self.key, shard, table.version) from None
                 table = self._newer(table, is_switching=refused.is_switching, left=until - monotonic())
 

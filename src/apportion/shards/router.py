@@ -6,6 +6,7 @@ database says itself which shard it is.
 Promises: an answer costs no I/O. A session that begins is accepted by its database, whatever the table here says.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from apportion.errors import BadSnapshot, CrossShard, InvalidInput, StoreClosed
+from apportion.errors import ApportionError, BadSnapshot, CrossShard, InvalidInput, StoreClosed
 from apportion.model.assignment import Assignment
 from apportion.runtime.endings import or_undo
 from apportion.runtime.handle import Handle
@@ -23,6 +24,7 @@ from apportion.runtime.simulated import Runner
 from apportion.shards.dialects import address_of, fence_of
 from apportion.shards.forms import Form
 from apportion.shards.meta import ShardMeta
+from apportion.shards.mover.rescue import rescued
 from apportion.shards.pin import Fence, Pin
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord
 from apportion.shards.slots import ShardKey, SlotTable
@@ -32,6 +34,7 @@ from apportion.tables.follower import Follower
 from apportion.tables.layout import Version
 from apportion.tables.routes import Routes
 
+logger: logging.Logger = logging.getLogger("apportion.shards")
 POOL_SIZE = 20
 """The connections of a process to all shards together, where the application does not make the engines."""
 
@@ -40,6 +43,7 @@ POOL_SIZE = 20
 class FollowedSet:
     """A set as a process knows it: its records, and the follower of its table."""
 
+    url: str
     keys: SetKeys
     record: SetRecord
     shards: Mapping[str, ShardRecord]
@@ -65,7 +69,7 @@ async def set_followed(url: str, keys: SetKeys, within_seconds: float) -> Follow
         await follower.start(within_seconds=within_seconds)
     shards = {shard: ShardRecord.decode(value) for key, value in items.items() if (shard := keys.shard_of(key))}
     record = SetRecord.decode(items[keys.set])
-    return FollowedSet(keys=keys, record=record, shards=shards, store=store, follower=follower)
+    return FollowedSet(url=url, keys=keys, record=record, shards=shards, store=store, follower=follower)
 
 
 async def set_left(followed: FollowedSet) -> None:
@@ -114,6 +118,7 @@ class ShardRouter(Handle):
         self._is_closed = False
         self._making = threading.Lock()
         self._known: SlotTable | None = None
+        self._is_rescuing = False
         self._arrived: frozenset[int] = frozenset()
         self._pinned: ContextVar[Pin | None] = ContextVar("apportion_pin", default=None)
 
@@ -195,6 +200,23 @@ class ShardRouter(Handle):
             fence.check(connection, meta)
         with self._making:
             return self._made.setdefault(shard, (engine, sync_engine, fence))
+
+    def rescue(self, slots: Sequence[int]) -> None:
+        """Begin to end the fence of slots, in the background; one rescue at a time."""
+        with self._making:
+            if self._is_rescuing or self._is_closed:
+                return
+            self._is_rescuing = True
+        self._thread.send(self._rescued(slots))
+
+    async def _rescued(self, slots: Sequence[int]) -> None:
+        followed = self._followed
+        try:
+            await rescued(followed.url, followed.keys.name, followed.shards, slots)
+        except ApportionError as error:
+            logger.warning("slots %s of set %s wait for a mover: %s", list(slots), followed.keys.name, error)
+        finally:
+            self._is_rescuing = False
 
     def _engines(self) -> list[Any]:
         """Return the engines that were made, and forget them; no other is made from now on."""

@@ -72,15 +72,18 @@ class Mover:
         self.reached("list.after")
         self.tell(entry, "list")
 
-    async def run(self, move: str, token: FencingToken, *, cleans: bool = False, rows: int = 0) -> MoveEntry | None:
+    async def run(
+        self, move: str, token: FencingToken, *, cleans: bool = False, rows: int = 0, is_rescue: bool = False
+    ) -> MoveEntry | None:
         """Do all acts that are due, and return the record; None if the move is over, with nothing left of it.
 
         Without `cleans`, the move ends as `complete`: the old rows stay on the source. `rows` is the number of rows of
-        the group, for events. `Fenced` if a newer mover has begun. `StoreUnavailable` is waited for; any other error
-        ends a fence that stands, and is raised then.
+        the group, for events. A rescue does only the acts by which writers go on. `Fenced` if a newer mover has begun.
+        `StoreUnavailable` is waited for; any other error ends a fence that stands, and is raised then.
         """
         keys = self.book.keys
         course = _Course(self, move, replace(token, resource=keys.move(move)), cleans=cleans, rows=rows)
+        course.is_rescue = is_rescue
         pause = _SHORTEST_PAUSE_SECONDS
         while True:
             try:
@@ -123,6 +126,7 @@ class _Course:
         self._fenced_at: float | None = None
         self._is_cleaned = False
         self._trouble: ApportionError | None = None
+        self.is_rescue = False
         self.entry: MoveEntry | None = None
 
     async def turn(self) -> bool:
@@ -192,7 +196,8 @@ class _Course:
         since = self._fenced_at
         is_late = since is not None and self._clock.elapsed() - since > FENCE_SECONDS
         view = look.view(is_late=is_late, is_cleaned=self._is_cleaned)
-        return next_act(view if self._trouble is None else replace(view, wish="pause"))
+        pauses = self.is_rescue or self._trouble is not None
+        return next_act(replace(view, wish="pause") if pauses else view)
 
     async def _acted(self, act: MoveAct, kept: KeptMove, look: Look | None) -> bool:
         """Do an act between its two stop points. An error that no waiting mends is kept, and the move pauses."""

@@ -1,0 +1,59 @@
+"""Rescue: ends the fence of slots whose mover has died, so that writers go on.
+
+A router that has waited in vain for a switch stands for the election of the set's mover. Once it is elected, no other
+mover lives. Then it settles a switch that was made, or opens the source again; the rest of the move is left to others.
+
+Promises: a mover that lives is left alone, for it keeps the election.
+Refuses: to copy rows, and to wait for longer than half a minute; a router that still waits begins another rescue.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from sqlalchemy.engine import make_url
+
+from apportion.errors import InvalidInput
+from apportion.groups.leader import leader
+from apportion.runtime.simulated import clock_here
+from apportion.shards.mover.mover import Mover
+from apportion.shards.records import ShardRecord
+from apportion.shards.sqlite.sites import SqliteSites
+from apportion.stores.catalog import opened
+
+MOVER_TTL = timedelta(seconds=4)
+"""The time for which a mover that was killed stays elected."""
+
+RESCUE_SECONDS = 30.0
+
+
+async def rescued(url: str, name: str, shards: Mapping[str, ShardRecord], slots: Sequence[int]) -> None:
+    """End the fence of slots, on the I/O thread. `TimeoutError` never: it returns when the time is over."""
+    async with opened(url) as store:
+        sites = sites_of(name, shards)
+        nodes = {shard: record.node(shard) for shard, record in shards.items()}
+        mover = Mover(store, name, sites, nodes, clock=clock_here(), wall=time.time)
+        try:
+            async with asyncio.timeout(RESCUE_SECONDS), leader(url, f"{name}.mover", lease_ttl=MOVER_TTL) as election:
+                token = await election.wait_until_elected()
+                moving = (await mover.book.read()).moving
+                for move in sorted(move for move, listed in moving.items() if set(slots) & set(listed)):
+                    await mover.run(move, token, is_rescue=True)
+        except TimeoutError:
+            return
+        finally:
+            await sites.close()
+
+
+def sites_of(name: str, shards: Mapping[str, ShardRecord]) -> SqliteSites:
+    """Return the shards of a set as a mover finds them; `InvalidInput` for a database that cannot move rows yet."""
+    paths = {}
+    for shard, record in shards.items():
+        url = make_url(record.address())
+        if url.get_backend_name() != "sqlite" or not url.database:
+            hint = "Rows move between files of SQLite so far."
+            raise InvalidInput(f"database of shard {shard}", url.get_backend_name(), "a file of SQLite", hint)
+        paths[shard] = Path(url.database)
+    return SqliteSites(name, paths)

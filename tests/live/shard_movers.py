@@ -1,0 +1,73 @@
+"""Movers that are killed: a process that forks a mover for each order, and tells how the mover ended.
+
+python -m tests.live.shard_movers URL FOLDER
+
+An order is a line `MOVE SOURCE TARGET SLOTS EPOCH WISH STOP`. The mover lists the move if it is not there, changes its
+wish, and does all acts under a token of that epoch. It notes the time of each stop point in the file `points`.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+from apportion.model.epoch import FencingToken
+from apportion.model.topology import Node
+from apportion.runtime.clock import SystemClock
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.mover import Mover
+from apportion.shards.mover.stop_points import VARIABLE, stop_point
+from apportion.shards.sqlite.sites import SqliteSites
+from apportion.stores.catalog import connect
+from tests.shards.sample import SET
+
+SHARDS = ("one", "two")
+
+
+async def moved(url, folder, order):
+    """Carry out an order."""
+    move, source, target, slots, epoch, wish, stop = order.split()
+    if stop != "-":
+        os.environ[VARIABLE] = stop
+    points, stops = os.open(f"{folder}/points", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), stop_point()
+
+    def reached(label):
+        os.write(points, f"{move} {label} {time.monotonic():.6f}\n".encode())
+        stops(label)
+
+    store = await connect(url)
+    sites = SqliteSites(SET, {shard: Path(folder) / f"{shard}.db" for shard in SHARDS})
+    nodes = {shard: Node(shard) for shard in SHARDS}
+    mover = Mover(store, SET, sites, nodes, clock=SystemClock(), wall=time.time, reached=reached)
+    group = MoveGroup(move=move, source=source, target=target, slots=tuple(map(int, slots.split(","))))
+    token = FencingToken(
+        resource=f"{SET}.mover", holder=epoch, incarnation=2**60, epoch=int(epoch)
+    )  # routers that rescue are older
+    kept = (await mover.book.read()).kept.get(move)
+    if kept is None and f"{move} release.before" not in (Path(folder) / "points").read_text():
+        await mover.begin(group)
+    elif kept is not None and kept.entry.wish != wish:
+        await mover.book.write(kept, kept.entry.wished(wish))
+    entry = await mover.run(move, token, cleans=True)
+    left = [name for shard in SHARDS for name in await (await sites.shard(shard)).left_behind(move)]
+    await sites.close()
+    await store.close()
+    print(f"{'over' if entry is None else entry.record.state} {','.join(left) or '-'}", flush=True)
+
+
+def main(url, folder):
+    """Fork a mover for each line of the input."""
+    print("ready", flush=True)
+    for order in sys.stdin:
+        child = os.fork()
+        if not child:
+            asyncio.run(moved(url, folder, order))
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status:
+            print("killed -" if status == -9 else f"failed {status}", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
