@@ -1,6 +1,7 @@
 """Founding on PostgreSQL: all or nothing in each database, beside a control store, and for tables of any name."""
 
 import asyncio
+import json
 from types import SimpleNamespace
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ from apportion.shards.meta import ShardMeta
 from apportion.shards.models import tables_of
 from apportion.shards.postgres.fence import PostgresFence
 from apportion.shards.records import ShardRecord
+from tests.console.running import run
 from tests.shards.moved_slots import FR, write
 from tests.shards.sample import SET, SLOTS, Base
 from tests.shards.server import OWNER, as_role
@@ -143,3 +145,34 @@ def test_a_literal_password_is_refused_in_each_form_of_url():
         with pytest.raises(InvalidInput, match="one without a password"):
             ShardRecord(url=url)
     ShardRecord(url="postgresql://h/db?user=a&password=${B}")
+
+
+MODELS = """
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from apportion import shards
+
+class Base(DeclarativeBase):
+    pass
+
+class Star(shards.Sharded, Base):
+    __tablename__ = "star"
+    __shard_key__ = "name"
+    name: Mapped[str] = mapped_column(primary_key=True)
+"""
+
+
+@pytest.mark.live
+def test_the_commands_make_a_set_and_show_no_password(make_set, monkeypatch, tmp_path):
+    made = make_set("postgresql", shards=("one",))
+    made.sql("one", "DROP SCHEMA apportion CASCADE")
+    as_role(monkeypatch, OWNER)
+    (tmp_path / "stars.py").write_text(MODELS)
+    init = ("shards", "init", "sqlite:///c.db", "stars", "--shard", f"one={made.shards['one'].url}", "--models")
+    done = run(*init, "stars:Base", "--slots", "64", folder=tmp_path)
+    assert b"1 shard, 64 slots" in done.stdout
+    shown = run("shards", "status", "sqlite:///c.db", "stars", "--json", folder=tmp_path).stdout
+    assert made.shards["one"].url == json.loads(shown)["shards"][0]["url"]
+    refused = run(
+        *init[:5], f"one=postgresql://a:{quote(SECRET, safe='')}@h/d", "--models", "stars:Base", folder=tmp_path
+    )
+    assert (1, False) == (refused.returncode, quote(SECRET, safe="").encode() in refused.stdout + refused.stderr)
