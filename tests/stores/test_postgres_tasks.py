@@ -10,6 +10,7 @@ from apportion.errors import InvalidInput, OutcomeUnknown, StoreWentBack
 from apportion.guards.transactions import follow
 from apportion.stores.catalog import connect_tasks
 from apportion.stores.postgres import task_functions as functions
+from apportion.stores.postgres import task_within as enqueues
 from apportion.stores.postgres.tasks import upkeep
 from apportion.stores.postgres.wire import PostgresNoReply
 from apportion.stores.task_control import Cancel, Listing, Pause, SetLimit, StoreTime, Survey
@@ -83,7 +84,8 @@ class PostgresTwin:
     def at(self, now):
         if now != self.now:
             self.now = now
-            made = (functions.NOW + ";" + functions.BEGIN).replace("CREATE", "CREATE OR REPLACE")
+            bodies = (functions.NOW, functions.BEGIN, enqueues.ENQUEUE_ONE)
+            made = ";".join(bodies).replace("CREATE", "CREATE OR REPLACE")
             self.sql(made.replace(functions.CLOCK, f"{now}::bigint").replace("{schema}", self.schema))
 
     def sql(self, statement):
@@ -246,6 +248,26 @@ def test_a_store_in_another_life_is_refused_until_its_rows_are_read(rig, schema,
                 pass
             assert 1 == len(await tasks.query(Listing()))
             assert 1 == len((await tasks.turn(own, want=1)).claims)
+
+    asyncio.run(_run())
+
+
+def test_an_enqueue_to_another_cluster_or_timeline_is_refused(rig, schema, url):
+    """Each process of the server remembers the id of its cluster; the timeline is looked at anew."""
+
+    async def _run():
+        async with opened(url, "") as (_, tasks):
+            await tasks.enqueue([task()])
+            [(here,)] = rig.sql(f"SELECT fingerprint FROM {schema}.meta")
+            cluster, _, timeline = here.partition("/")
+            for other in (f"{int(cluster) + 1}/{timeline}", f"{cluster}/{int(timeline, 16) + 1:08X}"):
+                for new in ([task()], [task(), task()]):
+                    rig.sql(f"UPDATE {schema}.meta SET fingerprint = '{other}'")
+                    with pytest.raises(StoreWentBack):
+                        await tasks.enqueue(new)
+                    assert 1 == len(await tasks.query(Listing()))
+                    await tasks.query(Listing())
+            assert 1 == len(await tasks.query(Listing()))
 
     asyncio.run(_run())
 

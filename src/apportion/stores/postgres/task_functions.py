@@ -25,7 +25,20 @@ END $$
 """
 
 # One statement reads all, for each costs microseconds. Moved and the time are expressions: to call a function in SQL
-# takes ten times as long, for it is planned anew.
+# takes ten times as long, for it is planned anew. The rows of both tables are named, so that no plan is dear enough to
+# be compiled. `more` goes into the variable `into`.
+LIFE = """SELECT {more}incarnation,
+        fingerprint <> cluster || '/' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), {clock}, waiting_until
+        INTO {into}at_incarnation, has_moved, at_ms, awaited_until FROM {schema}.meta, {schema}.work_meta
+        WHERE meta.id = 1 AND work_meta.id = 1;
+    verdict := CASE WHEN has_moved THEN 'moved' WHEN at_incarnation <> known_incarnation THEN 'went back'
+        ELSE 'begun' END;
+    is_awaited := awaited_until >= at_ms;""".replace("{clock}", CLOCK)
+# A process of the server stays in one cluster all its life. So it reads the file with the id of the cluster once, and
+# remembers the id in a setting of its own: a pooler that leads to another process leads to another setting.
+CLUSTER = """IF coalesce(cluster, '') = '' THEN
+        SELECT set_config('apportion.cluster', system_identifier::text, false) INTO cluster FROM pg_control_system();
+    END IF;"""
 BEGIN = """
 CREATE FUNCTION {schema}.begin_tasks(
     known_incarnation bigint, lock_milliseconds integer, is_durable boolean,
@@ -34,21 +47,16 @@ CREATE FUNCTION {schema}.begin_tasks(
 DECLARE
     has_moved boolean;
     awaited_until bigint;
+    cluster text := current_setting('apportion.cluster', true);
     given text := set_config('lock_timeout', lock_milliseconds::text, true);
 BEGIN
-    -- a worker that stands still in the middle of a transaction keeps no row from the others
-    given := set_config('idle_in_transaction_session_timeout', '10000', true);
     IF NOT is_durable OR current_setting('synchronous_commit') = 'off' THEN
         given := set_config('synchronous_commit', CASE WHEN is_durable THEN 'on' ELSE 'off' END, true);
     END IF;
-    SELECT incarnation, fingerprint <> (SELECT system_identifier FROM pg_control_system()) || '/' ||
-        left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), {clock}, waiting_until
-        INTO at_incarnation, has_moved, at_ms, awaited_until FROM {schema}.meta, {schema}.work_meta;
-    verdict := CASE WHEN has_moved THEN 'moved' WHEN at_incarnation <> known_incarnation THEN 'went back'
-        ELSE 'begun' END;
-    is_awaited := awaited_until >= at_ms;
+    {cluster}
+    {life}
 END $$
-""".replace("{clock}", CLOCK)
+""".replace("{cluster}", CLUSTER).replace("{life}", LIFE.replace("{more}", "").replace("{into}", ""))
 
 # The first ready task after a floor, by place: a queue and a lane.
 HEADS = """

@@ -5,6 +5,8 @@ because every library of a caller can send and read text.
 A hint goes to the workers at the commit, if one waits for it: each hint takes a lock of the whole server.
 """
 
+from apportion.stores.postgres.task_functions import CLUSTER, LIFE
+
 # Adds the tasks that meet none with their id or their unique name, at these positions; returns how many. A column of
 # one value has that value for all tasks, and an empty one has NULL; ids, positions and calls are always complete. Tasks
 # that differ in these alone, as most do, need no other column spread.
@@ -92,41 +94,53 @@ BEGIN
 END $$
 """
 
-# One task, as most are enqueued: no columns to spread. The answers are those of `enqueue_tasks`.
+# One task, as most are enqueued: no columns to spread, and no call of another function. The answers are those of
+# `enqueue_tasks`. Each setting of a function takes microseconds: these two are enough for a look by one key.
 ENQUEUE_ONE = """
 CREATE FUNCTION {schema}.enqueue_task(
     known_incarnation bigint, lock_milliseconds integer, new_id text, new_queue text, new_lane bigint, new_name text,
     new_codec text, call bytea, delay bigint, new_due bigint, expiry bigint, new_uniq text, most bigint,
     new_trace text, new_key text, dead_mode text, is_replacing boolean,
     OUT verdict text, OUT at_incarnation bigint, OUT is_awaited boolean, OUT answers text[], OUT made boolean[]
-) LANGUAGE plpgsql {by_index} AS $$
+) LANGUAGE plpgsql SET enable_seqscan TO off SET plan_cache_mode TO force_generic_plan AS $$
 DECLARE
+    has_moved boolean;
+    awaited_until bigint;
+    cluster text := current_setting('apportion.cluster', true);
+    given text := set_config('lock_timeout', lock_milliseconds::text, true);
     at_ms bigint;
     due_at bigint;
     of_transaction bigint;
     new_pos bigint;
+    has_ended boolean;
 BEGIN
-    SELECT begun.* INTO verdict, at_incarnation, at_ms, is_awaited
-        FROM {schema}.begin_tasks(known_incarnation, lock_milliseconds, true) AS begun;
+    IF current_setting('synchronous_commit') = 'off' THEN
+        given := set_config('synchronous_commit', 'on', true);
+    END IF;
+    {cluster}
+    {life}
     IF verdict <> 'begun' THEN
         RETURN;
     END IF;
     of_transaction := txid_current();
     new_pos := nextval('{schema}.task_pos');
     due_at := greatest(coalesce(new_due, at_ms + delay), at_ms);
-    INSERT INTO {schema}.task (pos, id, queue, lane, name, codec, arguments, due, expires, uniq, most_deaths,
-        trace, enqueued, ready_at, key, on_dead)
-    SELECT new_pos, new_id, new_queue, new_lane, new_name, new_codec, call, nullif(due_at, at_ms), expiry, new_uniq,
-        nullif(most, 0), new_trace, at_ms, due_at, new_key, dead_mode
-    WHERE NOT EXISTS (SELECT FROM {schema}.outcome WHERE id = new_id)
-    ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
+    IF NOT has_ended THEN
+        INSERT INTO {schema}.task (pos, id, queue, lane, name, codec, arguments, due, expires, uniq, most_deaths,
+            trace, enqueued, ready_at, key, on_dead)
+        VALUES (new_pos, new_id, new_queue, new_lane, new_name, new_codec, call, nullif(due_at, at_ms), expiry,
+            new_uniq, nullif(most, 0), new_trace, at_ms, due_at, new_key, dead_mode)
+        ON CONFLICT DO NOTHING;
+    END IF;
+    IF has_ended OR NOT FOUND THEN
         SELECT ARRAY[m.met], ARRAY[m.made] INTO answers, made FROM {schema}.meet_task(at_ms, new_pos, new_id, new_queue,
             new_lane, new_name, new_codec, call, delay, new_due, expiry, new_uniq, most, new_trace, new_key, dead_mode,
             is_replacing) AS m;
     END IF;
 END $$
-"""
+""".replace("{cluster}", CLUSTER).replace("{life}", LIFE)
+ENQUEUE_ONE = ENQUEUE_ONE.replace("{more}", "EXISTS (SELECT FROM {schema}.outcome WHERE id = new_id), ")
+ENQUEUE_ONE = ENQUEUE_ONE.replace("{into}", "has_ended, ")
 
 # The answers are NULL if all tasks were added.
 ENQUEUE = """

@@ -34,11 +34,12 @@ TURN = (
     f" {_TEXTS}, {_NUMBERS}, {_NUMBERS}, {_NUMBER}, {_TEXTS}, {_TEXTS}, {_NUMBERS}, {_NUMBERS}, {_TRUTH}, {_NUMBER})"
 )
 KEYED_TURN = f"{TURN[:-1]}, {_TEXTS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_TEXTS})".replace(".turn(", ".keyed_turn(")
-# The statements after it find their rows by the indexes alone, as the functions do.
+# The statements after it find their rows by the indexes alone, as the functions do. A worker that stands still in the
+# middle of a transaction keeps no row from the others.
 BEGIN = (
     "SELECT begun.*, set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),"
     " set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),"
-    " set_config('jit', 'off', true)"
+    " set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', '10000', true)"
     f" FROM {{schema}}.begin_tasks({_LIFE}, {_TRUTH}) AS begun"
 )
 DONE = (
