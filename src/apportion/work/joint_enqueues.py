@@ -44,11 +44,12 @@ class JointEnqueues:
         is_free = joint is None and self._expected <= 1 and (last is None or last.done())
         if is_prompt and is_free and self.callers.is_alone:
             return await self._at_once(tasks)
-        if joint is None or not joint.has_room(tasks):
+        size = sum([len(each.arguments) for each in tasks])
+        if joint is None or not joint.has_room(len(tasks), size_bytes=size):
             joint = self._next = _Joint()
             self._last = uncancelled(self._sent(joint, last))
         try:
-            return await joint.join(tasks)
+            return await joint.join(tasks, size_bytes=size)
         except OutcomeUnknown as error:
             raise OutcomeUnknown(error.store, [each.id for each in tasks], error.reason) from error
         except Unavailable:
@@ -136,18 +137,17 @@ class _Joint:
                 heard.set_exception(error)
         return not isinstance(error, asyncio.CancelledError)
 
-    def has_room(self, tasks: Sequence[NewTask]) -> bool:
-        """Whether these tasks fit beside those that wait."""
-        size = sum(len(each.arguments) for each in tasks)
-        return len(self.tasks) + len(tasks) <= MOST_TASKS and self._bytes + size <= MOST_BYTES
+    def has_room(self, tasks: int, *, size_bytes: int) -> bool:
+        """Whether so many tasks fit beside those that wait."""
+        return len(self.tasks) + tasks <= MOST_TASKS and self._bytes + size_bytes <= MOST_BYTES
 
-    def join(self, tasks: Sequence[NewTask]) -> asyncio.Future[Answers]:
+    def join(self, tasks: Sequence[NewTask], *, size_bytes: int) -> asyncio.Future[Answers]:
         """Take the tasks of a caller; return the future of its answers."""
         heard: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
         self._heard.append((heard, slice(len(self.tasks), len(self.tasks) + len(tasks))))
         self.tasks += tasks
         self.callers += 1
-        self._bytes += sum(len(each.arguments) for each in tasks)
+        self._bytes += size_bytes
         self._joined.set()
         return heard
 

@@ -5,7 +5,9 @@ It is opened by the first call that needs it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import fields
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import TypeVar
 
 from apportion.errors import ClaimLost, InvalidInput, StoreWentBack, TimedOut
@@ -17,7 +19,7 @@ from apportion.stores.catalog import connect_tasks
 from apportion.stores.schedules.values import TaskSchedule
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Cancel, Hasten, Listing, StoreTime, TaskRow
-from apportion.stores.task_values import NewTask, Receipt, Settlement, Worker
+from apportion.stores.task_values import NewTask, Receipt, Settlement, Worker, alike
 from apportion.work.call import Call, new_ids
 from apportion.work.cron.acts import kept, triggered
 from apportion.work.effects.caller_transaction import completion, insertion
@@ -27,6 +29,7 @@ from apportion.work.lanes.keys import QueueKeys
 Answer = TypeVar("Answer")
 _ENDED = ("done", "dead", "cancelled")
 _LOOK_SECONDS = 0.1
+_OPTIONS = attrgetter(*(each.name for each in fields(Call) if each.name != "arguments"))
 
 
 class OpenedQueue:
@@ -75,8 +78,7 @@ class OpenedQueue:
         await self.store()  # refuses a store without tasks, also where there is nothing to add
         has_end = any(call.expires is not None for call in calls)
         now = await self._asked(lambda store: store.query(StoreTime())) if has_end else 0
-        ids = new_ids(len(calls))
-        return [call.task(each, queue, now, trace, keys=self._keys) for each, call in zip(ids, calls, strict=True)]
+        return _new_tasks(queue, calls, trace, self._keys, now=now)
 
     async def completion(self, receipt: Receipt, within: object) -> Course[None]:
         """Return the course that completes a task in a transaction of the caller's connection."""
@@ -166,3 +168,10 @@ class OpenedQueue:
         """Close the handle once no program can use it; a finalizer may call this."""
         if self._opening is not None:
             io_thread().send(self.close())
+
+
+def _new_tasks(queue: str, calls: list[Call], trace: str, keys: QueueKeys | None, *, now: int) -> list[NewTask]:
+    ids = new_ids(len(calls))
+    if len(calls) > 1 and len(set(map(_OPTIONS, calls))) == 1:
+        return alike(calls[0].task(ids[0], queue, now, trace, keys=keys), ids, [call.arguments for call in calls])
+    return [call.task(each, queue, now, trace, keys=keys) for each, call in zip(ids, calls, strict=True)]

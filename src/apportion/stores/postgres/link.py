@@ -9,8 +9,8 @@ Refuses: several statements at a time.
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from apportion.errors import ApportionError, StoreClosed, StoreUnavailable
 from apportion.runtime.endings import is_uncancelled
@@ -93,11 +93,15 @@ class PostgresLink:
 
     async def open(self) -> Server:
         """Connect if needed, look at the server, and measure its round trip; make the schema where there is none."""
-        async with self._taken():
+        await self._await_turn()
+        try:
+            self._require_open()
             connection = await self._connected()
             server = await self._look(connection)
             await self._measure(connection, server)
             return server
+        finally:
+            self._end_turn()
 
     def doubt(self) -> None:
         """Look at the server before the next statement: the server may have changed."""
@@ -124,31 +128,21 @@ class PostgresLink:
         return await asyncio.shield(sending)
 
     async def _send(self, run: Callable[[Connection], Awaitable[Result]], allowed: Callable[[], None] | None) -> Result:
-        async with self._taken():
+        await self._await_turn()
+        try:
+            self._require_open()
             if allowed is not None:
                 allowed()
             connection = await self._connected()
             if self._is_doubtful:
                 await self._look(connection)
             return await run(connection)
-
-    @asynccontextmanager
-    async def _taken(self) -> AsyncIterator[None]:
-        """Wait for our turn, as long as a request may take: a connection answers one request at a time."""
-        self._require_open()
-        await self._await_turn()
-        try:
-            self._require_open()
-            yield
         finally:
-            self._used_at = time.monotonic()
-            if self._ear is not None and self._connection is not None:
-                self._ear.listen(self._connection)
-            if self._rest_seconds is not None and self._resting is None and self._connection is not None:
-                self._resting = asyncio.get_running_loop().call_later(self._rest_seconds, self._rested)
-            self._turn.release()
+            self._end_turn()
 
     async def _await_turn(self) -> None:
+        """Wait for our turn, as long as a request may take: a connection answers one request at a time."""
+        self._require_open()
         if not (self._turn.locked() or self._waiting):
             await self._turn.acquire()  # at once
             return
@@ -160,6 +154,14 @@ class PostgresLink:
             raise StoreUnavailable(self._door.name, f"requests before this one took {REQUEST_SECONDS:g} s") from error
         finally:
             self._waiting -= 1
+
+    def _end_turn(self) -> None:
+        self._used_at = time.monotonic()
+        if self._ear is not None and self._connection is not None:
+            self._ear.listen(self._connection)
+        if self._rest_seconds is not None and self._resting is None and self._connection is not None:
+            self._resting = asyncio.get_running_loop().call_later(self._rest_seconds, self._rested)
+        self._turn.release()
 
     def _require_open(self) -> None:
         if not self.ours:
