@@ -313,8 +313,8 @@ _ON_DAMAGE = (
     Bug(
         "a claim carries damaged failures (it was there)",
         "stores/sqlite/claims/ready_task.py",
-        "0 <= self.attempt <= MOST_NUMBER and 0 <= self.failures <= MOST_NUMBER",
-        "0 <= self.attempt <= MOST_NUMBER",
+        "0 <= attempt <= MOST_NUMBER and 0 <= failures <= MOST_NUMBER",
+        "0 <= attempt <= MOST_NUMBER",
         store="sqlite",
         seeds=400,
     ),
