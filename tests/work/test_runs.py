@@ -20,13 +20,14 @@ class _Desk:
     """Keeps the settlements."""
 
     def __init__(self):
-        self.settled = []
+        self.settled, self.reasons = [], []
 
     def started(self, receipt):
         pass
 
     def settle(self, settlement):
         self.settled.append((settlement.receipt.task, settlement.fate))
+        self.reasons.append(settlement.reason)
 
 
 def _claim(task, *, deaths=0, lane=2):
@@ -54,6 +55,19 @@ def test_suspects_go_first_in_their_order_and_are_not_given_back_for_having_wait
     overdue, left = asyncio.run(_given_back())
     assert [("plain", "released"), ("late", "released")] == overdue
     assert [("a", "released"), ("b", "released")] == left
+
+
+def test_claims_that_come_after_the_end_of_a_worker_are_given_back_and_not_begun():
+    async def _late():
+        desk = _Desk()
+        runs = Runs("memory://runs", {}, concurrency=1, processes=0, ttl_seconds=60, desk=desk)
+        runs.open()
+        runs.give_back()
+        runs.start([_claim("late")], incarnation=1)
+        await runs.close()
+        return desk.reasons
+
+    assert ["the worker left"] == asyncio.run(_late())
 
 
 def test_tasks_that_have_not_begun_in_lanes_that_move_are_given_back_and_no_others():

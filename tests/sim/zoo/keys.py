@@ -60,14 +60,8 @@ _ON_LANES = (
         "        lanes[each.queue, each.lane] = LaneRecord(",
         "        lanes[each.queue, each.lane] = lanes.get((each.queue, each.lane)) or LaneRecord(",
     ),
-    Bug(
-        "a lease goes on in a restored store, though nobody uses it (it was there)",
-        "groups/session.py",
-        "            if self._keeping is not None:  # a restored copy may have the lease too, and it must end there\n"
-        "                self._keeping.cancel()\n",
-        "",
-        seeds=2_000,
-    ),
+    # Not hunted, for other guards hide it in a world: a lease goes on in a restored store.
+    # `test_a_session_of_an_earlier_life_is_renewed_no_more_even_if_nobody_ends_it` finds it.
 )
 
 _IN_SQL = (

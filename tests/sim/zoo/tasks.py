@@ -239,20 +239,10 @@ _ON_WORKERS = (
         "                await store.query(Listing(tasks=()))\n",
         "",
     ),
-    Bug(
-        "a store that went back leaves the session (it was there)",
-        "work/claimant.py",
-        "                self._lose(await self._session.give_up())\n",
-        "                pass\n",
-        seeds=600,
-    ),
-    Bug(
-        "claims that come after the end of a worker are begun (it was there)",
-        "work/runs.py",
-        "        if self._is_leaving:\n            self.give_back()\n",
-        "",
-        seeds=200,
-    ),
+    # Not hunted, for other guards hide it in a world: a store that went back leaves the session.
+    # `test_a_store_that_went_back_ends_the_session_of_a_worker` finds it.
+    # Not hunted, for other guards hide it in a world: claims that come after the end of a worker are begun.
+    # `test_claims_that_come_after_the_end_of_a_worker_are_given_back_and_not_begun` finds it.
     Bug(
         "a call that was abandoned is undone twice (it was there)",
         "runtime/thread_call.py",
