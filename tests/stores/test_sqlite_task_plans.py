@@ -42,8 +42,10 @@ INDEXES = {
     "FORGET_OLD": ("outcome_kept", [5]),
     "FORGET_WORKERS": ("task_open", []),
     "LEASE": ("INTEGER PRIMARY KEY", [7]),
-    "HEADS": ("task_first", ["q", "[16, 17]", 2, 50]),
-    "FIRST": ("task_first", ["q", "[16, 17]", 2, 50, 5]),
+    "HEADS": ("task_first", ["q", "[16, 17]", 50]),
+    "FIRST": ("task_first", ["q", "[16, 17]", 50, 5]),
+    "FIRST_OF_HEADS": ("task_first", ["q", "[16, 17]", 50, 5]),
+    "FIRST_OF_FEW_DEATHS": ("task_first", ["q", "[16, 17]", 50, 5]),
     "OF_SESSION_KEYED": ("task_open", [7, "q", "[16, 17]", 10]),
     "SHOWN": ("PRIMARY KEY", ["q"]),
     "HEAD": ("task_keyed", ["q", "k7"]),
@@ -51,7 +53,7 @@ INDEXES = {
     "BLOCK": ("sqlite_autoindex_task_1", ["x"]),
 }
 MODULES = {"ADD_ALIKE": plain_tasks, "LEASE": leases, "HEAD": questions} | dict.fromkeys(
-    ["HEADS", "FIRST", "OF_SESSION_KEYED", "SHOWN"], lanes
+    ["HEADS", "FIRST", "FIRST_OF_HEADS", "FIRST_OF_FEW_DEATHS", "OF_SESSION_KEYED", "SHOWN"], lanes
 )
 SORTED_BY_INDEX = {"READY", "READY_OF_NO_DEATHS", "DUE", "OF_SESSION"}
 

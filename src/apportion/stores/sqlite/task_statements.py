@@ -176,7 +176,8 @@ HEAD_COLUMNS = (
 )
 _HEAD = f"SELECT {HEAD_COLUMNS} FROM task WHERE queue = ? AND lane = ? AND session IS NULL AND due IS NULL"
 READY = f"{_HEAD} ORDER BY pos LIMIT ?"
-READY_OF_NO_DEATHS = f"{_HEAD} AND deaths < 2 ORDER BY pos LIMIT ?"
+MANY_DEATHS = 2  # so many sessions that ended under a task forbid a claim of it beside another suspect
+READY_OF_NO_DEATHS = f"{_HEAD} AND deaths < {MANY_DEATHS} ORDER BY pos LIMIT ?"
 HAS_SUSPECT = "SELECT 1 FROM task WHERE session = ? AND (deaths > 0 OR crashes > 0) LIMIT 1"
 STRIKE = "UPDATE task SET deaths_of = ?, deaths = ? WHERE pos = ?"
 TAKE = (

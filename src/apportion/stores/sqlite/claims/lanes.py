@@ -12,28 +12,33 @@ from apportion.stores.lanes.tokens import LaneRecord, is_cut, parted, some_of_ea
 from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.sqlite.claims.ready_task import ReadyTask
 from apportion.stores.sqlite.connection import Connection, value_of
-from apportion.stores.sqlite.task_statements import HEAD_COLUMNS, OPEN
-from apportion.stores.task_values import Worker
+from apportion.stores.sqlite.task_statements import HEAD_COLUMNS, MANY_DEATHS, OPEN
+from apportion.stores.task_values import MOST_NUMBER, Worker
 
 SHOWN = "SELECT lane, incarnation, epoch, holder, session FROM lane WHERE queue = ?"
 SHOW = "REPLACE INTO lane (queue, lane, incarnation, epoch, holder, session) VALUES (?, ?, ?, ?, ?, ?)"
-_FIRST = "key IS NOT NULL AND behind = 0 AND session IS NULL AND due IS NULL AND deaths < ?3"
-# The lanes with the oldest first tasks, and the oldest tasks among some of each lane; those with fewer deaths than ?3.
+_FIRST = "{task}.key IS NOT NULL AND {task}.behind = 0 AND {task}.session IS NULL AND {task}.due IS NULL"
+_OF_LANE = f"FROM task INDEXED BY task_first WHERE queue = ?1 AND lane = of.value AND {_FIRST.format(task='task')}"
+_LANES = "json_each(?2) AS of"
+# The lanes with the oldest first tasks.
 HEADS = (
-    "SELECT of.value AS lane, (SELECT min(pos) FROM task INDEXED BY task_first"
-    f" WHERE queue = ?1 AND lane = of.value AND {_FIRST}) AS head"
-    " FROM json_each(?2) AS of WHERE head IS NOT NULL ORDER BY head LIMIT ?4"
+    f"SELECT of.value AS value, (SELECT min(pos) {_OF_LANE}) AS head FROM {_LANES}"
+    " WHERE head IS NOT NULL ORDER BY head LIMIT ?3"
 )
-FIRST = (
-    f"SELECT {HEAD_COLUMNS} FROM task WHERE pos IN (SELECT first.pos FROM ({HEADS}) AS of CROSS JOIN task AS first"
-    " WHERE first.pos IN (SELECT pos FROM task INDEXED BY task_first"
-    f" WHERE queue = ?1 AND lane = of.lane AND {_FIRST} ORDER BY pos LIMIT ?5)"
-    " ORDER BY first.pos LIMIT ?4)"
+# The oldest first tasks among some of each lane: those up to the last of them. The index alone tells which these are.
+_LAST_OF_SOME = f"ifnull((SELECT pos {_OF_LANE} ORDER BY pos LIMIT 1 OFFSET ?4 - 1), {MOST_NUMBER})"
+_OLDEST = (
+    f"SELECT {HEAD_COLUMNS} FROM task WHERE pos IN (SELECT first.pos FROM {{lanes}} CROSS JOIN task AS first"
+    f" INDEXED BY task_first WHERE first.queue = ?1 AND first.lane = of.value AND {_FIRST.format(task='first')}"
+    f" AND first.pos <= {_LAST_OF_SOME} ORDER BY first.pos LIMIT ?3)"
 )
+FIRST, FIRST_OF_HEADS = _OLDEST.format(lanes=_LANES), _OLDEST.format(lanes=f"({HEADS}) AS of")
+# The same of tasks with fewer deaths than a claim beside others may have. They are looked at one by one.
+_FEW_DEATHS = f"deaths < {MANY_DEATHS}"
+FIRST_OF_FEW_DEATHS = FIRST_OF_HEADS.replace("due IS NULL", f"due IS NULL AND {_FEW_DEATHS}")
 OF_SESSION_KEYED = (
     f"{OPEN} WHERE session = ? AND queue = ? AND lane IN (SELECT value FROM json_each(?)) ORDER BY pos LIMIT ?"
 )
-_ANY_DEATHS, _MANY_DEATHS = 1 << 40, 2
 
 
 def shown(connection: Connection, worker: Worker) -> tuple[Worker, tuple[OwnedLane, ...]]:
@@ -54,26 +59,26 @@ def has_news(connection: Connection, worker: Worker) -> bool:
     if not worker.lanes:
         return False
     return not _are_as(_rows(connection, worker), worker) or any(
-        value_of(connection, HEADS, (queue, numbers_of(worker, queue), _ANY_DEATHS, 1)) is not None
-        for queue in worker.queues
+        value_of(connection, HEADS, (queue, numbers_of(worker, queue), 1)) is not None for queue in worker.queues
     )
 
 
 def first_tasks(connection: Connection, worker: Worker, queue: str, most: int) -> dict[int, ReadyTask]:
     """Return the next keyed tasks of a queue that a worker may claim, by position; more than enough of them."""
-    found = _first_tasks(connection, worker, queue, _ANY_DEATHS, most)
-    if any(task.deaths >= _MANY_DEATHS for task in found.values()):
-        found |= _first_tasks(connection, worker, queue, _MANY_DEATHS, most)
+    is_each_in = len(worker.lanes) <= most  # otherwise, only the lanes with the oldest heads are
+    found = _first_tasks(connection, worker, queue, FIRST if is_each_in else FIRST_OF_HEADS, most)
+    if any(task.deaths >= MANY_DEATHS for task in found.values()):
+        found |= _first_tasks(connection, worker, queue, FIRST_OF_FEW_DEATHS, most)
     return found
 
 
-def _first_tasks(connection: Connection, worker: Worker, queue: str, deaths: int, most: int) -> dict[int, ReadyTask]:
+def _first_tasks(connection: Connection, worker: Worker, queue: str, statement: str, most: int) -> dict[int, ReadyTask]:
     numbers = numbers_of(worker, queue)
     few = some_of_each(most, len(worker.lanes))
-    rows = connection.execute(FIRST, (queue, numbers, deaths, most, few)).fetchall()
+    rows = connection.execute(statement, (queue, numbers, most, few)).fetchall()
     found = {row[0]: ReadyTask._make(row) for row in rows}
     if is_cut([task.lane for task in found.values()], few, most):
-        rows = connection.execute(FIRST, (queue, numbers, deaths, most, most)).fetchall()
+        rows = connection.execute(statement, (queue, numbers, most, most)).fetchall()
         found = {row[0]: ReadyTask._make(row) for row in rows}
     return found
 

@@ -16,7 +16,6 @@ from apportion.stores.task_records import QueueControl, tokens
 from apportion.stores.task_values import LANES, MOST_EXPIRED, Claim, Worker
 
 _SHARE_OF_THE_OLDEST = 8
-_MANY_DEATHS = 2
 
 
 def take(connection: Connection, positions: Sequence[int], session: int) -> None:
@@ -75,7 +74,7 @@ class NewClaims:
     def _heads(self, lane: int, most: int) -> list[ReadyTask]:
         """Return the next ready tasks of a lane, the next one last; more than enough of them."""
         found = self._ready(sql.READY, lane, most)
-        if any(head.deaths >= _MANY_DEATHS for head in found.values()):
+        if any(head.deaths >= sql.MANY_DEATHS for head in found.values()):
             found |= self._ready(sql.READY_OF_NO_DEATHS, lane, most)
         if lane == KEYED_RANK and self._worker.lanes:
             for queue in self._controls:
@@ -106,7 +105,7 @@ class NewClaims:
         return head
 
     def _may_take(self, head: ReadyTask) -> bool:
-        return self._left[head.queue] >= 1 and (self._is_clear or head.deaths < _MANY_DEATHS)
+        return self._left[head.queue] >= 1 and (self._is_clear or head.deaths < sql.MANY_DEATHS)
 
     def _may_take_all(self, heads: list[ReadyTask]) -> bool:
         is_unlimited = min(self._left.values()) == float("inf")
