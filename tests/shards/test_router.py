@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 
 import pytest
@@ -215,6 +216,44 @@ def test_the_engines_of_the_application_are_used_and_closed_with_the_router(file
         closed = []
         event.listen(made[0], "close", lambda *_: closed.append(1))
     assert [1] == closed
+
+
+def test_an_engine_that_is_connected_already_and_used_by_two_routers_is_prepared_once(files):
+    engines = {}
+
+    def engine(url):
+        if url not in engines:
+            engines[url] = create_engine(url)
+            engines[url].connect().close()
+        return engines[url]
+
+    options = {"base": Base, "create_engine": engine}
+    with (
+        apportion.sync.open_shards(files.url, SET, **options) as first,
+        apportion.sync.open_shards(files.url, SET, **options) as second,
+    ):
+        for router in (first, second):
+            router.run(FR, lambda session: session.add(Place(country=FR)))
+    assert 2 == sum(len(visits(files, shard)) for shard in files.shards)
+
+
+def test_threads_that_make_an_engine_at_once_keep_one_and_close_the_others(files):
+    opened, closed, barrier = [], [], threading.Barrier(4)
+
+    def engine(url):
+        made = create_engine(url)
+        event.listen(made, "connect", lambda *_: opened.append(1))
+        event.listen(made, "close", lambda *_: closed.append(1))
+        barrier.wait(10)
+        return made
+
+    with apportion.sync.open_shards(files.url, SET, base=Base, create_engine=engine) as router:
+        shard = router.shard(FR)
+        with ThreadPoolExecutor(4) as pool:
+            kept = list(pool.map(lambda _: router.engine(shard)[0], range(4)))
+        assert 1 == len(set(kept))
+        assert 3 == len(closed)
+    assert len(opened) == len(closed)
 
 
 def test_a_database_that_is_another_shard_is_refused_when_it_is_first_used(files, router):

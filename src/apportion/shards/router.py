@@ -9,7 +9,7 @@ Promises: an answer costs no I/O. A session that begins is accepted by its datab
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -195,11 +195,15 @@ class ShardRouter(Handle):
         budget = {"pool_size": max(1, options.pool_size // len(followed.shards)), "max_overflow": 0}
         engine, sync_engine = self._form.engine(address, options.create_engine, budget)
         fence.prepare(sync_engine)
-        meta = followed.meta(shard)
-        with sync_engine.connect() as connection:
-            fence.check(connection, meta)
-        with self._making:
-            return self._made.setdefault(shard, (engine, sync_engine, fence))
+        with ExitStack() as undone:
+            undone.callback(sync_engine.dispose)
+            with sync_engine.connect() as connection:
+                fence.check(connection, followed.meta(shard))
+            with self._making:
+                made = self._made.setdefault(shard, (engine, sync_engine, fence))
+            if made[1] is sync_engine:  # else another thread was first
+                undone.pop_all()
+        return made
 
     def rescue(self, slots: Sequence[int]) -> None:
         """Begin to end the fence of slots, in the background; one rescue at a time."""

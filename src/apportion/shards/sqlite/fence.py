@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, event
-from sqlalchemy.pool import ConnectionPoolEntry
 
 from apportion.shards.meta import ShardMeta, check_meta, meta_of
 from apportion.shards.pin import NotAccepted
@@ -32,9 +31,9 @@ class SqliteFence:
     read_only: Mapping[str, bool] = MappingProxyType({_READ_ONLY_OPTION: True})
 
     def prepare(self, engine: Engine) -> None:
-        """Let SQLAlchemy, and not the driver, begin transactions."""
-        event.listen(engine, "connect", _connected)
-        event.listen(engine, "begin", _begun)
+        """Let SQLAlchemy, and not the driver, begin transactions. An engine that another router has too is prepared."""
+        if not event.contains(engine, "begin", _begun):
+            event.listen(engine, "begin", _begun)
 
     def check(self, connection: Connection, meta: ShardMeta) -> None:
         """Refuse a database that is not the shard that the control store says."""
@@ -83,14 +82,18 @@ def _row(connection: Connection, slot: int) -> SlotRow | None:
     return SlotRow(state=state, number=None if number is None else Version(incarnation=life, number=number))
 
 
-def _connected(connection: Any, record: ConnectionPoolEntry) -> None:  # noqa: ANN401 - of any driver
-    connection.isolation_level = None  # the driver itself begins none
-    pinned = record.info[_SLOT] = [None]
-    connection.create_function(FUNCTION, 0, lambda: pinned[0], deterministic=True)
+def _prepared(connection: Connection) -> None:
+    """Prepare a connection of the driver at its first transaction; it may be older than the router."""
+    driver: Any = connection.connection.dbapi_connection
+    driver.isolation_level = None  # the driver itself begins none
+    pinned = connection.info[_SLOT] = [None]
+    driver.create_function(FUNCTION, 0, lambda: pinned[0], deterministic=True)
 
 
 def _begun(connection: Connection) -> None:
     """Begin as the session asks: a reader takes no lock and cannot write."""
+    if _SLOT not in connection.info:
+        _prepared(connection)
     is_read_only = _READ_ONLY_OPTION in connection.get_execution_options()
     if connection.info.get(_QUERY_ONLY, False) != is_read_only:
         connection.exec_driver_sql(f"PRAGMA query_only = {int(is_read_only)}")
