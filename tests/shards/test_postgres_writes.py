@@ -196,6 +196,23 @@ def test_a_bare_writer_of_owned_slots_asks_once_for_each_and_holds_their_locks(f
         connection.rollback()
 
 
+def test_a_bare_writer_of_many_slots_keeps_a_short_list_and_holds_every_lock(files):
+    files.sql("one", "INSERT INTO apportion_slot (slot, state) SELECT n, 'owner' FROM generate_series(100, 600) AS n")
+    many = f"INSERT INTO place {COLUMNS} SELECT gen_random_uuid(), 'x', 1, n FROM generate_series(100, 600) AS n"
+    try:
+        with files.connect("one", user=USER) as connection:
+            connection.execute(many)
+            connection.execute("UPDATE place SET visits = 2 WHERE country = 'x'")
+            assert connection.execute("SELECT length(current_setting('apportion.bare'))").fetchone()[0] < 1_100
+            assert [(501,)] == files.sql("one", "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
+            connection.rollback()
+        files.state("one", 600, "moved")
+        with files.connect("one", user=USER) as connection, pytest.raises(psycopg.Error, match="stale route"):
+            connection.execute(many)
+    finally:
+        files.sql("one", "DELETE FROM apportion_slot WHERE slot >= 100")
+
+
 def test_a_mover_writes_to_any_slot_under_the_newest_token_alone(files, set_row):
     set_row(("moved", None, None))
     old, new = (

@@ -118,6 +118,7 @@ BEGIN
   IF NOT apportion.accepts(ARRAY[s], NULL, NULL) THEN
     RAISE EXCEPTION 'apportion: stale route' USING ERRCODE = '{MOVED}';
   END IF;
+  IF length(bare) > 1000 THEN bare := ''; END IF; -- to ask anew costs less than to search a long list
   PERFORM set_config('apportion.bare', bare || ',' || s, true);
   RETURN kept;
 END $$"""
