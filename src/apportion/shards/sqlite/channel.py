@@ -18,7 +18,7 @@ from apportion.shards.sqlite.cursors import cursors, forget
 from apportion.shards.sqlite.file import ShardFile, ShardPath
 from apportion.shards.sqlite.log import LogParts
 from apportion.shards.sqlite.portion import Portion
-from apportion.shards.sqlite.tables import equal_tables, names_of
+from apportion.shards.sqlite.tables import EqualTables, names_of
 
 APPLY_SECONDS = 0.25
 """The time that one call of `apply` goes on while the log has entries."""
@@ -33,8 +33,9 @@ class SqliteChannel:
         self._group = group
         slots = f"({', '.join(map(str, group.slots))})"
         self._source, self._target = ShardFile(source), ShardFile(target, source=source)
-        self._chunks, self._log = Chunks(group, slots), LogParts(group, slots)
-        self._pieces = Portion(1_000)
+        self._equal = tables = EqualTables(group)
+        self._chunks, self._log = Chunks(group, slots, tables), LogParts(group, slots, tables)
+        self._pieces = Portion(1_000, least=200, most=20_000)
 
     async def state(self, attempt: int) -> ChannelState:
         """See `Channel`."""
@@ -42,7 +43,7 @@ class SqliteChannel:
 
     async def capture(self, token: FencingToken) -> None:
         """See `Channel`. `SchemaDiffers` if a table is not the same on both shards."""
-        tables = await self._target.read(lambda base: equal_tables(base, self._group))
+        tables = await self._target.read(self._equal.read)
         await self._source.write(self._group, token, lambda base: capture.begin(base, self._group, tables))
 
     async def copy(self, token: FencingToken) -> None:
@@ -60,7 +61,7 @@ class SqliteChannel:
 
     async def verify(self, attempt: int, token: FencingToken) -> None:
         """See `Channel`. It goes on for a second; the next call of the same attempt goes on from there."""
-        comparison = RowComparison(self._group, attempt, self._pieces)
+        comparison = RowComparison(self._group, attempt, self._equal, self._pieces)
         if not await self._target.read(comparison.begin):
             await self._target.write(self._group, token, comparison.restart)
             await self._target.read(comparison.begin)

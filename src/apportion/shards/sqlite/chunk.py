@@ -1,35 +1,54 @@
-"""Chunks: the rows of a group, copied table by table and slot by slot in the order of their keys.
+"""Chunks: the rows of a group, copied table by table.
 
-Promises: the cursor is written in the transaction that writes the rows. The target has no row of the slots when the
-copy begins.
+Some slots are a window: their rows are read at once, sorted by their keys, and written in chunks. So a chunk changes
+neighbouring pages of the table and of its indexes, and not a page for each row.
+
+Promises: the cursor is written in the transaction that writes the rows. Rows that were read before a part of the log
+was applied are read again. The target has no row of the slots when the copy begins.
 """
 
 import sqlite3
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from apportion.errors import InvariantBroken
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.sqlite import cursors
 from apportion.shards.sqlite.cursors import NO_KEY, Cursor
-from apportion.shards.sqlite.portion import Portion
+from apportion.shards.sqlite.portion import Portion, read_seconds
 from apportion.shards.sqlite.stage import RowStage
-from apportion.shards.sqlite.tables import equal_tables, swept
+from apportion.shards.sqlite.tables import EqualTables, ShardTable, swept
+
+_ALL = 2**62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Slots from `first` to `last`, and the number of their rows that were read; `is_cut` if one slot has more."""
+
+    first: int
+    last: int
+    rows: int
+    is_cut: bool = False
 
 
 class Chunks:
     """The copy of one group. Each chunk is read by `read`, and then written by `write`."""
 
-    def __init__(self, group: MoveGroup, slots: str) -> None:
-        self._group, self._slots = group, slots
+    def __init__(self, group: MoveGroup, slots: str, tables: EqualTables) -> None:
+        self._group, self._slots, self._equal = group, slots, tables
         self._portion = Portion(500)
+        self._reads = Portion(2_000, least=200, most=20_000)
         self._stage: RowStage | None = None
+        self._window = Window(first=0, last=0, rows=0)
+        self._places: dict[Cursor, int] = {}  # the place in the window where each cursor stands
         self._before, self._after = Cursor(name=""), Cursor(name="")
 
     def begin(self, connection: sqlite3.Connection) -> None:
         """Delete old rows of the slots on the target, a chunk at a time; begin the copy when none is left."""
         require_incoming(connection, self._group)
-        tables = equal_tables(connection, self._group)
+        tables = self._equal.read(connection)
         if not swept(connection, reversed(tables), self._group.slots, self._portion.rows):
             cursors.begin(connection, self._group.move, "copy", tables, 0)
 
@@ -38,35 +57,75 @@ class Chunks:
         kept = cursors.cursors(connection, self._group.move, "copy")
         if not kept:
             return False
-        table = next((each for each in equal_tables(connection, self._group) if not kept[each.name].is_done), None)
+        table = next((each for each in self._equal.read(connection) if not kept[each.name].is_done), None)
         if table is None:
             return None
-        self._before = before = kept[table.name]
-        self._stage = stage = RowStage(table, 0, self._slots)
-        stage.make(connection)
-        after = cursors.key_after(self._group.move, "copy", table.name, len(table.key)) if before.within else ""
-        left = self._portion.rows
-        slot = before.slot
-        for slot in (each for each in self._group.slots if before.slot is None or each >= before.slot):
-            if slot == before.slot and not before.within:
-                continue
-            left -= stage.take_slot(connection, slot, after if slot == before.slot else "", left)
-            if not left:
-                break
-        rows = before.rows + self._portion.rows - left
-        self._after = replace(before, slot=slot, within=not left, rows=rows, is_done=left > 0)
+        self._before = kept[table.name]
+        if self._places.get(self._before, self._window.rows) == self._window.rows:
+            self._fill(connection, table, self._before)
+        self._after = self._next(self._before)
         return True
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Write the chunk that was read, unless another lane was faster."""
+        """Write the chunk that was read, unless something else was written since."""
         begun, stage = monotonic(), self._stage
         if stage is None:
             raise InvariantBroken("a chunk was written before one was read")
         require_incoming(connection, self._group)
-        key = stage.last_key if self._after.within else NO_KEY
-        if cursors.advance(connection, self._group.move, "copy", before=self._before, after=self._after, key=key):
-            stage.write(connection)
-        self._portion.took(self._after.rows - self._before.rows, monotonic() - begun)
+        before, after, move = self._before, self._after, self._group.move
+        first, last = self._places[before], self._places[after]
+        key = stage.key_at(last) if after.within else NO_KEY
+        if cursors.advance(connection, move, "copy", before=before, after=after, key=key):
+            stage.write_sorted(connection, first, last)
+        self._portion.took(last - first, monotonic() - begun)
+
+    def _next(self, before: Cursor) -> Cursor:
+        """Return the cursor behind the next chunk of the window."""
+        window, place = self._window, self._places[before]
+        end = min(place + self._portion.rows, window.rows)
+        rows = before.rows + end - place
+        if end < window.rows or window.is_cut:
+            after = replace(before, slot=window.first, until=window.last, within=True, rows=rows)
+        else:
+            is_done = window.last == self._group.slots[-1]
+            after = replace(before, slot=window.last, until=None, within=False, rows=rows, is_done=is_done)
+        self._places[after] = end
+        return after
+
+    def _fill(self, connection: sqlite3.Connection, table: ShardTable, cursor: Cursor) -> None:
+        """Read a window: the open one behind its cursor, or the next one."""
+        begun = monotonic()
+        self._stage = stage = RowStage(table, 0, self._slots)
+        stage.make(connection)
+        if cursor.within and cursor.slot is not None and cursor.until is not None:
+            after = cursors.key_after(self._group.move, "copy", table.name, len(table.key))
+            first, last, most = cursor.slot, cursor.until, self._reads.rows if cursor.slot == cursor.until else _ALL
+            counts = [stage.take_slot(connection, slot, after, most) for slot in self._between(first, last)]
+            window = Window(first=first, last=last, rows=sum(counts), is_cut=counts == [most])
+        else:
+            slots = [slot for slot in self._group.slots if cursor.slot is None or slot > cursor.slot]
+            window = self._taken(connection, stage, slots)
+        self._window = replace(window, rows=stage.sort(connection))
+        self._places = {cursor: 0}
+        self._reads.seconds = read_seconds(connection)
+        self._reads.took(self._window.rows, monotonic() - begun)
+
+    def _taken(self, connection: sqlite3.Connection, stage: RowStage, slots: Sequence[int]) -> Window:
+        """Take whole slots as long as they fit, or a part of the first one."""
+        rows, last = 0, slots[0]
+        for slot in slots:
+            fitting = self._reads.rows - rows
+            count = stage.take_slot(connection, slot, "", fitting + 1)
+            if count > fitting and slot != slots[0]:
+                stage.leave(connection, slot)
+                break
+            rows, last = rows + count, slot
+            if count > fitting:
+                return Window(first=slot, last=slot, rows=rows, is_cut=True)
+        return Window(first=slots[0], last=last, rows=rows)
+
+    def _between(self, first: int, last: int) -> list[int]:
+        return [slot for slot in self._group.slots if first <= slot <= last]
 
 
 def require_incoming(connection: sqlite3.Connection, group: MoveGroup) -> None:

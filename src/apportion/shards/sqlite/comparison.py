@@ -17,10 +17,10 @@ from apportion.errors import Unequal
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.sqlite import capture, cursors
 from apportion.shards.sqlite.cursors import NO_KEY, Cursor
-from apportion.shards.sqlite.portion import Portion
+from apportion.shards.sqlite.portion import Portion, read_seconds
 from apportion.shards.sqlite.schema import quoted
 from apportion.shards.sqlite.stage import KEYS, differing, note_keys, piece, row_name
-from apportion.shards.sqlite.tables import MOST_KEY_COLUMNS, ShardTable, columns, equal_tables
+from apportion.shards.sqlite.tables import MOST_KEY_COLUMNS, EqualTables, ShardTable, columns
 
 VERIFY_SECONDS = 1.0
 _AFTER, _UNTIL = "temp.apportion_after", "temp.apportion_until"
@@ -32,8 +32,8 @@ _CAPTURED = "SELECT slot FROM source.apportion_capture WHERE move = ?"
 class RowComparison:
     """One call of `verify`: it goes on from the cursors of the attempt, for a second."""
 
-    def __init__(self, group: MoveGroup, attempt: int, portion: Portion) -> None:
-        self._group, self._attempt, self._portion = group, attempt, portion
+    def __init__(self, group: MoveGroup, attempt: int, tables: EqualTables, portion: Portion) -> None:
+        self._group, self._attempt, self._equal, self._portion = group, attempt, tables, portion
         self._ends = monotonic() + VERIFY_SECONDS
         self._tables: dict[str, ShardTable] = {}
         self._before: dict[str, Cursor] = {}
@@ -42,7 +42,7 @@ class RowComparison:
 
     def begin(self, connection: sqlite3.Connection) -> bool:
         """Read the cursors; False if the attempt has none."""
-        tables = equal_tables(connection, self._group)
+        tables = self._equal.read(connection)
         capture.require(connection, self._group, tables)
         self._tables = {table.name: table for table in tables}
         self._before = self._now = cursors.cursors(connection, self._group.move, "verify")
@@ -69,6 +69,7 @@ class RowComparison:
             return
         while left > 0 and not self._now[table.name].is_done:
             left -= self._compare_piece(connection, table, left)
+        self._portion.seconds = read_seconds(connection)
         self._portion.took(self._portion.rows - left, monotonic() - begun)
 
     def keep(self, connection: sqlite3.Connection) -> None:
@@ -154,7 +155,7 @@ def _differ(table: ShardTable, where: str) -> str:
     same = " AND ".join(f"kept.{quoted(name)} = row.{quoted(name)}" for name in table.key)
     pairs = [(f"row.{quoted(name)}", f"kept.{quoted(name)}") for name in table.names]
     rows = f"(SELECT * FROM source.{table.quoted} WHERE {where}) row LEFT JOIN main.{table.quoted} kept ON {same}"
-    return f"SELECT row.slot, {columns(table.key, 'row')} FROM {rows} WHERE ({differing(pairs)})"
+    return f"SELECT row.slot, {columns(table.key, 'row')} FROM {rows} WHERE ({differing(table, pairs)})"
 
 
 def _extra(table: ShardTable, where: str) -> str:

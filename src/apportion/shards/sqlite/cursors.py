@@ -18,11 +18,16 @@ Step: TypeAlias = Literal["copy", "verify"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """A step of a move in one table: done up to a row of `slot`, or with the whole slot where it is not `within`."""
+    """A step of a move in one table.
+
+    It is done with the slots up to `slot`. Where it is `within`, it is done with the slots before, and up to a key with
+    `slot`, or with all slots from there to `until`.
+    """
 
     name: str
     attempt: int = 0
     slot: int | None = None
+    until: int | None = None
     within: bool = False
     rows: int = 0
     is_done: bool = False
@@ -30,11 +35,13 @@ class Cursor:
 
 def cursors(connection: sqlite3.Connection, move: str, step: Step) -> dict[str, Cursor]:
     """Return the cursors of a step, by table."""
-    read = """SELECT name, attempt, slot, k1 IS NOT NULL, rows, is_done FROM main.apportion_move
+    read = """SELECT name, attempt, slot, until, k1 IS NOT NULL, rows, is_done FROM main.apportion_move
         WHERE move = ? AND step = ?"""
     return {
-        name: Cursor(name=name, attempt=attempt, slot=slot, within=bool(within), rows=rows, is_done=bool(is_done))
-        for name, attempt, slot, within, rows, is_done in connection.execute(read, (move, step))
+        name: Cursor(
+            name=name, attempt=attempt, slot=slot, until=until, within=bool(within), rows=rows, is_done=bool(is_done)
+        )
+        for name, attempt, slot, until, within, rows, is_done in connection.execute(read, (move, step))
     }
 
 
@@ -48,14 +55,31 @@ def begin(connection: sqlite3.Connection, move: str, step: Step, tables: Sequenc
 def advance(connection: sqlite3.Connection, move: str, step: Step, *, before: Cursor, after: Cursor, key: str) -> bool:
     """Write a cursor; False if it is not as it was read. `key` selects the values k1 .. k4 of the last row."""
     count = connection.execute(
-        f"""UPDATE main.apportion_move SET slot = ?, (k1, k2, k3, k4) = ({key}), rows = ?, is_done = ?
+        f"""UPDATE main.apportion_move SET slot = ?, until = ?, (k1, k2, k3, k4) = ({key}), rows = ?, is_done = ?
         WHERE move = ? AND step = ? AND name = ? AND attempt = ? AND rows = ? AND slot IS ? AND NOT is_done""",
-        (after.slot, after.rows, after.is_done, move, step, before.name, before.attempt, before.rows, before.slot),
+        (
+            after.slot,
+            after.until,
+            after.rows,
+            after.is_done,
+            move,
+            step,
+            before.name,
+            before.attempt,
+            before.rows,
+            before.slot,
+        ),
     ).rowcount
     return count == 1
 
 
 NO_KEY = "SELECT NULL, NULL, NULL, NULL"
+
+
+def disturb(connection: sqlite3.Connection, move: str) -> None:
+    """Let no rows be written that a copy has read before now: rows of the log are newer."""
+    disturbed = "UPDATE main.apportion_move SET attempt = attempt + 1 WHERE move = ? AND step = 'copy' AND NOT is_done"
+    connection.execute(disturbed, (move,))
 
 
 def forget(connection: sqlite3.Connection, move: str) -> None:

@@ -9,16 +9,17 @@ from time import monotonic
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.sqlite import capture
 from apportion.shards.sqlite.chunk import require_incoming
+from apportion.shards.sqlite.cursors import disturb
 from apportion.shards.sqlite.portion import Portion
 from apportion.shards.sqlite.stage import RowStage, note_keys
-from apportion.shards.sqlite.tables import equal_tables
+from apportion.shards.sqlite.tables import EqualTables
 
 
 class LogParts:
     """The log of one group. A part is read by `read`, written by `write`, and then forgotten by `forget`."""
 
-    def __init__(self, group: MoveGroup, slots: str) -> None:
-        self._group, self._slots = group, slots
+    def __init__(self, group: MoveGroup, slots: str, tables: EqualTables) -> None:
+        self._group, self._slots, self._equal = group, slots, tables
         self._portion = Portion(200, most=1_000)
         self._stages: list[RowStage] = []
         self._last = 0
@@ -31,7 +32,7 @@ class LogParts:
         if last is None:
             return False
         self._last = last
-        tables = equal_tables(connection, self._group)
+        tables = self._equal.read(connection)
         capture.require(connection, self._group, tables)
         self._stages = [RowStage(table, number, self._slots) for number, table in enumerate(tables)]
         for stage in self._stages:
@@ -43,6 +44,7 @@ class LogParts:
         """Write the part that was read to the target."""
         begun = monotonic()
         require_incoming(connection, self._group)
+        disturb(connection, self._group.move)
         for stage in self._stages:
             stage.replace(connection)
         self._portion.took(self._portion.rows, monotonic() - begun)

@@ -31,7 +31,8 @@ TABLES = (
     SqlGuard().ddl,
     """CREATE TABLE IF NOT EXISTS apportion_move (
     move TEXT NOT NULL, step TEXT NOT NULL, name TEXT NOT NULL, attempt INTEGER NOT NULL,
-    slot INTEGER, k1, k2, k3, k4, rows INTEGER NOT NULL, is_done INTEGER NOT NULL, PRIMARY KEY (move, step, name)
+    slot INTEGER, until INTEGER, k1, k2, k3, k4, rows INTEGER NOT NULL, is_done INTEGER NOT NULL,
+    PRIMARY KEY (move, step, name)
 )""",
 )
 

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Sequence
 
 from apportion.errors import Unequal
 from apportion.shards.sqlite.schema import quoted
-from apportion.shards.sqlite.tables import ShardTable, columns
+from apportion.shards.sqlite.tables import NO_TYPE, ShardTable, columns
 
 KEYS = "temp.apportion_keys"
 _SHOWN = 8
+_SORTED = "temp.apportion_sorted"
 
 
 class RowStage:
@@ -50,11 +51,28 @@ class RowStage:
         where = f"WHERE keys.name = ? AND {same} AND +kept.slot IN {self._slots}"
         connection.execute(f"INSERT INTO {self._name} {found} {where}", (self.table.name,))
 
-    @property
-    def last_key(self) -> str:
-        """The statement that selects the key of the last row, with four values."""
+    def leave(self, connection: sqlite3.Connection, slot: int) -> None:
+        """Leave the rows of a slot out again."""
+        connection.execute(f"DELETE FROM {self._name} WHERE {self._part_of['slot']} = ?", (slot,))
+
+    def sort(self, connection: sqlite3.Connection) -> int:
+        """Bring the rows into the order of their keys; return how many there are."""
+        keys = zip(self.table.key, self.table.collations, strict=True)
+        order = ", ".join(f"{self._part_of[name]} COLLATE {quoted(collation)}" for name, collation in keys)
+        connection.execute(f"DROP TABLE IF EXISTS {_SORTED}")
+        connection.execute(f"CREATE TABLE {_SORTED} ({', '.join(self._parts)})")
+        count = connection.execute(f"INSERT INTO {_SORTED} SELECT * FROM {self._name} ORDER BY {order}").rowcount
+        connection.execute(f"DROP TABLE {self._name}")
+        return count
+
+    def key_at(self, place: int) -> str:
+        """Return the statement that selects the key of a sorted row, with four values."""
         parts = [*(self._part_of[name] for name in self.table.key), "NULL", "NULL", "NULL"][:4]
-        return f"SELECT {', '.join(parts)} FROM {self._name} ORDER BY rowid DESC LIMIT 1"
+        return f"SELECT {', '.join(parts)} FROM {_SORTED} WHERE rowid = {place}"
+
+    def write_sorted(self, connection: sqlite3.Connection, first: int, last: int) -> None:
+        """Write the sorted rows behind one place, up to another."""
+        self._write(connection, f"(SELECT * FROM {_SORTED} WHERE rowid > {first} AND rowid <= {last})")
 
     def replace(self, connection: sqlite3.Connection) -> None:
         """Delete the rows of the group on the target that have one of the keys; write the staged ones; compare them."""
@@ -62,7 +80,7 @@ class RowStage:
         keyed = f"({key}) IN (SELECT {', '.join(self.table.key_names)} FROM {KEYS} WHERE name = ?)"
         here = f"FROM main.{self.table.quoted} WHERE {keyed} AND +slot IN {self._slots}"
         connection.execute(f"DELETE {here}", (self.table.name,))
-        self.write(connection)
+        self._write(connection, self._name)
         [(count,)] = connection.execute(f"SELECT count(*) {here}", (self.table.name,)).fetchall()
         [(staged,)] = connection.execute(f"SELECT count(*) FROM {self._name}").fetchall()
         differ = self._differing(connection)
@@ -71,40 +89,40 @@ class RowStage:
                 self.table.name, differ or [f"{count} rows instead of {staged}"], "has changed while it was written"
             )
 
-    def write(self, connection: sqlite3.Connection) -> None:
+    def _write(self, connection: sqlite3.Connection, rows: str) -> None:
         """Write the staged rows to the target. A row of the group that stands in their way is out of date, and goes."""
         names = columns(self.table.names)
-        insert = f"INSERT INTO main.{self.table.quoted} ({names}) SELECT {', '.join(self._parts)} FROM {self._name}"
-        self._require_keys(connection)
+        insert = f"INSERT INTO main.{self.table.quoted} ({names}) SELECT {', '.join(self._parts)} FROM {rows}"
+        self._require_keys(connection, rows)
         try:
             connection.execute(insert)
         except sqlite3.IntegrityError:
             for unique in (self.table.key, *self.table.uniques):
-                same = f"({columns(unique)}) IN (SELECT {self._listed(unique)} FROM {self._name})"
+                same = f"({columns(unique)}) IN (SELECT {self._listed(unique)} FROM {rows})"
                 connection.execute(f"DELETE FROM main.{self.table.quoted} WHERE {same} AND +slot IN {self._slots}")
             try:
                 connection.execute(insert)
             except sqlite3.IntegrityError as error:
-                raise self._refusal(connection, error) from error
+                raise self._refusal(connection, rows, error) from error
 
-    def _require_keys(self, connection: sqlite3.Connection) -> None:
+    def _require_keys(self, connection: sqlite3.Connection, rows: str) -> None:
         """Raise if a row has no key: SQLite allows that in some tables, but nobody could tell such rows apart."""
         absent = " OR ".join(f"{self._part_of[name]} IS NULL" for name in self.table.key)
         slot = self._part_of["slot"]
-        rows = connection.execute(f"SELECT {slot} FROM {self._name} WHERE {absent} LIMIT {_SHOWN}").fetchall()
-        if rows:
+        without = connection.execute(f"SELECT {slot} FROM {rows} WHERE {absent} LIMIT {_SHOWN}").fetchall()
+        if without:
             hint = "Nothing was written. Give each row a key, and declare its columns NOT NULL."
-            found = [f"one of slot {place}" for (place,) in rows]
+            found = [f"one of slot {place}" for (place,) in without]
             raise Unequal(self.table.name, found, "has rows with NULL in their primary key", hint)
 
-    def _refusal(self, connection: sqlite3.Connection, error: sqlite3.IntegrityError) -> Unequal:
+    def _refusal(self, connection: sqlite3.Connection, rows: str, error: sqlite3.IntegrityError) -> Unequal:
         for unique in (self.table.key, *self.table.uniques):
-            same = f"({columns(unique)}) IN (SELECT {self._listed(unique)} FROM {self._name})"
+            same = f"({columns(unique)}) IN (SELECT {self._listed(unique)} FROM {rows})"
             found = f"SELECT slot, {columns(unique)} FROM main.{self.table.quoted} WHERE {same} LIMIT {_SHOWN + 1}"
-            rows = connection.execute(found).fetchall()
-            if rows:
+            there = connection.execute(found).fetchall()
+            if there:
                 hint = "Nothing was written. Give one of the two rows another key; a key must be unique in the set."
-                shown = [row_name(slot, key) for slot, *key in rows]
+                shown = [row_name(slot, key) for slot, *key in there]
                 raise Unequal(self.table.name, shown, "has rows of other slots with the same keys on the target", hint)
         hint = "Nothing was written. Bring both shards to one schema, then go on."
         return Unequal(self.table.name, [f"{error}"], "has rows that the target does not take", hint)
@@ -114,7 +132,7 @@ class RowStage:
         pairs = [(f"row.{part}", f"kept.{quoted(name)}") for name, part in self._part_of.items()]
         key = [f"row.{self._part_of[name]}" for name in self.table.key]
         statement = f"""SELECT row.{self._part_of["slot"]}, {", ".join(key)} FROM {self._name} row
-            LEFT JOIN main.{self.table.quoted} kept ON {same} WHERE {differing(pairs)} LIMIT {_SHOWN + 1}"""
+            LEFT JOIN main.{self.table.quoted} kept ON {same} WHERE {differing(self.table, pairs)} LIMIT {_SHOWN + 1}"""
         return [row_name(slot, values) for slot, *values in connection.execute(statement)]
 
     def _listed(self, names: Iterable[str]) -> str:
@@ -130,9 +148,17 @@ def piece(table: ShardTable, after: str = "", until: str = "") -> str:
     return " ".join(["slot = ?", *bounds])
 
 
-def differing(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return the condition that two rows differ in a value or its type; 1, 1.0 and '1' are three values."""
-    return " OR ".join(f"{a} IS NOT {b} COLLATE BINARY OR typeof({a}) <> typeof({b})" for a, b in pairs)
+def differing(table: ShardTable, pairs: Iterable[tuple[str, str]]) -> str:
+    """Return the condition that two rows differ in a value or its type; 1, 1.0 and '1' are three values.
+
+    The type is compared where the declared one lets 1 and 1.0 both be stored: with BLOB, with ANY, and without a type.
+    """
+    conditions = []
+    for (left, right), (_, form) in zip(pairs, table.columns, strict=True):
+        conditions.append(f"{left} IS NOT {right} COLLATE BINARY")
+        if any(kind in form for kind in ("BLOB", "ANY", NO_TYPE)):
+            conditions.append(f"typeof({left}) <> typeof({right})")
+    return " OR ".join(conditions)
 
 
 def row_name(slot: object, key: Sequence[object]) -> str:

@@ -16,6 +16,10 @@ from apportion.shards.move_group import MoveGroup
 from apportion.shards.sqlite.schema import quoted
 
 MOST_KEY_COLUMNS = 4
+NO_TYPE = "of no type"
+_COLLATIONS = """SELECT part.name, part.coll
+    FROM pragma_index_list(?, ?) listed, pragma_index_xinfo(listed.name, ?) part
+    WHERE listed.origin = 'pk' AND part.key"""
 _NAMED = """SELECT tbl_name FROM {schema}.sqlite_master
     WHERE type = 'trigger' AND name = 'apportion_' || tbl_name || '_insert'"""
 
@@ -29,6 +33,7 @@ class ShardTable:
 
     name: str
     key: tuple[str, ...]
+    collations: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
     uniques: frozenset[tuple[str, ...]]
     parents: frozenset[str]
@@ -87,6 +92,24 @@ def names_of(connection: sqlite3.Connection, schema: str = "main") -> set[str]:
     return {name for (name,) in connection.execute(_NAMED.format(schema=schema))}
 
 
+class EqualTables:
+    """The tables of both shards of a group; they are read again after each change of a schema."""
+
+    def __init__(self, group: MoveGroup) -> None:
+        self._group = group
+        self._seen: object = None
+        self._tables: tuple[ShardTable, ...] = ()
+
+    def read(self, connection: sqlite3.Connection) -> tuple[ShardTable, ...]:
+        """Return the tables; `SchemaDiffers` if they are not the same on both."""
+        sides = ("main", "source")
+        seen = [connection.execute(f"PRAGMA {side}.schema_version").fetchone() for side in sides]
+        if seen != self._seen:
+            self._tables = equal_tables(connection, self._group)
+            self._seen = seen
+        return self._tables
+
+
 def equal_tables(connection: sqlite3.Connection, group: MoveGroup) -> tuple[ShardTable, ...]:
     """Return the tables of `main`, which must be those of `source`; `SchemaDiffers` names all differences."""
     tables = tables_of(connection)
@@ -130,10 +153,12 @@ def _table(connection: sqlite3.Connection, name: str, schema: str) -> ShardTable
     if not 0 < len(key) <= MOST_KEY_COLUMNS:
         expected = f"1 to {MOST_KEY_COLUMNS} columns"
         raise InvalidInput(f"primary key of table {name}", key, expected, "Give the table such a key, then go on.")
+    collations = dict(connection.execute(_COLLATIONS, (name, schema, schema)).fetchall())
     parents = connection.execute('SELECT DISTINCT "table" FROM pragma_foreign_key_list(?, ?)', (name, schema))
     return ShardTable(
         name=name,
         key=key,
+        collations=tuple(collations.get(column, "BINARY") for column in key),
         columns=tuple((column, _form(kind, strict)) for column, kind, strict, _, hidden in rows if not hidden),
         uniques=frozenset(_uniques(connection, name, schema, key)),
         parents=frozenset(parent for (parent,) in parents),
@@ -141,7 +166,7 @@ def _table(connection: sqlite3.Connection, name: str, schema: str) -> ShardTable
 
 
 def _form(kind: str, is_strict: int) -> str:
-    return f"{kind.upper() or 'of no type'}{' NOT NULL' if is_strict else ''}"
+    return f"{kind.upper() or NO_TYPE}{' NOT NULL' if is_strict else ''}"
 
 
 def _uniques(connection: sqlite3.Connection, name: str, schema: str, key: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
