@@ -1,6 +1,8 @@
 """`apportion shards`: a set is made, and keys are found in it; each mistake is told in one line with the next step."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -16,7 +18,7 @@ class Base(DeclarativeBase):
 class Place(shards.Sharded, Base):
     __tablename__ = "place"
     __shard_key__ = "country"
-    id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     country: Mapped[str]
 """
 URL = "sqlite:///control.db"
@@ -40,10 +42,32 @@ def test_a_set_is_made_once_and_tells_where_keys_lie(folder):
     made, again = (told(*init, folder=folder) for _ in range(2))
     assert made == again
     assert {"one": 32, "two": 32} == {each["id"]: each["slots"] for each in made["shards"]}
+    del made["survey"]
     assert made | {"command": "shards status"} == told("status", URL, "world", folder=folder)
     routes = told("route", URL, "world", "FR", "DE", folder=folder)["routes"]
     assert ["FR", "DE"] == [each["key"] for each in routes]
     assert all(0 <= each["slot"] < 64 and each["shard"] in ("one", "two") for each in routes)
+
+
+def test_a_check_reports_keys_and_obstacles_and_makes_nothing(folder):
+    with closing(sqlite3.connect(folder / "one.db")) as connection, connection:
+        connection.execute("CREATE TABLE place (id INTEGER PRIMARY KEY, country VARCHAR)")
+        connection.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
+        connection.executemany("INSERT INTO place (country) VALUES (?)", [("FR",), ("FR",), ("FR",), ("DE",)])
+    before = (folder / "one.db").read_bytes()
+    init = ("init", URL, "world", *SHARDS, "--models", "shop_models:Base", "--slots", "64")
+    told_of = told(*init, "--check", folder=folder)
+    (place,) = told_of["survey"]["tables"]
+    assert (4, 2, {"key": "FR", "rows": 3}) == (place["rows"], place["keys"], place["largest"][0])
+    assert [("note", "undeclared")] == [(each["table"], each["kind"]) for each in told_of["survey"]["obstacles"]]
+    shown = run("shards", *init, "--check", folder=folder).stdout.decode()
+    assert "place: largest keys FR 75%, DE 25%" in shown
+    assert "note: neither sharded nor a reference. Its rows stay on one shard." in shown
+    assert shown.endswith("shards init: world: shard one has the rows, 1 obstacles to a move; nothing was made\n")
+    assert before == (folder / "one.db").read_bytes()
+    assert not {"two.db", "control.db"} & {path.name for path in folder.iterdir()}
+    made = told(*init, folder=folder)
+    assert {"one": 64, "two": 0} == {each["id"]: each["slots"] for each in made["shards"]}
 
 
 @pytest.mark.parametrize(
@@ -85,3 +109,19 @@ def test_a_mistake_is_told_and_makes_nothing(folder, arguments, said):
     assert said in done.stderr.decode()
     assert b"hush" not in done.stderr
     assert not {"one.db", "two.db"} & {path.name for path in folder.iterdir()}
+
+
+def test_a_database_is_added_and_the_doctor_finds_a_fault(folder):
+    told("init", URL, "world", *SHARDS[:2], "--models", "shop_models:Base", "--slots", "64", folder=folder)
+    added = told("add", URL, "world", "two=sqlite:///two.db", "--models", "shop_models:Base", folder=folder)
+    assert {"one": (64, 1.0), "two": (0, 0.0)} == {
+        each["id"]: (each["slots"], each["weight"]) for each in added["shards"]
+    }
+    well = told("doctor", URL, "world", "--models", "shop_models:Base", "--whole", folder=folder)
+    assert well["healthy"]
+    with closing(sqlite3.connect(folder / "two.db")) as connection, connection:
+        connection.execute("DROP TRIGGER apportion_place_insert")
+    done = run("shards", "doctor", URL, "world", "--models", "shop_models:Base", folder=folder)
+    assert 1 == done.returncode
+    assert "triggers of two: Programs can write rows of other slots." in done.stdout.decode()
+    assert b"errors 1\n" in done.stdout

@@ -7,8 +7,7 @@ import pytest
 
 import apportion
 from apportion.errors import ApportionError, BadSnapshot, InvalidInput
-from apportion.shards import foundation
-from apportion.shards.foundation import found
+from apportion.shards.foundation import Founded, found
 from apportion.shards.records import SetRecord, ShardRecord, check_shard_id
 from tests.shards.sample import SET, SLOTS, Base, Files
 
@@ -25,14 +24,14 @@ def test_every_slot_has_one_owner_and_the_databases_agree_with_the_table(tmp_pat
 def test_a_founding_that_was_cut_off_is_finished_by_the_same_call(tmp_path, monkeypatch):
     made = []
 
-    def once(*words):
+    async def once(*words):
         made.append(words)
         if len(made) == 2:
             raise KeyboardInterrupt
-        prepare(*words)
+        await prepare(*words)
 
-    prepare = foundation._prepare
-    monkeypatch.setattr(foundation, "_prepare", once)
+    prepare = Founded.prepare
+    monkeypatch.setattr(Founded, "prepare", once)
     with pytest.raises(KeyboardInterrupt):
         Files(tmp_path)
     files = Files(tmp_path)
@@ -40,6 +39,14 @@ def test_a_founding_that_was_cut_off_is_finished_by_the_same_call(tmp_path, monk
     assert files.sql("two", "SELECT * FROM apportion_meta") == again.sql("two", "SELECT * FROM apportion_meta")
     with apportion.sync.open_shards(files.url, SET, base=Base) as router:
         assert 1 == router.version.number
+
+
+def test_a_founding_that_is_made_again_leaves_a_table_that_changed_meanwhile(tmp_path):
+    files = Files(tmp_path)
+    version = files.publish(0, "two")
+    Files(tmp_path)
+    with apportion.sync.open_shards(files.url, SET, base=Base) as router:
+        assert version == router.version
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,8 @@ CRON_COMMANDS = {
     "run-now": "Add a task of a schedule now.",
 }
 SHARD_COMMANDS = {
+    "add": "Make empty databases shards of a set.",
+    "doctor": "Compare a set with its databases, and its databases with each other.",
     "init": "Make a set of shards out of databases.",
     "route": "Print the slot and the shard of each key.",
     "status": "Show the shards of a set, with their slots.",

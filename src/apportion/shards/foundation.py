@@ -1,65 +1,198 @@
-"""Founding: makes a set of shards out of databases that are empty, or that have the tables of the models without rows.
+"""Founding: makes a set of shards out of databases that are empty, or one of which has the rows of an application.
 
-Each shard is prepared first: tables, triggers, and a row for each slot that it owns. Then the control store gets the
-records, and last the table of the slots is published. So nobody routes to a shard that is not ready.
+Each shard is prepared first: tables, triggers, and a row for each slot that it owns. Then the table of the slots is
+published. So nobody routes to a shard that is not ready. The shard that has rows owns all slots.
 
 Promises: a founding that was cut off is finished by the same call again; a finished one is left as it is.
-Refuses: another number of slots, other shards, and a database that is a shard of another set.
+Refuses: another number of slots, other shards, a database that is a shard of another set, and rows in two databases.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from urllib.parse import quote
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, Engine, select
 from sqlalchemy.orm import DeclarativeBase
 
 from apportion.balance.slots import slots as even_slots
 from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
-from apportion.placement.hashers import DEFAULT
-from apportion.shards.dialects import address_of, fence_of
-from apportion.shards.forms import sync_form
 from apportion.shards.meta import ShardMeta
 from apportion.shards.models import check_models, tables_of
-from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord
+from apportion.shards.place import DatabasePlace, placed
+from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, check_shard_id
+from apportion.shards.schema import Schema, check_equal, schema_of
 from apportion.shards.slots import DEFAULT_SLOTS, check_hash_slots
+from apportion.shards.takeover.obstacles import check_numbers, obstacles_of
+from apportion.shards.takeover.rows import Tables
+from apportion.shards.takeover.survey import SetSurvey, survey_of
+from apportion.shards.takeover.takeover import Takeover, TakeoverProgress, reached, tables_there, within
 from apportion.stores import api
 from apportion.stores.catalog import connect
+from apportion.tables.layout import TableKeys
 from apportion.tables.publisher import Publisher
+
+Told = Callable[[TakeoverProgress], None]
+
+
+def untold(progress: TakeoverProgress) -> None:
+    """Tell nobody."""
 
 
 async def found(
-    url: str, name: str, shards: Mapping[str, ShardRecord], base: type[DeclarativeBase], slots: int = DEFAULT_SLOTS
+    url: str,
+    name: str,
+    shards: Mapping[str, ShardRecord],
+    base: type[DeclarativeBase],
+    slots: int = DEFAULT_SLOTS,
+    *,
+    told: Told = untold,
 ) -> None:
     """Make a set; return when its table is published. The paths of files are stored whole."""
-    check_models(base)
-    check_hash_slots(slots)
-    keys, record = SetKeys(name), SetRecord(hash_slots=slots, hasher=DEFAULT)
-    if not shards:
-        raise InvalidInput("shards", dict(shards), "at least one shard", "Pass --shard ID=URL.")
-    placed = {shard: _whole(each) for shard, each in shards.items()}
-    table = even_slots(Topology([each.node(shard) for shard, each in placed.items()]), count=slots)
+    keys = SetKeys(name)
+    founded = Founded.checked(name, shards, base, slots)
+    topology = Topology([each.node(shard) for shard, each in founded.shards.items()])
     store = await connect(url)
     try:
-        await _write_records(store, keys, record, placed)
-        for shard, each in placed.items():
-            meta = ShardMeta(set_id=name, shard=shard, slots=slots, hasher=record.hasher, format=FORMAT)
-            await asyncio.to_thread(_prepare, each.address(), base, meta, _owned(table, shard))
-        await Publisher(store, name).publish(table)
+        known = (await store.scan(keys.set)).items
+        holder = SetRecord.decode(known[0].value).holder if known else await asyncio.to_thread(founded.holder)
+        record = replace(founded.record, holder=holder)
+        await _write_records(store, keys, record, founded.shards)
+        table = _table(topology, record)
+        for shard in founded.shards:
+            await founded.prepare(shard, _owned(table, shard), told)
+        if not (await store.scan(TableKeys(name).head)).items:
+            await Publisher(store, name).publish(table)
     finally:
         await store.close()
 
 
-def _whole(record: ShardRecord) -> ShardRecord:
-    """Return a record with a URL that means the same file from every folder."""
-    scheme, mark, path = record.url.partition(":///")
-    if not scheme.startswith("sqlite") or not path:
-        return record
-    whole = quote(f"{Path(path).absolute()}", safe="/")
-    return ShardRecord(url=f"{scheme}{mark}{whole}", weight=record.weight, zone=record.zone)
+async def surveyed(shards: Mapping[str, ShardRecord], base: type[DeclarativeBase], slots: int) -> SetSurvey:
+    """Return the survey of the database that has rows; of the models alone if none has."""
+    founded = Founded.checked("", shards, base, slots)
+    return await asyncio.to_thread(founded.survey)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Founded:
+    """A set and its shards while they are made. `like` is a shard with the tables that these have to have."""
+
+    name: str
+    record: SetRecord
+    shards: Mapping[str, ShardRecord]
+    base: type[DeclarativeBase]
+    like: tuple[str, Schema] | None = None
+
+    @classmethod
+    def checked(
+        cls, name: str, shards: Mapping[str, ShardRecord], base: type[DeclarativeBase], slots: int = DEFAULT_SLOTS
+    ) -> "Founded":
+        """Return a set to be made, after a look at each argument."""
+        check_models(base)
+        if not shards:
+            raise InvalidInput("shards", dict(shards), "at least one shard", "Pass --shard ID=URL.")
+        for shard in shards:
+            check_shard_id(shard)
+        if name and len(shards) > 1:
+            check_numbers(base)
+        record = SetRecord(hash_slots=check_hash_slots(slots))
+        return cls(name=name, record=record, shards=placed(shards), base=base)
+
+    def meta(self, shard: str) -> ShardMeta:
+        """Return the row that the database of a shard gets."""
+        slots, hasher = self.record.hash_slots, self.record.hasher
+        return ShardMeta(set_id=self.name, shard=shard, slots=slots, hasher=hasher, format=FORMAT)
+
+    def holder(self) -> str:
+        """Return the shard that has rows, "" if none has. A database of another set, and rows in two, are refused."""
+        there = [shard for shard in self.shards if self.has_rows(shard)]
+        if len(there) > 1:
+            hint = "Begin with the database that has the rows. The other shards begin empty, and slots move to them."
+            raise InvalidInput("databases with rows", ", ".join(there), "one at most", hint)
+        return there[0] if there else ""
+
+    def survey(self) -> SetSurvey:
+        """Return the survey of the database that has rows."""
+        count, slots = max(2, len(self.shards)), self.record.hash_slots
+        holder = self.holder()
+        if not holder:
+            return SetSurvey(shard="", shards=count, tables=(), obstacles=obstacles_of(self.base))
+
+        with DatabasePlace(self.shards[holder].address()).reader() as reader:
+            return within(reader, holder, partial(survey_of, shard=holder, base=self.base, slots=slots, shards=count))
+
+    def has_rows(self, shard: str) -> bool:
+        """Whether the database of a shard has rows in the tables of the models."""
+        database = DatabasePlace(self.shards[shard].address())
+        if not database.is_there():
+            return False
+        with database.reader() as reader:
+            return within(reader, shard, partial(self._shows_rows, shard, database))
+
+    def _shows_rows(self, shard: str, database: DatabasePlace, connection: Connection) -> bool:
+        if database.meta(connection) is not None:
+            if not self.name:
+                return False  # a survey is of databases that are no shards yet
+            database.fence.check(connection, self.meta(shard))
+        there = tables_there(connection, self.base, self.record.hash_slots).each
+        has_rows = any(connection.execute(select(1).select_from(each.bare).limit(1)).first() for each in there)
+        if has_rows and database.statements is None:
+            hint = "Copy the rows through pinned sessions of a new set."
+            raise InvalidInput(f"database of shard {shard}", "one with rows", "an empty one on this kind", hint)
+        return has_rows
+
+    async def prepare(self, shard: str, slots: Sequence[int], told: Told) -> None:
+        """Make one database a shard, with its tables, its triggers and the rows of its slots."""
+        database = DatabasePlace(self.shards[shard].address())
+        metadata = self.base.metadata
+
+        def _end(connection: Connection) -> None:
+            metadata.create_all(connection)
+            database.fence.found(connection, self.meta(shard), tables_of(self.base), slots)
+            if self.like is not None:
+                check_equal(self.like, (shard, schema_of(connection, self.base)))
+
+        with database.engine() as engine, database.reader() as reader:
+            tables = await asyncio.to_thread(within, reader, shard, partial(self._old_tables, database))
+            statements = database.statements
+            if tables is None or statements is None:
+                await asyncio.to_thread(within, engine, shard, _end)
+                await asyncio.to_thread(self._sealed, shard, database, reader)
+                return
+            takeover = Takeover(
+                shard=shard,
+                engine=engine,
+                reader=reader,
+                base=self.base,
+                tables=tables,
+                statements=statements,
+                told=told,
+            )
+            await takeover.run(_end)
+
+    def _sealed(self, shard: str, database: DatabasePlace, engine: Engine) -> None:
+        """Do the rest of a takeover that was cut off after its end."""
+        there = within(engine, shard, partial(tables_there, base=self.base, slots=self.record.hash_slots))
+        if (statements := database.statements) is not None:
+            reached(shard, partial(statements.seal, engine, there))
+
+    def _old_tables(self, database: DatabasePlace, connection: Connection) -> Tables | None:
+        """Return the tables of a database that is no shard yet, None if there are none."""
+        if database.meta(connection) is not None:
+            return None
+        tables = tables_there(connection, self.base, self.record.hash_slots)
+        return tables if tables.each else None
+
+
+def _table(topology: Topology, record: SetRecord) -> Assignment:
+    """Return the first table: even over the shards, or all slots where the rows are."""
+    even = even_slots(topology, count=record.hash_slots)
+    if not record.holder:
+        return even
+    row = (topology.index(record.holder),)
+    return Assignment(topology=topology, rows=(row,) * record.hash_slots, names=even.names)
 
 
 def _owned(table: Assignment, shard: str) -> list[int]:
@@ -76,7 +209,8 @@ async def _write_records(
         when=[api.Absent(key=key) for key in wanted],
         puts=[api.Put(key=key, value=value) for key, value in wanted.items()],
     )
-    found = {item.key: item.value for item in (await store.scan(keys.prefix)).items}
+    items = (await store.scan(keys.prefix)).items
+    found = {item.key: item.value for item in items if item.key == keys.set or keys.shard_of(item.key)}
     if found == wanted:
         return
     if not found:
@@ -84,17 +218,3 @@ async def _write_records(
     there = sorted(shard for key in found if (shard := keys.shard_of(key)))
     hint = "Take another name, or go on with: apportion shards status URL SET"
     raise InvalidInput(f"set {keys.name}", f"there already, with shards {there}", "a set that is not there", hint)
-
-
-def _prepare(address: str, base: type[DeclarativeBase], meta: ShardMeta, slots: Sequence[int]) -> None:
-    """Make the tables, the triggers and the rows of the slots in one database; all or nothing."""
-    url = address_of(address, sync_form.drivers)
-    fence = fence_of(url)
-    engine = create_engine(url)
-    fence.prepare(engine)
-    try:
-        with engine.begin() as connection:
-            base.metadata.create_all(connection)
-            fence.found(connection, meta, tables_of(base), slots)
-    finally:
-        engine.dispose()

@@ -80,11 +80,6 @@ def check_models(base: type[DeclarativeBase]) -> None:
         rule_of(model)
 
 
-def sharded_tables(base: type[DeclarativeBase]) -> list[str]:
-    """Return the names of the sharded tables of a base, in order."""
-    return [table.name for table in tables_of(base)]
-
-
 def tables_of(base: type[DeclarativeBase]) -> list[Table]:
     """Return the sharded tables of a base, in the order of their names."""
     models = [mapper for mapper in base.registry.mappers if issubclass(mapper.class_, Sharded)]

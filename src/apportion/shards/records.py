@@ -1,4 +1,4 @@
-"""Records of a set in the control store: what the set is, and where each shard lies.
+"""Records of a set in the control store: the set itself, and the place of each shard.
 
     shards/<set>/set           format, number of hash slots, hasher; written once
     shards/<set>/shard/<id>    URL without a password, weight, zone
@@ -70,23 +70,24 @@ class SetKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRecord:
-    """What a set is, for its whole life."""
+    """The facts of a set for its whole life. `holder` is the shard that had rows before, "" if none had."""
 
     hash_slots: int
     hasher: str = DEFAULT
+    holder: str = ""
 
     def __post_init__(self) -> None:
         check_hash_slots(self.hash_slots)
 
     def encode(self) -> bytes:
         """Return the record as bytes."""
-        return encoded({"slots": self.hash_slots, "hasher": self.hasher})
+        return encoded({"slots": self.hash_slots, "hasher": self.hasher, "holder": self.holder})
 
     @classmethod
     def decode(cls, data: bytes) -> "SetRecord":
         """Return the record that bytes hold."""
-        _, slots, hasher = members(decoded(data, "set"), "format", "slots", "hasher")
-        return cls(hash_slots=integer(slots), hasher=text(hasher))
+        _, slots, hasher, holder = members(decoded(data, "set"), "format", "slots", "hasher", "holder")
+        return cls(hash_slots=integer(slots), hasher=text(hasher), holder=text(holder))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

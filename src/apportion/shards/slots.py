@@ -77,6 +77,11 @@ class SlotTable:
         return owner
 
 
+def hash_slot(key: ShardKey, count: int) -> int:
+    """Return the slot of a key that has none of its own, among `count` hash slots."""
+    return _hash(shard_key_bytes(key)) * count >> 64
+
+
 def shard_key_bytes(key: ShardKey) -> bytes:
     """Return the bytes of a key. Those of several columns are joined, each after its length.
 

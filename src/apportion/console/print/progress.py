@@ -63,6 +63,10 @@ class Progress:
         """Return the units of the batches one after another."""
         return chain.from_iterable(self.batches(batches))
 
+    def at(self, done: int) -> None:
+        """Tell how many units are done."""
+        self._done = done
+
     def _show(self, *_: object) -> None:
         done = f" {self._done}" if self._total is None else f" {self._done} of {self._total}"
         seconds = f"{monotonic() - self._started:.0f} s"

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -10,6 +12,7 @@ from apportion.console.options.arguments import Json, Url, Whole
 from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.console.print.progress import Progress
 from apportion.console.shards.options import base_at, shards_of
+from apportion.console.shards.survey_report import print_checked, print_survey
 from apportion.shards import admin
 from apportion.shards.slots import DEFAULT_SLOTS
 from apportion.stores.catalog import shown_url
@@ -28,14 +31,77 @@ def init_shards(
     ],
     models: Annotated[str, Parameter(help="Module and name of the declarative base, such as shop.models:Base.")],
     slots: Annotated[Whole, Parameter(help="Number of hash slots, fixed for the life of the set.")] = DEFAULT_SLOTS,
+    check: Annotated[bool, Parameter(help="Report, and make nothing.", negative="")] = False,
+    revision: Annotated[
+        Path | None,
+        Parameter(help="Folder of Alembic: write the columns and slots as a revision there, and make nothing."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Make a set of shards: tables and triggers in each database, and the table of the slots.
+
+    Before anything is made, the shard keys and all that will refuse to move are reported. Exit code 1 if a database is
+    refused.
+    """
+    shards, base = shards_of(shard), base_at(models)
+    with Progress("reading", is_shown=not json):
+        found = asyncio.run(admin.survey(shards, base=base, slots=slots))
+    if not json:
+        print_survey(found)
+    if check or revision is not None:
+        written = None if revision is None else admin.written_revision(revision, base, slots)
+        print_checked(name, found, written, json=json)
+        return 0
+    with Progress("making", "rows", is_shown=not json) as shown:
+        asyncio.run(admin.init(url, name, shards, base=base, slots=slots, progress=lambda told: shown.at(told.rows)))
+        made = asyncio.run(admin.status(url, name))
+    _print_status("init", url, made, json=json, survey=asdict(found))
+    return 0
+
+
+def add_shards(
+    url: Url,
+    name: _Set,
+    shard: Annotated[Sequence[str], Parameter(name="SHARD", help="Id and URL of a database: ID=URL.")],
+    /,
+    *,
+    models: Annotated[str, Parameter(help="Module and name of the declarative base, such as shop.models:Base.")],
     json: Json = False,
 ) -> None:
-    """Make a set of shards: tables and triggers in each database, and the table of the slots."""
+    """Make empty databases shards of a set, with the weight 0: no slot lies there until a plan moves some."""
     shards, base = shards_of(shard), base_at(models)
-    with Progress("making", is_shown=not json):
-        asyncio.run(admin.init(url, name, shards, base=base, slots=slots))
-        made = asyncio.run(admin.status(url, name))
-    _print_status("init", url, made, json=json)
+    with Progress("adding", is_shown=not json):
+        asyncio.run(admin.add(url, name, shards, base=base))
+        found = asyncio.run(admin.status(url, name))
+    _print_status("add", url, found, json=json)
+
+
+def doctor_shards(
+    url: Url,
+    name: _Set,
+    /,
+    *,
+    models: Annotated[
+        str | None, Parameter(help="Declarative base: tables, triggers and rows are compared too.")
+    ] = None,
+    whole: Annotated[bool, Parameter(help="Compare each row with its slot, not a sample.", negative="")] = False,
+    json: Json = False,
+) -> int:
+    """Compare the records and the table of a set with its databases. Exit code 1 if something is wrong."""
+    base = None if models is None else base_at(models)
+    with Progress("checking", is_shown=not json):
+        findings = asyncio.run(admin.doctor(url, name, base=base, is_whole=whole))
+    ill = [each for each in findings if each.verdict == "error"]
+    if json:
+        print_json("shards doctor", set=name, healthy=not ill, findings=[asdict(each) for each in findings])
+        return 1 if ill else 0
+    print_columns(("check", "verdict", "found"), [(each.subject, each.verdict, each.found) for each in findings])
+    print()
+    for each in findings:
+        if each.verdict != "ok":
+            print_text(f"{each.subject}: {each.advice}")
+    print_text(f"shards doctor: {name} in {shown_url(url)}: {len(findings)} checks, errors {len(ill)}")
+    return 1 if ill else 0
 
 
 def status_shards(url: Url, name: _Set, /, *, json: Json = False) -> None:
@@ -57,10 +123,12 @@ def route_shards(url: Url, name: _Set, keys: _Keys, /, *, json: Json = False) ->
     print_columns(("key", "slot", "shard"), found)
 
 
-def _print_status(act: str, url: str, found: admin.SetStatus, *, json: bool) -> None:
+def _print_status(act: str, url: str, found: admin.SetStatus, *, json: bool, **more: object) -> None:
     if json:
         shards = [{"id": each.id, "url": each.url, "weight": each.weight, "slots": each.slots} for each in found.shards]
-        print_json(f"shards {act}", set=found.name, version=str(found.version), slots=found.hash_slots, shards=shards)
+        print_json(
+            f"shards {act}", set=found.name, version=str(found.version), slots=found.hash_slots, shards=shards, **more
+        )
         return
     print_columns(
         ("shard", "slots", "weight"), [(each.id, str(each.slots), f"{each.weight:g}") for each in found.shards]

@@ -63,9 +63,8 @@ class SqliteFence:
             "INSERT INTO apportion_meta (only, set_id, shard, slots, hasher, format) VALUES (1, ?, ?, ?, ?, ?)",
             (meta.set_id, meta.shard, meta.slots, meta.hasher, meta.format),
         )
-        connection.exec_driver_sql(
-            "INSERT INTO apportion_slot (slot, state) VALUES (?, 'owner')", [(slot,) for slot in slots]
-        )
+        if rows := [(slot,) for slot in slots]:
+            connection.exec_driver_sql("INSERT INTO apportion_slot (slot, state) VALUES (?, 'owner')", rows)
 
 
 def _row(connection: Connection, slot: int) -> SlotRow | None:

@@ -1,0 +1,64 @@
+"""Addition: an empty database becomes a shard of a set that is there. It owns no slot until a plan moves some to it.
+
+Promises: a database joins only with the tables that the other shards have. A call that was cut off is finished by the
+same call again.
+Refuses: a database with rows, or of another set; an id that another database has.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+
+from sqlalchemy.orm import DeclarativeBase
+
+from apportion.errors import InvalidInput, StoreUnavailable
+from apportion.shards.foundation import Founded, untold
+from apportion.shards.place import DatabasePlace
+from apportion.shards.records import SetKeys, ShardRecord
+from apportion.shards.router import FollowedSet, set_followed, set_left
+from apportion.shards.schema import Schema, schema_of
+from apportion.shards.takeover.obstacles import check_numbers
+from apportion.shards.takeover.takeover import within
+from apportion.stores import api
+
+_WITHIN_SECONDS = 5.0
+
+
+async def added(url: str, name: str, shards: Mapping[str, ShardRecord], base: type[DeclarativeBase]) -> None:
+    """Make databases shards of a set, each with the weight of its record; return when their records are written."""
+    founded = Founded.checked("", shards, base)
+    check_numbers(base)
+    followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
+    try:
+        for shard, record in founded.shards.items():
+            there = followed.shards.get(shard)
+            if there is not None and there.url != record.url:
+                hint = "Give the new shard an id of its own."
+                raise InvalidInput(f"URL of shard {shard}", record.url, f"{there.url}, as the set has it", hint)
+        like = await asyncio.to_thread(_tables, followed, base)
+        joining = Founded(name=name, record=followed.record, shards=founded.shards, base=base, like=like)
+        for shard in founded.shards:
+            await _joined(followed, joining, shard)
+    finally:
+        await set_left(followed)
+
+
+def _tables(followed: FollowedSet, base: type[DeclarativeBase]) -> tuple[str, Schema]:
+    """Return the tables of the first shard of a set."""
+    shard, record = min(followed.shards.items())
+    with DatabasePlace(record.address()).reader() as reader:
+        return shard, within(reader, shard, partial(schema_of, base=base))
+
+
+async def _joined(followed: FollowedSet, joining: Founded, shard: str) -> None:
+    if shard not in followed.shards and await asyncio.to_thread(joining.has_rows, shard):
+        hint = "Begin with an empty database; slots move to it with their rows."
+        raise InvalidInput(f"database of shard {shard}", "one with rows", "an empty one", hint)
+    await joining.prepare(shard, (), untold)
+    key, value = followed.keys.shard(shard), joining.shards[shard].encode()
+    if shard in followed.shards:
+        return
+    outcome = await followed.store.commit(when=[api.Absent(key=key)], puts=[api.Put(key=key, value=value)])
+    found = {item.key: item.value for item in (await followed.store.scan(key)).items}
+    if found.get(key) != value:
+        raise StoreUnavailable("the control store", f"it answered {outcome}")

@@ -1,0 +1,183 @@
+"""Doctor of a set: compares the records and the table with the databases, and the databases with each other.
+
+Promises: nothing is written. Each finding names the shard, and the next step where one is needed.
+Refuses: to mend. A row with a wrong slot, or a slot with two owners, needs an operator.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from sqlalchemy import Connection
+from sqlalchemy.orm import DeclarativeBase
+
+from apportion.errors import ApportionError
+from apportion.shards.models import check_models, tables_of
+from apportion.shards.place import DatabasePlace, is_relative
+from apportion.shards.records import SetKeys, ShardRecord
+from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
+from apportion.shards.schema import Schema, schema_differences, schema_of
+from apportion.shards.slot_rows import SlotRow
+from apportion.shards.slots import SlotTable
+from apportion.shards.takeover.takeover import tables_there, within
+from apportion.stores.administration import Finding, judged
+
+_WITHIN_SECONDS = 5.0
+SAMPLED_SLOTS = 64
+"""The slots of each table that are looked at, unless the whole table is asked for."""
+_MOST_NAMED = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookedAt:
+    """A shard as it was found."""
+
+    findings: tuple[Finding, ...]
+    rows: Mapping[int, SlotRow] | None = None
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doctor:
+    """One look at a set. `sampled` are the slots with rows to compare, None for all."""
+
+    followed: FollowedSet
+    table: SlotTable
+    base: type[DeclarativeBase] | None
+    sampled: tuple[int, ...] | None
+
+    def shard(self, shard: str, record: ShardRecord) -> LookedAt:
+        """Look at one shard; an error is a finding."""
+        subject = f"shard {shard}"
+        places = () if not is_relative(record) else (_relative(subject, record),)
+        try:
+            database = DatabasePlace(record.address())
+            database.check_place()
+            if not database.is_there():
+                advice = "Restore the file, or mend the URL of the shard."
+                return LookedAt(findings=(*places, _error(subject, f"no file at {database.path}", advice)))
+            with database.reader() as reader:
+                found = within(reader, shard, lambda connection: self._database(connection, shard, database))
+        except ApportionError as error:
+            return LookedAt(findings=(*places, _error(subject, error.problem, error.hint)))
+        return LookedAt(findings=(*places, *found.findings), rows=found.rows, schema=found.schema)
+
+    def _database(self, connection: Connection, shard: str, database: DatabasePlace) -> LookedAt:
+        database.fence.check(connection, self.followed.meta(shard))
+        rows = database.slot_rows(connection)
+        findings = [Finding(subject=f"shard {shard}", found="the database is this shard"), self._numbers(shard, rows)]
+        schema = None
+        if self.base is not None:
+            schema = schema_of(connection, self.base)
+            findings += [*_triggers(connection, shard, database, self.base), *self._slots(connection, shard, self.base)]
+        return LookedAt(findings=tuple(findings), rows=rows, schema=schema)
+
+    def _numbers(self, shard: str, rows: Mapping[int, SlotRow]) -> Finding:
+        """Compare the numbers of the slots with the version of the table: the control store may have been restored."""
+        known = [row.number for row in rows.values() if row.number is not None and row.state != "incoming"]
+        newest = max(known, default=None)
+        is_ahead = newest is not None and newest > self.table.version
+        found = f"the shard knows version {newest}, the table is {self.table.version}" if is_ahead else "none is ahead"
+        advice = "The control store was restored from an old copy. Restore a newer one: the shards refuse old routes."
+        return judged(f"numbers of {shard}", found, advice if is_ahead else "", verdict="error")
+
+    def _slots(self, connection: Connection, shard: str, base: type[DeclarativeBase]) -> Iterator[Finding]:
+        tables = tables_there(connection, base, self.table.hash_slots)
+        wrong, counted = [], 0
+        for each in tables.each:
+            for place in tables.wrong(connection, each, among=self.sampled):
+                counted += 1
+                wrong += [f"{each.name} {place}"] if counted <= _MOST_NAMED else []
+        looked = "all slots" if self.sampled is None else f"{len(self.sampled)} sampled slots"
+        found = f"{counted} with a wrong slot: {_named(wrong)}" if counted else f"none is wrong in {looked}"
+        advice = "Write each such row anew in a session of its key, and delete the old one."
+        yield judged(f"rows of {shard}", found, advice if counted else "", verdict="error")
+
+
+def _triggers(
+    connection: Connection, shard: str, database: DatabasePlace, base: type[DeclarativeBase]
+) -> Iterator[Finding]:
+    absent = database.absent_triggers(connection, tables_of(base))
+    found = f"absent: {_named(absent)}" if absent else "all are there"
+    advice = "Programs can write rows of other slots. Make them again: apportion shards add URL SET ID=URL"
+    yield judged(f"triggers of {shard}", found, advice if absent else "", verdict="error")
+
+
+async def doctor(
+    url: str, name: str, *, base: type[DeclarativeBase] | None, is_whole: bool, seed: int
+) -> tuple[Finding, ...]:
+    """Return the findings about a set; errors are those of `open_shards`."""
+    if base is not None:
+        check_models(base)
+    followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
+    try:
+        table = table_of(followed.follower.routes)
+        slots = sorted(table.owners)
+        count = min(SAMPLED_SLOTS, len(slots))
+        chosen = Random(seed).sample(slots, count)  # noqa: S311 - a sample, and no secret
+        sampled = None if is_whole else tuple(sorted(chosen))
+        look = Doctor(followed=followed, table=table, base=base, sampled=sampled)
+        shards = sorted(followed.shards.items())
+        found = {shard: await asyncio.to_thread(look.shard, shard, record) for shard, record in shards}
+    finally:
+        await set_left(followed)
+    findings = (finding for each in found.values() for finding in each.findings)
+    return (*findings, *_of_owners(table, found), *_of_schemas(found))
+
+
+def _of_owners(table: SlotTable, found: Mapping[str, LookedAt]) -> Iterator[Finding]:
+    """Compare the rows of the slots with the table: each slot has one owner, and that is the table's."""
+    if any(each.rows is None for each in found.values()):
+        yield Finding(
+            subject="slots", found="not compared: a shard was not read", verdict="warning", advice="See above."
+        )
+        return
+    twice, astray, moving = [], [], []
+    for slot, named in sorted(table.owners.items()):
+        states = {shard: each.rows[slot].state for shard, each in found.items() if each.rows and slot in each.rows}
+        owners = [shard for shard, state in states.items() if state == "owner"]
+        if len(owners) > 1:
+            twice.append(str(slot))
+        elif "fenced" in states.values() or states.get(named or "") == "incoming":
+            moving.append(str(slot))
+        elif owners != [named]:
+            astray.append(str(slot))
+    yield from _owned(twice, astray, moving, len(table.owners))
+
+
+def _owned(twice: list[str], astray: list[str], moving: list[str], count: int) -> Iterator[Finding]:
+    if twice:
+        advice = "Stop the writers of these slots, and compare the rows of both shards."
+        yield _error("slots", f"two owners of {_named(twice)}", advice)
+    if astray:
+        advice = "Writers are refused. The table and the shards differ: restore the newer of the two."
+        yield _error("slots", f"not owned where the table says: {_named(astray)}", advice)
+    if moving:
+        advice = "A move is under way, or its mover died: go on with the same apply."
+        yield Finding(subject="slots", found=f"a switch of {_named(moving)}", verdict="warning", advice=advice)
+    if not (twice or astray or moving):
+        yield Finding(subject="slots", found=f"{count} slots, each with one owner, that of the table")
+
+
+def _of_schemas(found: Mapping[str, LookedAt]) -> Iterator[Finding]:
+    read = [(shard, each.schema) for shard, each in found.items() if each.schema is not None]
+    for second in read[1:]:
+        differing = [*schema_differences(read[0], second)]
+        advice = "Run the migration on the shard that lacks it; no slot moves between them until then."
+        said = _named(differing) if differing else "equal"
+        yield judged(f"tables of {read[0][0]} and {second[0]}", said, advice if differing else "", verdict="error")
+
+
+def _relative(subject: str, record: ShardRecord) -> Finding:
+    advice = "It is another file from another folder: make the set anew with a whole path."
+    return Finding(subject=subject, found=f"a relative path: {record.url}", verdict="warning", advice=advice)
+
+
+def _error(subject: str, found: str, advice: str) -> Finding:
+    return Finding(subject=subject, found=found, verdict="error", advice=advice)
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f", … {more} more" if more > 0 else "")

@@ -1,0 +1,21 @@
+"""Migrations: the tables, columns and constraints of a set that a tool for migrations leaves alone.
+
+Source: https://alembic.sqlalchemy.org/en/latest/api/runtime.html#alembic.runtime.environment.EnvironmentContext.configure
+"""
+
+_PREFIX, _SCHEMA, _SLOT = "apportion_", "apportion", "slot"
+
+
+def include_object(subject: object, name: str | None, type_: str, reflected: bool, compare_to: object) -> bool:  # noqa: ARG001 - Alembic's
+    """Tell Alembic's autogenerate which objects to compare: all but those that apportion keeps.
+
+    Pass it in `env.py`: `context.configure(..., include_object=shards.include_object)`. Left out are tables that begin
+    with `apportion_`, the schema `apportion`, a column `slot` that is there, and foreign keys over the slot.
+    """
+    if type_ == "table":
+        return not ((name or "").startswith(_PREFIX) or getattr(subject, "schema", None) == _SCHEMA)
+    if type_ == "column":
+        return name != _SLOT or compare_to is None
+    if type_ == "foreign_key_constraint":
+        return _SLOT not in getattr(subject, "column_keys", ())
+    return True

@@ -1,0 +1,143 @@
+"""Place of a shard: its database, its engines, and the parts that its kind of database brings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import filterfalse
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, Table, column, create_engine, inspect, select, table
+from sqlalchemy.engine import URL
+
+from apportion.shards.dialects import address_of, fence_of
+from apportion.shards.forms import sync_form
+from apportion.shards.meta import ShardMeta, meta_of
+from apportion.shards.pin import Fence
+from apportion.shards.postgres.takeover import PostgresTakeover
+from apportion.shards.records import ShardRecord
+from apportion.shards.slot_rows import SlotRow
+from apportion.shards.sqlite.takeover import SqliteTakeover
+from apportion.shards.takeover.takeover import TakeoverStatements
+from apportion.stores.sqlite.place import check
+from apportion.tables.layout import Version
+
+_TAKEOVERS: dict[str, type[TakeoverStatements]] = {"postgresql": PostgresTakeover, "sqlite": SqliteTakeover}
+LOCK_SECONDS = 30.0
+"""The longest wait for the lock of a file, with busy writers beside an operator's call."""
+
+_SLOT_ROWS = {"sqlite": (None, "apportion_slot"), "postgresql": ("apportion", "slot")}
+SQLITE_ACTS = ("insert", "update", "delete", "slot")
+POSTGRES_ACTS = ("insert", "update", "delete", "truncate")
+_METAS = {"sqlite": (None, "apportion_meta"), "postgresql": ("apportion", "shard_meta")}
+
+
+@dataclass(frozen=True, slots=True)
+class DatabasePlace:
+    """The database at an address, as an operator's call opens it for a moment."""
+
+    address: str
+
+    @property
+    def url(self) -> URL:
+        """The URL, with the driver of its database."""
+        return address_of(self.address, sync_form.drivers)
+
+    @property
+    def fence(self) -> Fence:
+        """The fence of its kind of database."""
+        return fence_of(self.url)
+
+    @property
+    def statements(self) -> TakeoverStatements | None:
+        """The statements of a takeover, None for a kind of database that cannot have rows before."""
+        made = _TAKEOVERS.get(self.url.get_backend_name())
+        return None if made is None else made()
+
+    @property
+    def path(self) -> Path | None:
+        """The file of SQLite, None for a server."""
+        name = self.url.database
+        return Path(name) if self.url.get_backend_name() == "sqlite" and name else None
+
+    def meta(self, connection: Connection) -> ShardMeta | None:
+        """Return the row by which the database says which shard it is, None if it is none."""
+        schema, name = _METAS[self.url.get_backend_name()]
+        if not inspect(connection).has_table(name, schema=schema):
+            return None
+        return meta_of(connection, name if schema is None else f"{schema}.{name}")
+
+    def slot_rows(self, connection: Connection) -> dict[int, SlotRow]:
+        """Return the rows of the slots that a shard has."""
+        schema, name = _SLOT_ROWS[self.url.get_backend_name()]
+        columns: list[Any] = [column(each) for each in ("slot", "state", "life", "number")]
+        rows = connection.execute(select(table(name, *columns, schema=schema)))
+        return {
+            slot: SlotRow(state=state, number=None if number is None else Version(incarnation=life, number=number))
+            for slot, state, life, number in rows
+        }
+
+    def absent_triggers(self, connection: Connection, tables: Sequence[Table]) -> list[str]:
+        """Return the triggers that tables of this shard should have, and lack; one that is disabled is absent."""
+        if self.url.get_backend_name() == "sqlite":
+            expected = [f"apportion_{each.name}_{act}" for each in tables for act in SQLITE_ACTS]
+            there = connection.exec_driver_sql("SELECT name FROM sqlite_schema WHERE type = 'trigger'").scalars()
+            return [*filterfalse(set(there).__contains__, expected)]
+        statement = (
+            "SELECT c.relname || '.' || t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+            "WHERE t.tgname LIKE 'apportion_' || chr(37) AND t.tgenabled <> 'D'"
+        )
+        found = set(connection.exec_driver_sql(statement).scalars())
+        named = [f"{each.name}.apportion_{act}" for each in tables for act in POSTGRES_ACTS]
+        return [*filterfalse(found.__contains__, named)]
+
+    def is_there(self) -> bool:
+        """Whether a file is there; a server is."""
+        return self.path is None or self.path.exists()
+
+    def check_place(self) -> None:
+        """Refuse a directory that is absent, a file system of a network, and a kind of database without a fence."""
+        _ = self.fence
+        if self.path is not None:
+            check(self.path)
+
+    @contextmanager
+    def engine(self) -> Iterator[Engine]:
+        """Open an engine for writers."""
+        with self.reader() as made:
+            self.fence.prepare(made)
+            yield made
+
+    @contextmanager
+    def reader(self) -> Iterator[Engine]:
+        """Open an engine that takes no lock before it writes."""
+        waits = {"connect_args": {"timeout": LOCK_SECONDS}} if self.url.get_backend_name() == "sqlite" else {}
+        made = create_engine(self.url, **waits)
+        try:
+            yield made
+        finally:
+            made.dispose()
+
+
+def is_relative(record: ShardRecord) -> bool:
+    """Whether a record names a file that is another one from another folder."""
+    scheme, _, path = record.url.partition(":///")
+    return scheme.startswith("sqlite") and not path.startswith("/")
+
+
+def placed(shards: Mapping[str, ShardRecord]) -> dict[str, ShardRecord]:
+    """Return the records with whole paths, after a look at each place."""
+    whole = {shard: _whole(each) for shard, each in shards.items()}
+    for each in whole.values():
+        DatabasePlace(each.address()).check_place()
+    return whole
+
+
+def _whole(record: ShardRecord) -> ShardRecord:
+    """Return a record with a URL that means the same file from every folder."""
+    scheme, mark, path = record.url.partition(":///")
+    if not scheme.startswith("sqlite") or not path:
+        return record
+    whole = quote(f"{Path(path).absolute()}", safe="/")
+    return replace(record, url=f"{scheme}{mark}{whole}")

@@ -1,0 +1,95 @@
+"""Survey: a database as a set of shards would have it, before anything is changed.
+
+It tells how many shard keys there are, the largest ones, and how evenly the rows would lie, beside the obstacles.
+
+Promises: one walk over each table with a shard key. Nothing is written.
+Refuses: a key that no slot fits; the error is that of `init`.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from heapq import nlargest
+from statistics import fmean, pstdev
+
+from sqlalchemy import Connection, func, select
+from sqlalchemy.orm import DeclarativeBase
+
+from apportion.shards.takeover.obstacles import Obstacle, obstacles_in
+from apportion.shards.takeover.rows import Tables
+from apportion.shards.takeover.sharded_table import ShardedTable
+from apportion.shards.takeover.takeover import tables_there
+
+MOST_KEYS = 10
+"""The largest keys that a survey names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRows:
+    """A shard key, as text, and its number of rows."""
+
+    key: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSurvey:
+    """A sharded table: its rows, and for one with a shard key the number of keys and the largest ones.
+
+    `decided_by` are the columns of the shard key, or the column that names the parent.
+    `cv_ratio` is the coefficient of variation of the rows per shard, if the slots lay evenly on `shards` of the survey.
+    """
+
+    table: str
+    decided_by: str
+    rows: int
+    keys: int | None = None
+    largest: tuple[KeyRows, ...] = ()
+    cv_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetSurvey:
+    """A database before it becomes a shard. `shard` is its id, "" if no database has rows."""
+
+    shard: str
+    shards: int
+    tables: tuple[TableSurvey, ...]
+    obstacles: tuple[Obstacle, ...]
+
+
+def survey_of(connection: Connection, shard: str, base: type[DeclarativeBase], *, slots: int, shards: int) -> SetSurvey:
+    """Return the survey of a database, as it would lie on `shards` shards."""
+    tables = tables_there(connection, base, slots)
+    return SetSurvey(
+        shard=shard,
+        shards=shards,
+        tables=tuple(_of(connection, tables, each, shards) for each in tables.each),
+        obstacles=obstacles_in(connection, base),
+    )
+
+
+def _of(connection: Connection, tables: Tables, table: ShardedTable, shards: int) -> TableSurvey:
+    if table.parent is not None:
+        rows = connection.execute(select(func.count()).select_from(table.bare)).scalar_one()
+        return TableSurvey(table=table.name, decided_by=table.parent.column, rows=rows)
+    count, per_shard = 0, Counter[int]()
+    largest: list[KeyRows] = []
+    for values, slot, rows in tables.keys(connection, table):
+        count += 1
+        per_shard[slot * shards // tables.slots] += rows
+        largest.append(KeyRows(key=", ".join(map(str, values)), rows=rows))
+        if len(largest) > 100 * MOST_KEYS:
+            largest = nlargest(MOST_KEYS, largest, key=_rows)
+    spread = [per_shard[shard] for shard in range(shards)]
+    return TableSurvey(
+        table=table.name,
+        decided_by=", ".join(table.key),
+        rows=sum(spread),
+        keys=count,
+        largest=tuple(nlargest(MOST_KEYS, largest, key=_rows)),
+        cv_ratio=pstdev(spread) / fmean(spread) if count else None,
+    )
+
+
+def _rows(key: KeyRows) -> tuple[int, str]:
+    return key.rows, key.key

@@ -1,0 +1,155 @@
+"""Takeover: a database with rows becomes a shard, in short transactions beside the programs that write to it.
+
+    begin    the columns of the slots, and triggers that empty a slot when its row changes
+    fill     the slots, a chunk at a time
+    index    unique over (slot, primary key)
+    end      the rows that came meanwhile, then the fence, the rows of the slots and the row of the shard, all at once
+
+Promises: a call that was cut off anywhere goes on when it is made again. Before the end, programs that know of no slot
+go on as before. After the end, no row lacks its slot.
+Refuses: rows that no slot fits, before anything is changed.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+from typing import Protocol, TypeVar
+
+from sqlalchemy import Connection, Engine, inspect
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import DeclarativeBase
+
+from apportion.errors import InvalidInput, StoreUnavailable
+from apportion.shards.schema import check_models_on
+from apportion.shards.takeover.rows import CHUNK_ROWS, Place, Tables
+from apportion.shards.takeover.sharded_table import ShardedTable, sharded_in_order
+
+Result = TypeVar("Result")
+
+_BEGIN: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeoverProgress:
+    """How far a takeover has come: `rows` of a table have got a slot, `total` lacked one."""
+
+    shard: str
+    table: str
+    rows: int
+    total: int
+
+
+class TakeoverStatements(Protocol):
+    """The dialect's part of a takeover. Each call may be made again."""
+
+    def begin(self, connection: Connection, tables: Tables) -> None:
+        """Add the columns, and the triggers that keep them right; a part that is there already stays."""
+
+    def index(self, engine: Engine, table: ShardedTable) -> None:
+        """Make the unique index over (slot, primary key)."""
+
+    def lock(self, connection: Connection, tables: Tables) -> None:
+        """Let writers wait to the end of the transaction."""
+
+    def seal(self, engine: Engine, tables: Tables) -> None:
+        """Do the rest, when the database is a shard already."""
+
+    def end(self, connection: Connection, tables: Tables) -> None:
+        """Put the triggers of a shard in place of those of the backfill; no row lacks a slot any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Takeover:
+    """One database that becomes the shard `shard`. `tables` are those that it has already. `reader` takes no lock."""
+
+    shard: str
+    engine: Engine
+    reader: Engine
+    base: type[DeclarativeBase]
+    tables: Tables
+    statements: TakeoverStatements
+    told: Callable[[TakeoverProgress], None]
+
+    async def run(self, end: Callable[[Connection], None]) -> None:
+        """Take the tables over; `end` makes the database a shard, in the last transaction."""
+        await asyncio.to_thread(within, self.reader, self.shard, self._check)
+        await self._within(lambda connection: self.statements.begin(connection, self.tables))
+        for table in self.tables.each:
+            await self._filled(table)
+        for table in self.tables.each:
+            await asyncio.to_thread(reached, self.shard, partial(self.statements.index, self.reader, table))
+        for table in self.tables.each:
+            await self._filled(table)
+        await self._within(lambda connection: self._end(connection, end))
+        await asyncio.to_thread(reached, self.shard, partial(self.statements.seal, self.engine, self.tables))
+
+    def _check(self, connection: Connection) -> None:
+        check_models_on(connection, self.shard, self.base, is_taken=False)
+        for table in self.tables.each:
+            self.tables.check(connection, table)
+
+    async def _filled(self, table: ShardedTable) -> None:
+        """Fill the slots of a table, until a walk over it finds less than a chunk. Writers get half of the time."""
+        left = partial(self.tables.without_slot, table=table)
+        total = await asyncio.to_thread(within, self.reader, self.shard, left)
+        done, walked = 0, CHUNK_ROWS
+        while walked >= CHUNK_ROWS:
+            walked, after = 0, _BEGIN
+            while True:
+                began = monotonic()
+                count, after = await self._chunk(table, after)
+                walked, done = walked + count, done + count
+                if count:
+                    self.told(TakeoverProgress(shard=self.shard, table=table.name, rows=done, total=max(done, total)))
+                if count < CHUNK_ROWS:
+                    break
+                await asyncio.sleep(monotonic() - began)
+
+    async def _chunk(self, table: ShardedTable, after: Place | None) -> tuple[int, Place | None]:
+        return await self._within(lambda connection: self.tables.fill(connection, table, after))
+
+    def _end(self, connection: Connection, end: Callable[[Connection], None]) -> None:
+        self.statements.lock(connection, self.tables)
+        for table in self.tables.each:
+            while self.tables.fill(connection, table)[0]:
+                pass
+            if left := self.tables.without_slot(connection, table):
+                hint = "Rows without a parent came meanwhile. Delete or mend them, and make the same call again."
+                raise InvalidInput(f"rows of {table.name} that no slot fits", left, "none", hint)
+        self.statements.end(connection, self.tables)
+        end(connection)
+
+    async def _within(self, act: Callable[[Connection], Result]) -> Result:
+        return await asyncio.to_thread(within, self.engine, self.shard, act)
+
+
+def tables_there(connection: Connection, base: type[DeclarativeBase], slots: int) -> Tables:
+    """Return the sharded tables of a base that a database has already."""
+    there = set(inspect(connection).get_table_names())
+    found = tuple(each for each in sharded_in_order(base) if each.name in there)
+    for each in found:
+        if each.parent is not None and each.parent.table not in there:
+            hint = f"The slot of a row of {each.name} is that of its parent."
+            raise InvalidInput(f"table {each.parent.table}", None, f"one beside {each.name}", hint)
+    return Tables(each=found, slots=slots)
+
+
+def within(engine: Engine, shard: str, act: Callable[[Connection], Result]) -> Result:
+    """Do an act in one transaction; a database that cannot do it now is `StoreUnavailable`."""
+
+    def _done() -> Result:
+        with engine.begin() as connection:
+            return act(connection)
+
+    return reached(shard, _done)
+
+
+def reached(shard: str, act: Callable[[], Result]) -> Result:
+    """Do an act on a database; one that cannot do it now is `StoreUnavailable`."""
+    try:
+        return act()
+    except OperationalError as error:
+        hint = "The same call goes on where this one stopped. Look at its locks, its disk, and its rights."
+        raise StoreUnavailable(f"database of shard {shard}", str(error.orig).strip(), hint) from error

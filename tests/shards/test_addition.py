@@ -1,0 +1,107 @@
+"""An empty database joins a set: it gets the tables of the other shards, owns no slot, and nothing is done twice."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from apportion.errors import InvalidInput, SchemaDiffers
+from apportion.shards import admin
+from apportion.stores.sqlite import place
+from tests.shards.sample import SET, SLOTS, Base, Files
+from tests.shards.takeover.old_file import SET as OLD_SET
+from tests.shards.takeover.old_file import OldBase, OldFile
+from tests.shards.takeover.test_survey import CrookedBase
+
+
+def added(files, shard="two", name=SET, base=Base):
+    asyncio.run(admin.add(files.url, name, {shard: f"sqlite:///{files.folder}/{shard}.db"}, base=base))
+    return asyncio.run(admin.status(files.url, name)).shards
+
+
+def test_a_shard_is_added_with_the_weight_0_and_without_a_slot(tmp_path):
+    files = Files(tmp_path, shards=("one",))
+    for _ in range(2):
+        shards = added(files)
+        assert [("one", 1.0, SLOTS), ("two", 0.0, 0)] == [(each.id, each.weight, each.slots) for each in shards]
+    assert [("two",)] == files.sql("two", "SELECT shard FROM apportion_meta")
+    assert [] == files.sql("two", "SELECT * FROM apportion_slot")
+    with pytest.raises(sqlite3.IntegrityError, match="apportion: stale route"):
+        files.sql("two", "INSERT INTO place (id, country, visits, slot) VALUES ('a', 'FR', 0, 1)")
+
+
+def test_a_shard_beside_a_file_that_had_rows_has_equal_tables(tmp_path):
+    old = OldFile(tmp_path)
+    old.take(("one",))
+    assert [64, 0] == [each.slots for each in added(old, name=OLD_SET, base=OldBase)]
+
+
+def test_absent_triggers_are_made_again(tmp_path):
+    files = Files(tmp_path, shards=("one",))
+    files.sql("one", "DROP TRIGGER apportion_place_insert")
+    added(files, "one")
+    with pytest.raises(sqlite3.IntegrityError, match="apportion: stale route"):
+        files.sql("one", "INSERT INTO place (id, country, visits, slot) VALUES ('a', 'FR', 0, NULL)")
+
+
+def test_tables_that_differ_from_those_of_the_other_shards_are_refused(tmp_path):
+    old = OldFile(tmp_path)
+    old.take(("one",))
+    old.sql("ALTER TABLE town ADD COLUMN mayor TEXT")
+    with pytest.raises(SchemaDiffers, match=r"shard one and shard two .*: town\.mayor is absent in two\."):
+        added(old, name=OLD_SET, base=OldBase)
+    assert ["one"] == [each.id for each in asyncio.run(admin.status(old.url, OLD_SET)).shards]
+    assert [] == old.sql("SELECT name FROM sqlite_schema", file="two.db"), "nothing of it is left"
+
+
+def test_a_database_with_rows_is_refused(tmp_path):
+    old = OldFile(tmp_path)
+    old.take(("one",))
+    (tmp_path / "rich").mkdir()
+    rich = OldFile(tmp_path / "rich")
+    (tmp_path / "two.db").write_bytes((rich.folder / "one.db").read_bytes())
+    with pytest.raises(InvalidInput, match=r"^database of shard two is 'one with rows', expected an empty one"):
+        added(old, name=OLD_SET, base=OldBase)
+
+
+def test_a_shard_of_another_set_is_refused(tmp_path):
+    files = Files(tmp_path, shards=("one",))
+    (tmp_path / "other").mkdir()
+    other = Files(tmp_path / "other", shards=("two",))
+    with closing(sqlite3.connect(other.folder / "two.db")) as connection, connection:
+        connection.execute("UPDATE apportion_meta SET set_id = 'moon'")
+    with pytest.raises(InvalidInput, match=r"^set_id of shard two is 'moon', expected world"):
+        asyncio.run(admin.add(files.url, SET, {"two": f"sqlite:///{other.folder}/two.db"}, base=Base))
+
+
+def test_the_id_of_a_shard_that_is_there_is_refused_for_another_file(tmp_path):
+    files = Files(tmp_path, shards=("one",))
+    with pytest.raises(InvalidInput, match=r"^URL of shard one is "):
+        asyncio.run(admin.add(files.url, SET, {"one": f"sqlite:///{tmp_path}/two.db"}, base=Base))
+
+
+def test_keys_that_two_shards_would_give_out_are_refused(tmp_path):
+    files = Files(tmp_path, shards=("one",))
+    for act in (
+        admin.add(files.url, SET, {"two": f"sqlite:///{tmp_path}/two.db"}, base=CrookedBase),
+        admin.init(files.url, "moon", {each: f"sqlite:///{tmp_path}/{each}.db" for each in "ab"}, base=CrookedBase),
+    ):
+        with pytest.raises(InvalidInput, match=r"^model of firm is 'the database gives out id'"):
+            asyncio.run(act)
+
+
+@pytest.mark.parametrize("shard", ["a b", "a'b", 'a"b', "a\nb", "x" * 64])
+def test_a_shard_has_a_plain_short_name(tmp_path, shard):
+    files = Files(tmp_path, shards=("one",))
+    with pytest.raises(InvalidInput, match=r"^shard id is "):
+        asyncio.run(admin.add(files.url, SET, {shard: f"sqlite:///{tmp_path}/two.db"}, base=Base))
+    assert not (tmp_path / "two.db").exists()
+
+
+def test_a_file_system_of_a_network_is_refused(tmp_path, monkeypatch):
+    files = Files(tmp_path, shards=("one",))
+    monkeypatch.setattr(place, "file_system", lambda path: "nfs4")
+    for act in (added, lambda files: Files(tmp_path, shards=("b",))):
+        with pytest.raises(InvalidInput, match=r"^file system of the store is 'nfs4 at "):
+            act(files)
