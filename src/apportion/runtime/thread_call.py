@@ -13,6 +13,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from apportion.runtime.endings import begun
+from apportion.runtime.mailbox import send_to
 from apportion.runtime.prompt_start import started
 from apportion.runtime.simulated import Undo
 
@@ -42,7 +43,7 @@ class ThreadCall(Generic[Result]):
 
         def _hear(task: "asyncio.Future[Result]") -> None:
             with suppress(RuntimeError):  # the caller has closed its loop
-                here.call_soon_threadsafe(_end, outcome, task)
+                send_to(here, partial(_end, outcome, task))
 
         self._hear = _hear
         try:
@@ -75,12 +76,12 @@ class ThreadCall(Generic[Result]):
 
     def begin(self) -> None:
         """Start the call, once; a second request does nothing."""
-        self._loop.call_soon_threadsafe(self._begin)
+        send_to(self._loop, self._begin)
 
     def abandon(self) -> None:
         """Note that no caller takes the result any more; a call that has raised leaves nothing to undo."""
         with suppress(RuntimeError):  # the loop has ended with the interpreter
-            self._loop.call_soon_threadsafe(self._abandon)
+            send_to(self._loop, self._abandon)
 
     def _begin(self) -> None:
         if self._task is not None:
