@@ -1,5 +1,8 @@
 """A queue on a real PostgreSQL server: the cases of `test_queue.py` that any store must pass."""
 
+import asyncio
+import json
+
 import pytest
 
 import apportion
@@ -70,3 +73,42 @@ def test_effect_and_completion_are_one_commit(rig, schema, queue):
 
     played(_play())
     assert [(5,)] == rig.sql(f"SELECT amount FROM public.paid_{schema}")
+
+
+def test_a_lone_enqueue_comes_over_a_lost_connection_and_beside_a_busy_one(rig, url):
+    async def _play():
+        queue = apportion.Queue(f"{url}&application_name=lone", "lone")
+
+        @queue.task()
+        async def send(number: int) -> None: ...
+
+        for number in range(3):
+            await queue.enqueue(send.call(number))
+            rig.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lone'")
+        for number in range(3, 6):
+            await asyncio.gather(queue.pending(send), queue.enqueue(send.call(number)), queue.pending(send))
+        left = [json.loads(each.arguments)["number"] for each in await queue.pending(send)]
+        await queue.close()
+        return left
+
+    assert list(range(6)) == asyncio.run(_play())
+
+
+def test_a_lone_enqueue_whose_caller_is_cancelled_costs_no_connection(rig, url):
+    async def _play():
+        queue = apportion.Queue(f"{url}&application_name=lone", "lone")
+
+        @queue.task()
+        async def send(number: int) -> None: ...
+
+        seen = set()
+        for number in range(20):
+            adding = asyncio.create_task(queue.enqueue(send.call(number)))
+            await asyncio.sleep(0.001 * (number % 5))
+            adding.cancel()
+            await asyncio.wait([adding])
+            seen |= set(rig.sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'lone' AND state = 'idle'"))
+        await queue.close()
+        return seen
+
+    assert len(asyncio.run(_play())) <= 2

@@ -85,7 +85,7 @@ class TaskStore(Protocol):
     transactions: TaskTransactions
     schedules: ScheduleStore
     is_prompt: bool = False
-    """Whether `enqueue` waits for nothing while nobody else writes, and needs no task in its first step."""
+    """Whether `enqueue` needs no task of the event loop in its first step: it ends there, or has sent its request."""
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """Add tasks, all or none; return for each the id of the open task, and whether this call made it.

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from apportion.errors import ApportionError, StoreClosed, StoreUnavailable
 from apportion.runtime.endings import is_uncancelled
+from apportion.runtime.prompt_start import is_prompt_start
 from apportion.stores.postgres.door import REQUEST_SECONDS, Door, Result, Server, Transaction
 from apportion.stores.postgres.driver import Connection, Parameters, Row, psycopg
 from apportion.stores.postgres.ear import Ear
@@ -79,9 +80,13 @@ class PostgresLink:
         `allowed` raises when the statement must not be sent any more. A caller that is cancelled leaves a statement
         running. An interruption would need one more connection, or would end this one.
         """
-        return await self._shielded(
-            lambda connection: self._door.run(connection, statement, parameters, seconds=self._patience()), allowed
-        )
+
+        async def _run(connection: Connection) -> list[Row]:
+            return await self._door.run(connection, statement, parameters, seconds=self._patience())
+
+        if is_prompt_start() and _is_free(self):
+            return await self._send(_run, allowed)
+        return await self._shielded(_run, allowed)
 
     async def transact(
         self, work: Callable[[Transaction], Awaitable[Result]], *, allowed: Callable[[], None] | None = None
@@ -248,3 +253,10 @@ def _heard(task: "asyncio.Task[Result]") -> None:
     """Take the result of a task, so that no error is logged when its caller is gone."""
     if not task.cancelled():
         task.exception()
+
+
+def _is_free(link: PostgresLink) -> bool:
+    """Whether a link can write a request at once, by code that has no task of the event loop."""
+    connection = link._connection
+    is_held = link._turn.locked() or link._waiting or link._closed or link._ear is not None
+    return not (is_held or connection is None or link._is_doubtful or is_lost(connection))

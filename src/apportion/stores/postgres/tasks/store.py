@@ -53,6 +53,8 @@ _DOUBT = "It may have happened: read the open claims of the session, and settle 
 class PostgresTasks(TaskStore):
     """One handle of the tasks in a database. It shares its links with others of the process."""
 
+    is_prompt = True
+
     def __init__(self, links: Links, incarnation: int, clock: Clock) -> None:
         self._links, self._lookout, self._committing = links, links.lookout, links.committing
         self._leases, self._door, self._name = links.leases, links.door, links.door.name
