@@ -278,6 +278,23 @@ def test_a_task_enqueued_without_a_span_begins_a_trace(queue, tracer):
     assert (None, ()) == (span.parent, tuple(span.links))
 
 
+@pytest.mark.parametrize("provider", [trace.ProxyTracerProvider(), trace.NoOpTracerProvider()])
+@pytest.mark.parametrize("enqueued", ["", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"])
+def test_without_a_provider_only_the_run_of_a_traced_task_is_in_its_trace(queue, monkeypatch, provider, enqueued):
+    made, traces = [], []
+    tracer = trace.get_tracer
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    monkeypatch.setattr(trace, "get_tracer", lambda *names: made.append(names) or tracer(*names))
+    monkeypatch.setattr("apportion.work.facade.traceparent", lambda: enqueued)
+
+    @queue.task()
+    def run() -> None:
+        traces.append(trace.get_current_span().get_span_context().trace_id)
+
+    assert [AttemptDone] == [type(each) for each in drained(queue, run.call())]
+    assert ([int(enqueued[3:35] or "0", 16)], bool(enqueued)) == (traces, bool(made))
+
+
 def test_a_program_that_does_not_trace_does_not_load_the_api(tmp_path):
     code = f"""
 import asyncio, sys, apportion

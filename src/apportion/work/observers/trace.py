@@ -3,6 +3,7 @@
 Promises: the first attempt continues the trace of the program that enqueued the task. Each later attempt begins a trace
 of its own, linked to that one: hours may lie between them, and a trace should end.
 Refuses: to import OpenTelemetry. A program without its API, or that has not imported it, has no span, and pays nothing.
+Nor does one without a provider of spans, for tasks that no trace has enqueued.
 Source: https://www.w3.org/TR/trace-context/ and OpenTelemetry's conventions for spans of messaging.
 """
 
@@ -28,8 +29,18 @@ def traceparent() -> str:
 
 
 def span(claim: Claim) -> AbstractContextManager[None]:
-    """Return a block in a span of the run of a task; an error of the block is the error of the span."""
-    return _span(claim) if _API in sys.modules else nullcontext()
+    """Return a block in a span of the run of a task; an error of the block is the error of the span.
+
+    Without a provider of spans there is no span to keep, and the run of a task that no trace has enqueued needs none.
+    """
+    return _span(claim) if _API in sys.modules and (claim.trace or _has_provider()) else nullcontext()
+
+
+def _has_provider() -> bool:
+    """Whether the program has set up tracing. A library may import the API on its own."""
+    from opentelemetry import trace  # noqa: PLC0415 - optional
+
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
 
 
 @contextmanager
