@@ -253,6 +253,17 @@ def test_a_slot_cannot_move_twice_at_once():
     moved(play)
 
 
+def test_a_move_is_not_listed_when_the_table_has_another_owner_by_then():
+    async def play(rig):
+        await rig.mover().run(GROUP.move, token(1), cleans=True)
+        again = GROUP.__class__(move="m2", source="one", target="two", slots=(3,))  # of a plan that is out of date
+        with pytest.raises(Conflict, match="slot 3 is owned by two, not by one"):
+            await rig.mover().begin(again)
+        return await rig.keys()
+
+    assert [] == moved(play)[1]
+
+
 def test_another_table_that_comes_first_is_announced_anew():
     async def play(rig):
         def publish():

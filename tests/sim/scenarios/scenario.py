@@ -23,7 +23,7 @@ from apportion.sim.world.nemesis import Mix, Nemesis
 from apportion.sim.world.sink import Sink
 from apportion.sim.world.sites.site import MakeBacking
 from apportion.sim.world.world import World
-from tests.sim.scenarios import cron_play, effect_play, key_play, task_play
+from tests.sim.scenarios import cron_play, effect_play, key_play, shard_play, task_play
 from tests.sim.scenarios import damage as damage_play
 from tests.sim.scenarios.cron_play import CronPlay
 from tests.sim.scenarios.cron_schedules import foreign_zone_data
@@ -31,6 +31,7 @@ from tests.sim.scenarios.damage import DamagePlay
 from tests.sim.scenarios.effect_play import EffectPlay
 from tests.sim.scenarios.group import SAFETY_SECONDS, GroupPlay, watched
 from tests.sim.scenarios.key_play import KeyPlay
+from tests.sim.scenarios.shard_play import ShardPlay
 from tests.sim.scenarios.sqlite_backing import SqliteBacking
 from tests.sim.scenarios.store_member import StoreMember, wanted
 from tests.sim.scenarios.survival import NobodyFails
@@ -156,6 +157,7 @@ SCENARIOS = {
         make=GroupPlay, held=(*ALL, NobodyFails, *groups.INVARIANTS, BoundedOrphan), step_limit=120_000
     ),
     "keys": SeededScenario(make=KeyPlay, held=key_play.HELD, step_limit=240_000, group_url=key_play.group_url),
+    "shards": SeededScenario(make=ShardPlay, held=shard_play.HELD, step_limit=120_000),
     "store": SeededScenario(make=StorePlay, held=HELD, step_limit=40_000),
     "tasks": SeededScenario(make=TaskPlay, held=task_play.HELD, step_limit=120_000),
 }

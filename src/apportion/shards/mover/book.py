@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from apportion.errors import BadSnapshot, Conflict, InvalidInput, StoreUnavailable
+from apportion.model.assignment import Assignment
 from apportion.runtime.clock import Clock
+from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.records import MoveEntry, decode_moving, encode_moving
 from apportion.shards.records import SetKeys
+from apportion.shards.slots import SlotTable
 from apportion.stores import api
-from apportion.tables.layout import TableKeys, Version, decode_head
+from apportion.tables.layout import TableKeys, Version, decode_head, resolved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +56,11 @@ class MoveBook:
         for item in scan.items:
             if item.key == self._table.head:
                 return Version(incarnation=scan.incarnation, number=decode_head(item.value).version)
+        raise self._nothing()
+
+    def _nothing(self) -> BadSnapshot:
         hint = "Look at the set: apportion shards doctor URL SET"
-        raise BadSnapshot(f"table of set {self.keys.name}", None, "a published table", hint)
+        return BadSnapshot(f"table of set {self.keys.name}", None, "a published table of slots", hint)
 
     async def read(self) -> KnownMoves:
         """Return all moves."""
@@ -78,7 +84,7 @@ class MoveBook:
     async def begin(self, entry: MoveEntry) -> bool:
         """List the slots of a move, and write its record; False when other records changed meanwhile: try again.
 
-        `Conflict` names the move that has one of the slots.
+        `Conflict` names the move that has one of the slots, or the shard that owns a slot in place of the source.
         """
         moves, group = await self.read(), entry.group
         for slot in group.slots:
@@ -92,7 +98,25 @@ class MoveBook:
             api.Put(key=self.keys.moving, value=encode_moving({**moves.moving, group.move: group.slots})),
             api.Put(key=self.keys.move(group.move), value=entry.encode()),
         ]
-        return await self._commit([self._list_compare(moves), api.Absent(key=puts[1].key)], puts)
+        owned = await self._owned(group)
+        return await self._commit([owned, self._list_compare(moves), api.Absent(key=puts[1].key)], puts)
+
+    async def _owned(self, group: MoveGroup) -> api.Compare:
+        """Return the compare that holds while the newest table says that the source owns all slots of a group."""
+        scan = await self._store.scan(self._table.prefix)
+        items = {item.key: item for item in scan.items}
+        if self._table.head not in items:
+            raise self._nothing()
+        head = decode_head(items[self._table.head].value)
+        value = resolved(head, self._table, {key: item.value for key, item in items.items()})
+        if not isinstance(value, Assignment):
+            raise self._nothing()
+        table = SlotTable.of(Version(incarnation=scan.incarnation, number=head.version), value)
+        for slot in group.slots:
+            if table.owners.get(slot) != group.source:
+                hint = "Make a new plan: apportion shards plan URL SET"
+                raise Conflict(f"slot {slot} is owned by {table.owners.get(slot)}, not by {group.source}.", hint)
+        return api.Unchanged(key=self._table.head, revision=items[self._table.head].revision)
 
     async def write(self, kept: KeptMove, entry: MoveEntry) -> bool:
         """Write the record of a move; False if it changed meanwhile."""

@@ -5,7 +5,7 @@ mover calls shows its token first. Promises: facts tell each change before the n
 Refuses: writes that the rows of slots do not accept, and tokens that are older than one that was seen for the move.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from apportion.errors import StaleRoute
@@ -52,11 +52,11 @@ class ShardDatabase:
     """One shard. `tell` takes each fact; `now` is the true time."""
 
     def __init__(
-        self, name: str, slots: Iterable[int], *, now: Callable[[], float], tell: Callable[[Fact], None]
+        self, name: str, slots: Mapping[int, SlotRow], *, now: Callable[[], float], tell: Callable[[Fact], None]
     ) -> None:
         self.name = name
         self.rows: dict[RowPlace, Row] = {}
-        self.slots: dict[int, KeptSlot] = {slot: KeptSlot(SlotRow(state="owner")) for slot in slots}
+        self.slots: dict[int, KeptSlot] = {slot: KeptSlot(row) for slot, row in slots.items()}
         self.tokens: dict[str, FencingToken] = {}
         self.logs: dict[str, MoveLog] = {}
         self.cursors: dict[str, CopyCursor] = {}

@@ -4,12 +4,12 @@ A request that was sent is carried out as one transaction, also when its caller 
 the row of its token to its end. So a later one of the same move finds it done, or it is never done.
 """
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from apportion.errors import StoreUnavailable
+from apportion.errors import Fenced, StoreUnavailable
 from apportion.model.epoch import FencingToken
+from apportion.shards.slot_rows import SlotRow
 from apportion.sim.facts import Fact
 from apportion.sim.shards.database import ShardDatabase
 from apportion.sim.world.troubles import Troubles
@@ -22,15 +22,16 @@ Result = TypeVar("Result")
 class ShardPlace:
     """A shard in a world: its database, its troubles, and the requests of movers to it in the order they were sent."""
 
-    def __init__(self, world: World, name: str, slots: range | tuple[int, ...], tell: Callable[[Fact], None]) -> None:
+    def __init__(self, world: World, name: str, slots: Mapping[int, SlotRow], tell: Callable[[Fact], None]) -> None:
         self.world = world
         self.name = name
-        place = f"shard {name}"
-        self.troubles: Troubles = Troubles(world.draws(place), world.network, world.trace, record=tell, place=place)
-        world.network.places.add(place)
-        world.network.databases.add(place)
+        self.place: str = f"shard {name}"
+        place, network, trace = self.place, world.network, world.trace
+        self.troubles: Troubles = Troubles(world.draws(place), network, trace, record=tell, place=place)
+        network.places.add(place)
+        network.databases.add(place)
         self.database: ShardDatabase = ShardDatabase(name, slots, now=lambda: world.now, tell=tell)
-        self.refusals: Counter[str] = Counter()
+        self._cover = trace.cover
         self._sent = 0
         self._last: dict[str, tuple[FencingToken, int]] = {}
 
@@ -43,9 +44,13 @@ class ShardPlace:
         """Begin a mover's transaction; `StoreUnavailable` if a later one of the move has ended before it."""
         last = self._last.get(move)
         if last is not None and token <= last[0] and number < last[1]:
-            self.refusals["came after a later one"] += 1
+            self._cover("an act of a mover comes after a later one")
             raise StoreUnavailable(f"shard {self.name}", "the connection has ended")
-        self.database.show(move, token)
+        try:
+            self.database.show(move, token)
+        except Fenced:
+            self._cover("an act of an older mover is refused")
+            raise
         self._last[move] = (token, number)
 
 

@@ -1,0 +1,140 @@
+"""The movers and the operator of the shards' scenario: the shipped mover over shards in memory, led by an election.
+
+A mover may be killed before or after each of its steps, or paused there for longer than its lease. An operator begins
+moves, some of them back to a shard that old tables still name, and wishes that moves pause, go on or end.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+
+import apportion
+from apportion.errors import ApportionError, Fenced, NotOwner
+from apportion.groups.leader import AsyncElection
+from apportion.model.epoch import FencingToken
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.mover import Mover
+from apportion.shards.reshard import BEFORE_SWITCH, Wish
+from apportion.sim.shards.memory import MemoryChannel, MemoryShard
+from apportion.sim.world.world import World
+from tests.sim.scenarios.shard_set import FIRST_TABLES, SET, SLOTS, URL, ShardSet, read_table
+from tests.sim.scenarios.shard_writers import OUTAGES
+
+TTL_SECONDS = 1.0
+_PAUSE_SECONDS = 0.1
+
+
+class MemorySites:
+    """The shards of a set as one process sees them."""
+
+    def __init__(self, process: str, shards: ShardSet) -> None:
+        self._process, self._shards = process, shards
+
+    async def shard(self, shard_id: str) -> MemoryShard:
+        """Return a shard."""
+        return MemoryShard(self._process, self._shards.places[shard_id])
+
+    async def channel(self, group: MoveGroup) -> MemoryChannel:
+        """Return the channel of a group."""
+        places = self._shards.places
+        return MemoryChannel(self._process, group, places[group.source], places[group.target])
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def mover_of(process: str, shards: ShardSet, reached: Callable[[str], None] = lambda _: None) -> Mover:
+    """Return a shipped mover for a process."""
+    world: World = shards.world
+    return Mover(
+        world.store(process),
+        SET,
+        MemorySites(process, shards),
+        shards.nodes,
+        clock=world.clock(process),
+        wall=time.time,
+        reached=reached,
+    )
+
+
+class MoverProcess:
+    """One process that stands for election, and moves all groups while it leads."""
+
+    def __init__(self, process: str, shards: ShardSet, reached: Callable[[str], None]) -> None:
+        self._process, self._shards, self._reached = process, shards, reached
+
+    async def run(self) -> None:
+        """Stand for election again and again."""
+        options = {"member_id": self._process, "lease_ttl": timedelta(seconds=TTL_SECONDS)}
+        while True:
+            with suppress(NotOwner, *OUTAGES):
+                async with apportion.leader(URL, f"{SET}.mover", **options) as election:
+                    while True:
+                        await self._lead(election, await election.wait_until_elected())
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _lead(self, election: AsyncElection, token: FencingToken) -> None:
+        """Do all that is due, as long as this process leads."""
+        mover = mover_of(self._process, self._shards, self._reached)
+        while election.is_leader and election.token == token:
+            try:
+                moves = await mover.book.read()
+                for move in moves.kept:
+                    await mover.run(move, token, cleans=True)
+            except (Fenced, *OUTAGES) as error:
+                self._shards.world.trace.cover(f"mover: {type(error).__name__}")
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+class ShardOperator:
+    """The process that begins moves, and changes wishes, until nothing fails any more; then every move is to go on."""
+
+    def __init__(self, process: str, shards: ShardSet, seconds: float) -> None:
+        self._process, self._shards, self._seconds = process, shards, seconds
+
+    async def run(self) -> None:
+        """Give orders."""
+        mover, history = mover_of(self._process, self._shards), self._shards.world.checker.history
+        while True:
+            is_calm = history.calm_since is not None
+            await asyncio.sleep(0.2 if is_calm else random.expovariate(1 / self._seconds))
+            if len(self._shards.tables) < FIRST_TABLES:
+                continue
+            with suppress(ApportionError):
+                await (self._wish(mover, "go") if is_calm else self._order(mover))
+
+    async def _order(self, mover: Mover) -> None:
+        draw = random.random()
+        if draw < 0.6:
+            await mover.begin(await self._drawn(mover))
+        elif draw < 0.7:
+            await self._wish(mover, "abort")
+        elif draw < 0.78:
+            await self._wish(mover, "pause")
+        else:
+            await self._wish(mover, "go")
+
+    async def _drawn(self, mover: Mover) -> MoveGroup:
+        """Draw a move; half of them bring a slot back to a shard that has had it."""
+        shards = self._shards
+        table = await read_table(shards.world.store(self._process))
+        slot = random.randrange(SLOTS)
+        source = table.shard(slot)
+        others = [name for name in shards.names if name != source]
+        former = [each.shard(slot) for each in shards.tables if each.shard(slot) != source]
+        target = random.choice(former if former and random.random() < 0.5 else others)
+        slots = tuple(
+            each for each in range(SLOTS) if table.shard(each) == source and (each == slot or random.random() < 0.5)
+        )
+        shards.world.trace.cover("a slot is to come back" if target in former else "a slot is to move")
+        return MoveGroup(move=f"{shards.write()}", source=source, target=target, slots=slots)
+
+    async def _wish(self, mover: Mover, wish: Wish) -> None:
+        """Wish something of every move that has another wish."""
+        for kept in (await mover.book.read()).kept.values():
+            is_due = kept.entry.wish != wish and (wish != "abort" or kept.entry.record.state in BEFORE_SWITCH)
+            if is_due and await mover.book.write(kept, kept.entry.wished(wish)):
+                self._shards.world.trace.cover(f"wish {wish}")
