@@ -14,7 +14,7 @@ FEW_SEEDS = 80
 
 def is_quick(bug):
     """Groups and tasks take longer to play: what needs many seeds of them is hunted by `make soak`."""
-    return bug.scenario not in ("cron", "effects", "group", "keys", "tasks") or bug.seeds <= FEW_SEEDS
+    return bug.scenario not in ("cron", "effects", "group", "keys", "shards", "tasks") or bug.seeds <= FEW_SEEDS
 
 
 def hunted(name):

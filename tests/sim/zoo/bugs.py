@@ -1,6 +1,6 @@
 """The zoo: bugs that were put into shipped files, and must be found. Each replaces a text that stands there once."""
 
-from tests.sim.zoo import cron, effects, groups, keys, nemeses, tasks, two_stores
+from tests.sim.zoo import cron, effects, groups, keys, nemeses, shards, tasks, two_stores
 from tests.sim.zoo.cage import Bug
 
 _ON_LEDGER = (
@@ -361,6 +361,7 @@ BUGS = (
     + keys.BUGS
     + two_stores.BUGS
     + effects.BUGS
+    + shards.BUGS
 )
 
 # What each invariant finds when it is the only one: two bugs at least, or it would count as absent.
@@ -400,4 +401,5 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     **cron.FOUND_BY,
     **keys.FOUND_BY,
     **effects.FOUND_BY,
+    **shards.FOUND_BY,
 }

@@ -37,6 +37,12 @@ class MoveLog:
     entries: dict[int, RowPlace] = field(default_factory=dict)
     last: int = 0
 
+    def add(self, place: RowPlace) -> None:
+        """Log a row, if its slot moves."""
+        if place.slot in self.slots:
+            self.last += 1
+            self.entries[self.last] = place
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyCursor:
@@ -101,9 +107,7 @@ class ShardDatabase:
                 )
             )
             for log in self.logs.values():
-                if place.slot in log.slots:
-                    log.last += 1
-                    log.entries[log.last] = place
+                log.add(place)
 
     def show(self, move: str, token: FencingToken) -> None:
         """Keep the token of a mover; `Fenced` if a newer one was seen for the move."""
@@ -152,6 +156,11 @@ class ShardDatabase:
         if group.move not in self.logs:
             self.logs[group.move] = MoveLog(frozenset(group.slots))
 
+    def log(self, group: MoveGroup, places: Sequence[RowPlace]) -> None:
+        """Log rows that have to be copied again."""
+        for place in places if group.move in self.logs else ():
+            self.logs[group.move].add(place)
+
     def forget(self, group: MoveGroup) -> None:
         """Delete the log and the cursor of a move."""
         self.logs.pop(group.move, None)
@@ -164,8 +173,9 @@ class ShardDatabase:
 
     def left_behind(self, move: str) -> tuple[str, ...]:
         """Return the names of the objects that a move has left here."""
-        slots = [
-            f"slot {slot}" for slot, kept in self.slots.items() if kept.move == move and kept.row.state == "incoming"
-        ]
+        own = {slot: kept.row.state for slot, kept in self.slots.items() if kept.move == move}
+        slots = [f"slot {slot}" for slot, state in own.items() if state == "incoming"]
+        rows = sorted({place.slot for place in self.rows if own.get(place.slot) == "moved"})
         log = ["log"] if move in self.logs else []
-        return (*slots, *log, *(["cursor"] if move in self.cursors else []))
+        cursor = ["cursor"] if move in self.cursors else []
+        return (*slots, *(f"rows of slot {slot}" for slot in rows), *log, *cursor)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from apportion.errors import StoreUnavailable
+from apportion.errors import Unequal
 from apportion.model.epoch import FencingToken
 from apportion.shards.channel import ChannelState
 from apportion.shards.move_group import MoveGroup, RowChange
@@ -102,7 +102,9 @@ class MemoryChannel:
 
         def _perform(database: ShardDatabase) -> None:
             if database.cursors.get(group.move, CopyCursor()) == before:
-                database.put(rows)
+                old = database.read(group.slots, before.after)
+                gone = [each for each in old if each not in rows and (after.is_copied or each <= max(rows))]
+                database.put({**dict.fromkeys(gone), **rows})
                 database.cursors[group.move] = after
 
         await self._target.guarded("copy", group.move, token, _perform)
@@ -136,8 +138,11 @@ class MemoryChannel:
 
         here, logged = await self._source.read("compare", _perform)
         wrong = sorted(place for place in {**here, **there} if here.get(place) != there.get(place))
-        if any(place not in logged for place in wrong):
-            raise StoreUnavailable("the channel", f"rows differ: {wrong}")
+        unlogged = [place for place in wrong if place not in logged]
+        if unlogged:
+            await self._source.guarded("again", group.move, token, lambda base: base.log(group, unlogged))
+            keys = [place.key for place in unlogged]
+            raise Unequal(unlogged[0].table, keys, "has rows that differ on the target, and that no log names")
 
         def _mark(database: ShardDatabase) -> None:
             cursor = database.cursors.get(group.move, CopyCursor())
