@@ -11,6 +11,7 @@ from dataclasses import replace
 from apportion.shards import slot_rows
 from apportion.shards.reshard import MoveAct, MoveView, next_act
 from apportion.shards.slot_rows import SlotState
+from apportion.sim.invariants.shards import accepting, is_forbidden
 from models.move_world import SOURCE, TARGET, MoveBounds, Mover, MoveWorld, Row, Sent, version
 from models.step import Step
 
@@ -261,19 +262,16 @@ def _checked(step: Step[MoveWorld]) -> Step[MoveWorld]:
 
 def _broken(state: MoveWorld) -> str:
     """Return the broken promise of a state: two shards accept, or the one that accepts lacks an acknowledged write."""
-    numbers = {shard: [place for place, named in enumerate(state.names, 1) if named == shard] for shard in (0, 1)}
-    accepting = [
-        shard
-        for shard in (SOURCE, TARGET)
-        if any(slot_rows.accepts(state.row(shard), version(number)) for number in numbers[shard])
-        or slot_rows.accepts(state.row(shard), None)
-    ]
-    if len(accepting) > 1:
+    rows = {shard: state.row(shard) for shard in (SOURCE, TARGET)}
+    named = {
+        shard: [version(number) for number, owner in enumerate(state.names, 1) if owner == shard] for shard in rows
+    }
+    shards = accepting(rows, named)
+    if len(shards) > 1:
         return "S1: two shards accept the slot"
-    if any(state.values[shard] != state.acked for shard in accepting):
+    if any(state.values[shard] != state.acked for shard in shards):
         return "S2: an acknowledged write is not on the shard that accepts the slot"
-    if state.state == "aborted" and TARGET in accepting:
-        return "S4: the target accepts after the move was aborted"
-    if state.state in ("switched", "complete", "cleaned") and SOURCE in accepting:
-        return "S4: the source accepts after the switch"
+    for shard in shards:
+        if is_forbidden(state.state, is_source=shard == SOURCE):
+            return f"S4: the {'source' if shard == SOURCE else 'target'} accepts, and the move is {state.state}"
     return ""

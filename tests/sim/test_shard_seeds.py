@@ -12,6 +12,8 @@ from tests.sim.test_seeds import LOST, played, start
 SHARDS = ("--scenario", "shards")
 SEEDS, REPEATED, MORE_SEEDS = 1_000, 10, 6_000  # `make soak` plays more
 
+_UNSEEN = ("list", "tail")  # the operator lists moves; an attempt that is fenced was verified before
+
 # Each must happen so often in a thousand seeds, or the scenario says too little.
 OFTEN = {
     "move begun": 1_000,
@@ -58,7 +60,7 @@ def test_a_thousand_seeds_of_shards_hold_every_invariant_and_every_move_ends(tho
 def test_a_thousand_seeds_of_shards_reach_what_makes_moves_hard(thousand):
     found = counts(thousand[1])
     assert [] == [(name, found.get(name, 0), least) for name, least in OFTEN.items() if found.get(name, 0) < least]
-    steps = {label for label in labels() if not label.startswith("list.")}
+    steps = {label for label in labels() if label.partition(".")[0] not in _UNSEEN}
     assert set() == {label for label in steps if f"step {label}" not in found}
     assert set() == {state for state in BEFORE_SWITCH if f"move {state}" not in found}
     assert [] == [part for part in LOST if f"commit lost: its {part} " not in thousand[1]]

@@ -68,10 +68,10 @@ class MoverProcess:
 
     async def run(self) -> None:
         """Stand for election again and again."""
-        options = {"member_id": self._process, "lease_ttl": timedelta(seconds=TTL_SECONDS)}
+        ttl = timedelta(seconds=TTL_SECONDS)
         while True:
             with suppress(NotOwner, *OUTAGES):
-                async with apportion.leader(URL, f"{SET}.mover", **options) as election:
+                async with apportion.leader(URL, f"{SET}.mover", member_id=self._process, lease_ttl=ttl) as election:
                     while True:
                         await self._lead(election, await election.wait_until_elected())
             await asyncio.sleep(_PAUSE_SECONDS)

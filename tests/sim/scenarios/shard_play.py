@@ -16,7 +16,7 @@ from apportion.sim.invariants.shards import INVARIANTS, SETTLE_SECONDS
 from apportion.sim.invariants.store import ALL
 from apportion.sim.shards.faults import ShardFaults
 from apportion.sim.world.nemesis import Mix, Nemesis
-from apportion.sim.world.network import FAIR
+from apportion.sim.world.network import FAIR, STORE
 from apportion.sim.world.process import outside
 from apportion.sim.world.troubles import Odds
 from apportion.sim.world.world import World
@@ -32,7 +32,8 @@ BLOWS = (
     "store denied", "connection silent", "store restart", "wall clock step",
 )  # fmt: skip
 _AIMED_RATIO = 0.6  # of the seeds: nothing fails but movers at their steps, so that moves come far
-_FENCED, _FENCED_FACTOR = frozenset({"fence", "drain", "tail", "announce", "switch"}), 3  # the steps that matter most
+_FENCED = frozenset({"fence", "drain", "announce", "switch", "retreat", "abort-record", "unfence"})
+_FENCED_FACTOR = 3  # these steps matter most
 _MOST_KILLS = 3
 _ELECTION_SECONDS = 0.6  # nothing can move before there is a leader
 
@@ -119,8 +120,8 @@ class ShardPlay:
         """Pause a mover past its lease, and keep the requests that it sends now: they arrive under the next mover."""
         world, draw = self.world, self.draw
         if world.trace.inject("mover paused past its lease", label):
-            for place in self.shards.places.values():
-                world.network.clog(process, place.place, draw.uniform(1.2, 3.0) * TTL_SECONDS)
+            for place in (STORE, *(each.place for each in self.shards.places.values())):
+                world.network.clog(process, place, draw.uniform(1.2, 3.0) * TTL_SECONDS)
             world.pause(process, draw.uniform(1.0, 2.0) * TTL_SECONDS)
 
     def _take_away(self, _: str, label: str) -> None:
@@ -139,7 +140,7 @@ class ShardPlay:
             await asyncio.sleep(random.expovariate(1.0))
             with suppress(ApportionError):
                 publisher = Publisher(store, SET)
-                value = await publisher.newest()
-                assert isinstance(value, Assignment)
-                owners = [value.topology.ids[row[0]] for row in value.rows]
+                newest = await publisher.newest()
+                assert isinstance(newest, Assignment)
+                owners = [newest.topology.ids[row[0]] for row in newest.rows]
                 await publisher.publish(assignment(owners, self.shards.names, random.choice([0.5, 2.0, 3.0])))

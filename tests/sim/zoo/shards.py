@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.sim.zoo.cage import Bug
 
-_MACHINE, _ROWS, _LOOK = "shards/reshard.py", "shards/slot_rows.py", "shards/mover/look.py"
+_MACHINE, _ROWS = "shards/reshard.py", "shards/slot_rows.py"
 _MOVER, _ACTS, _BOOK = "shards/mover/mover.py", "shards/mover/acts.py", "shards/mover/book.py"
 _MEMORY, _DATABASE = "sim/shards/memory.py", "sim/shards/database.py"
 _BY_RULE = '        return row.state == "owner"\n'
@@ -82,6 +82,12 @@ _ON_THE_MACHINE = (
         '    return _to(found, "cleaned")',
     ),
     Bug(
+        "the switch comes without a fence",
+        _MACHINE,
+        '    if found.source.state == "owner":\n        return MoveAct(label="fence")\n',
+        "",
+    ),
+    Bug(
         "the source is not drained before the switch",
         _MACHINE,
         '    if not found.is_drained:\n        return MoveAct(label="apply-log")\n    if not found.is_verified:',
@@ -101,17 +107,6 @@ _ON_THE_MOVER = (
         _ACTS,
         "            shifted(value, group.slots, ",
         "            shifted(value, group.slots[:1], ",
-    ),
-    Bug(
-        "the log is read before the fence is seen",
-        _LOOK,
-        "    source = source_row(await (await sites.shard(group.source)).rows(group))\n",
-        "    early = await (await sites.channel(group)).state(kept.entry.record.attempt)\n"
-        "    source = source_row(await (await sites.shard(group.source)).rows(group))\n"
-        "    if early.is_drained and away is None:\n"
-        "        target = target_row(await (await sites.shard(group.target)).rows(group))\n"
-        "        return Look(kept=kept, newest=newest, source=source, target=target, channel=early)\n",
-        seeds=400,
     ),
     Bug(
         "a move begins though its source owns the slots no more",

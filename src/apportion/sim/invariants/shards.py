@@ -7,7 +7,7 @@ A row may show any write that no acknowledged write has replaced; a write is rep
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from apportion.shards import slot_rows
 from apportion.shards.reshard import MoveState
@@ -28,12 +28,13 @@ from apportion.sim.shard_facts import (
 )
 from apportion.tables.layout import Version
 
+Name = TypeVar("Name")
 OVER: frozenset[MoveState] = frozenset({"cleaned", "aborted"})
 SETTLE_SECONDS = 15.0  # a move ends within this after the last fault: an election, and all the acts of a move
 MOST_REFRESHES = 2
 
 
-def accepting(rows: Mapping[str, SlotRow | None], named: Mapping[str, Iterable[Version]]) -> list[str]:
+def accepting(rows: Mapping[Name, SlotRow | None], named: Mapping[Name, Iterable[Version]]) -> list[Name]:
     """Return the shards that accept a slot from any writer: by a version that names the shard, or without one."""
     return [
         shard
