@@ -1,9 +1,13 @@
 """A router that waits in vain for a switch ends the fence of a mover that has died."""
 
 import asyncio
+import sqlite3
 import time
+from contextlib import closing
 
 import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.exc import OperationalError
 
 import apportion.sync
 from apportion.model.epoch import FencingToken
@@ -54,3 +58,17 @@ def test_writes_go_on_though_nobody_runs_a_mover(tmp_path, label, owner):
         router.run(key, lambda session: session.add(Place(country=key)))
         assert owner == router.shard(key)
     assert [(1,)] == files.sql(owner, "SELECT count(*) FROM place WHERE slot = ?", (slot,))
+
+
+def test_a_database_that_is_locked_is_not_taken_for_one_that_is_no_shard(tmp_path):
+    files = Files(tmp_path)
+
+    def engine(url):
+        return create_engine(url, connect_args={"timeout": 0})
+
+    with apportion.sync.open_shards(files.url, SET, base=Base, create_engine=engine) as router:
+        with closing(sqlite3.connect(tmp_path / f"{router.shard('FR')}.db")) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            with pytest.raises(OperationalError, match="is locked"):
+                router.run("FR", lambda session: session.add(Place(country="FR")))
+        router.run("FR", lambda session: session.add(Place(country="FR")))

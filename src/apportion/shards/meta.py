@@ -24,7 +24,9 @@ def meta_of(connection: Connection, table: str) -> ShardMeta | None:
     try:
         columns = "set_id, shard, slots, hasher, format"
         row = connection.exec_driver_sql(f"SELECT {columns} FROM {table}").fetchone()  # noqa: S608 - ours
-    except DBAPIError:
+    except DBAPIError as error:
+        if "is locked" in f"{error.orig}":
+            raise
         return None
     return None if row is None else ShardMeta(set_id=row[0], shard=row[1], slots=row[2], hasher=row[3], format=row[4])
 

@@ -41,6 +41,7 @@ async def rescued(url: str, name: str, shards: Mapping[str, ShardRecord], slots:
                 moving = (await mover.book.read()).moving
                 for move in sorted(move for move, listed in moving.items() if set(slots) & set(listed)):
                     await mover.run(move, token, is_rescue=True)
+                await sites.close()
         except TimeoutError:
             return
         finally:

@@ -91,7 +91,7 @@ class ShardFile:
             try:
                 return step(self._opened())
             except sqlite3.DatabaseError as error:
-                if not is_busy(error) or time.monotonic() >= deadline:
+                if not _is_held(error) or time.monotonic() >= deadline:
                     raise self._translated(error) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -144,7 +144,7 @@ class ShardFile:
     def _translated(self, error: sqlite3.DatabaseError) -> ApportionError | sqlite3.DatabaseError:
         """Return our error for SQLite's error; an error in our own statements is returned unchanged."""
         code = code_of(error)
-        if is_busy(error):
+        if _is_held(error):
             return StoreUnavailable(self.name, f"other processes held its lock for {LOCK_WAIT_SECONDS:g} s")
         if code == sqlite3.SQLITE_FULL:
             return StoreUnavailable(self.name, "its disk is full", "Nothing was changed. Make room, then go on.")
@@ -165,6 +165,11 @@ def _require_shard(connection: sqlite3.Connection, place: ShardPath, schema: str
         shown = " and ".join(f"shard {shard} of set {name}" for name, shard in found) or "no shard of a set"
         hint = "Look at the URL of the shard: apportion shards status URL SET"
         raise InvalidInput(f"file {place.path.name}", shown, f"shard {place.shard} of set {place.set_name}", hint)
+
+
+def _is_held(error: sqlite3.DatabaseError) -> bool:
+    """Whether others hold a lock. SQLite says so in the text alone where it reads schemas for a table in memory."""
+    return is_busy(error) or "is locked" in str(error)
 
 
 def _commit(connection: sqlite3.Connection) -> None:
