@@ -51,7 +51,7 @@ def moved(pair, *statements, copies_first=True):
         async with opened(pair) as sites:
             channel = await copied(sites) if copies_first else await prepared(sites)
             for statement in statements:
-                pair.sql("one", statement)
+                pair.sql("one", *statement.split(";"))
                 await channel.apply(TOKEN)
             while not (await channel.state(1)).is_copied:
                 await channel.copy(TOKEN)
@@ -145,8 +145,9 @@ def test_a_row_that_is_replaced_by_another_unique_value_is_logged(tmp_path):
     pair.sql("one", f"{insert} (1, 1, x'', 'a', 3, 'same', 'l')", f"{insert} (2, 1, x'', 'a', 3, 'other', 'l')")
     source, target = moved(
         pair,
-        f"{insert} (3, 1, x'', 'a', 3, 'same', 'm')",
-        f"""UPDATE OR REPLACE "{ODD_SQL}" SET name = 'other' WHERE name = 'same'""",
+        f"""{insert} (3, 1, x'', 'a', 3, 'same', 'm'); UPDATE "{ODD_SQL}" SET name = 'new' WHERE name = 'same'""",
+        f"""UPDATE OR REPLACE "{ODD_SQL}" SET name = 'other' WHERE name = 'new';
+            UPDATE "{ODD_SQL}" SET name = 'last' WHERE name = 'other'""",
     )
     assert source == target
     assert 1 == len(target[2])
@@ -339,3 +340,20 @@ def test_a_write_to_the_source_waits_for_no_lock_that_the_target_has(tmp_path):
 
     asyncio.run(main())
     assert {100} == {*locked}
+
+
+def test_a_trigger_of_the_application_that_writes_a_row_twice_is_found(tmp_path):
+    """It runs on the source when a writer writes, and on the target when the row arrives."""
+    pair = FilePair(tmp_path, rows=0)
+    made = "INSERT INTO place (slot, id, country) VALUES (NEW.slot, NEW.id || ' of ' || hex(randomblob(4)), 'made')"
+    for shard in pair.paths:
+        pair.sql(shard, f"CREATE TRIGGER ours AFTER INSERT ON place WHEN NEW.country = 'FR' BEGIN {made}; END")
+    pair.sql("one", "INSERT INTO place (slot, id, country) VALUES (3, 'row', 'FR')")
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await copied(sites)
+            with pytest.raises(Unequal, match="'row of "):
+                await channel.verify(1, TOKEN)
+
+    asyncio.run(main())

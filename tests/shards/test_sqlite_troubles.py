@@ -60,6 +60,24 @@ def test_unequal_schemas_are_refused_at_any_moment(tmp_path, statement, message)
     asyncio.run(_with(pair, early))
 
 
+def test_a_move_goes_on_when_both_shards_have_the_new_column(tmp_path):
+    pair = FilePair(tmp_path)
+    column = "ALTER TABLE place ADD COLUMN extra INTEGER DEFAULT 5"
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await copied(sites)
+            pair.sql("one", column, "UPDATE place SET extra = 7 WHERE id = 'p3'")
+            with pytest.raises(SchemaDiffers):
+                await channel.apply(TOKEN)
+            pair.sql("two", column)
+            await channel.apply(TOKEN)
+            await channel.verify(1, TOKEN)
+
+    asyncio.run(main())
+    assert pair.rows("one") == pair.rows("two")
+
+
 async def _with(pair, test):
     async with opened(pair) as sites:
         await test(sites)

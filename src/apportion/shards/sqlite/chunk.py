@@ -8,7 +8,6 @@ was applied are read again. The target has no row of the slots when the copy beg
 """
 
 import sqlite3
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 
@@ -94,38 +93,30 @@ class Chunks:
 
     def _fill(self, connection: sqlite3.Connection, table: ShardTable, cursor: Cursor) -> None:
         """Read a window: the open one behind its cursor, or the next one."""
-        begun = monotonic()
+        begun, most = monotonic(), self._reads.rows
         self._stage = stage = RowStage(table, 0, self._slots)
-        stage.make(connection)
         if cursor.within and cursor.slot is not None and cursor.until is not None:
             after = cursors.key_after(self._group.move, "copy", table.name, len(table.key))
-            first, last, most = cursor.slot, cursor.until, self._reads.rows if cursor.slot == cursor.until else _ALL
-            counts = [stage.take_slot(connection, slot, after, most) for slot in self._between(first, last)]
-            window = Window(first=first, last=last, rows=sum(counts), is_cut=counts == [most])
+            window = Window(first=cursor.slot, last=cursor.until, rows=0, is_cut=cursor.slot == cursor.until)
         else:
-            slots = [slot for slot in self._group.slots if cursor.slot is None or slot > cursor.slot]
-            window = self._taken(connection, stage, slots)
-        self._window = replace(window, rows=stage.sort(connection))
+            after, window = "", self._next_window(connection, stage, cursor.slot)
+        slots = [slot for slot in self._group.slots if window.first <= slot <= window.last]
+        rows = stage.take_window(connection, slots, after, most if window.is_cut else _ALL)
+        self._window = replace(window, rows=rows, is_cut=window.is_cut and rows == most)
         self._places = {cursor: 0}
         self._reads.seconds = read_seconds(connection)
-        self._reads.took(self._window.rows, monotonic() - begun)
+        self._reads.took(rows, monotonic() - begun)
 
-    def _taken(self, connection: sqlite3.Connection, stage: RowStage, slots: Sequence[int]) -> Window:
-        """Take whole slots as long as they fit, or a part of the first one."""
-        rows, last = 0, slots[0]
+    def _next_window(self, connection: sqlite3.Connection, stage: RowStage, before: int | None) -> Window:
+        """Return the next slots, as many as fit, or the first one alone if it has too many rows."""
+        slots = [slot for slot in self._group.slots if before is None or slot > before]
+        most, last = self._reads.rows, slots[0]
         for slot in slots:
-            fitting = self._reads.rows - rows
-            count = stage.take_slot(connection, slot, "", fitting + 1)
-            if count > fitting and slot != slots[0]:
-                stage.leave(connection, slot)
-                break
-            rows, last = rows + count, slot
-            if count > fitting:
-                return Window(first=slot, last=slot, rows=rows, is_cut=True)
-        return Window(first=slots[0], last=last, rows=rows)
-
-    def _between(self, first: int, last: int) -> list[int]:
-        return [slot for slot in self._group.slots if first <= slot <= last]
+            count = stage.count(connection, slot, most + 1)
+            if count > most:
+                return Window(first=slots[0], last=last, rows=0, is_cut=last == slot)
+            most, last = most - count, slot
+        return Window(first=slots[0], last=last, rows=0)
 
 
 def require_incoming(connection: sqlite3.Connection, group: MoveGroup) -> None:

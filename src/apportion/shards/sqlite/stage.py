@@ -36,11 +36,22 @@ class RowStage:
         connection.execute(f"DROP TABLE IF EXISTS {self._name}")
         connection.execute(f"CREATE TABLE {self._name} ({', '.join(self._parts)})")
 
-    def take_slot(self, connection: sqlite3.Connection, slot: int, after: str, most: int) -> int:
-        """Take rows of a slot in the order of their keys, those above the key that `after` selects; return how many."""
-        found = f"SELECT {columns(self.table.names)} FROM source.{self.table.quoted} WHERE {piece(self.table, after)}"
-        order = f"ORDER BY {columns(self.table.key)} LIMIT ?"
-        return connection.execute(f"INSERT INTO {self._name} {found} {order}", (slot, most)).rowcount
+    def count(self, connection: sqlite3.Connection, slot: int, most: int) -> int:
+        """Return the number of rows of a slot on the source, or `most` if there are more."""
+        counted = f"SELECT count(*) FROM (SELECT 1 FROM source.{self.table.quoted} WHERE slot = ? LIMIT ?)"
+        [(count,)] = connection.execute(counted, (slot, most)).fetchall()
+        return int(count)
+
+    def take_window(self, connection: sqlite3.Connection, slots: Sequence[int], after: str, most: int) -> int:
+        """Take the rows of some slots above the key that `after` selects, sorted by their keys; return how many."""
+        connection.execute(f"DROP TABLE IF EXISTS {_SORTED}")
+        connection.execute(f"CREATE TABLE {_SORTED} ({', '.join(self._parts)})")
+        key = columns(self.table.key)
+        where = f"slot IN ({', '.join(map(str, slots))})" + (f" AND ({key}) > ({after})" if after else "")
+        found = (
+            f"SELECT {columns(self.table.names)} FROM source.{self.table.quoted} WHERE {where} ORDER BY {key} LIMIT ?"
+        )
+        return connection.execute(f"INSERT INTO {_SORTED} {found}", (most,)).rowcount
 
     def take_keys(self, connection: sqlite3.Connection) -> None:
         """Take the rows of the group that have one of the keys in `KEYS`."""
@@ -50,20 +61,6 @@ class RowStage:
         same = " AND ".join(f"kept.{quoted(name)} = keys.{key}" for name, key in self._keys())
         where = f"WHERE keys.name = ? AND {same} AND +kept.slot IN {self._slots}"
         connection.execute(f"INSERT INTO {self._name} {found} {where}", (self.table.name,))
-
-    def leave(self, connection: sqlite3.Connection, slot: int) -> None:
-        """Leave the rows of a slot out again."""
-        connection.execute(f"DELETE FROM {self._name} WHERE {self._part_of['slot']} = ?", (slot,))
-
-    def sort(self, connection: sqlite3.Connection) -> int:
-        """Bring the rows into the order of their keys; return how many there are."""
-        keys = zip(self.table.key, self.table.collations, strict=True)
-        order = ", ".join(f"{self._part_of[name]} COLLATE {quoted(collation)}" for name, collation in keys)
-        connection.execute(f"DROP TABLE IF EXISTS {_SORTED}")
-        connection.execute(f"CREATE TABLE {_SORTED} ({', '.join(self._parts)})")
-        count = connection.execute(f"INSERT INTO {_SORTED} SELECT * FROM {self._name} ORDER BY {order}").rowcount
-        connection.execute(f"DROP TABLE {self._name}")
-        return count
 
     def key_at(self, place: int) -> str:
         """Return the statement that selects the key of a sorted row, with four values."""

@@ -17,9 +17,6 @@ from apportion.shards.sqlite.schema import quoted
 
 MOST_KEY_COLUMNS = 4
 NO_TYPE = "of no type"
-_COLLATIONS = """SELECT part.name, part.coll
-    FROM pragma_index_list(?, ?) listed, pragma_index_xinfo(listed.name, ?) part
-    WHERE listed.origin = 'pk' AND part.key"""
 _NAMED = """SELECT tbl_name FROM {schema}.sqlite_master
     WHERE type = 'trigger' AND name = 'apportion_' || tbl_name || '_insert'"""
 
@@ -33,7 +30,6 @@ class ShardTable:
 
     name: str
     key: tuple[str, ...]
-    collations: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
     uniques: frozenset[tuple[str, ...]]
     parents: frozenset[str]
@@ -153,12 +149,10 @@ def _table(connection: sqlite3.Connection, name: str, schema: str) -> ShardTable
     if not 0 < len(key) <= MOST_KEY_COLUMNS:
         expected = f"1 to {MOST_KEY_COLUMNS} columns"
         raise InvalidInput(f"primary key of table {name}", key, expected, "Give the table such a key, then go on.")
-    collations = dict(connection.execute(_COLLATIONS, (name, schema, schema)).fetchall())
     parents = connection.execute('SELECT DISTINCT "table" FROM pragma_foreign_key_list(?, ?)', (name, schema))
     return ShardTable(
         name=name,
         key=key,
-        collations=tuple(collations.get(column, "BINARY") for column in key),
         columns=tuple((column, _form(kind, strict)) for column, kind, strict, _, hidden in rows if not hidden),
         uniques=frozenset(_uniques(connection, name, schema, key)),
         parents=frozenset(parent for (parent,) in parents),
