@@ -1,15 +1,18 @@
 """Numbers of sequences on several shards: no two shards give out the same one, whatever they gave out before."""
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import URL, Identity, MetaData, create_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+import apportion
 from apportion.errors import InvalidInput
-from apportion.shards import Sharded
+from apportion.shards import Sharded, admin
 from apportion.shards.models import tables_of
 from apportion.shards.postgres.stride import STRIDE, GivenKey, free_residue, given_keys, set_stride, stride_shards
+from tests.shards.server import OWNER, as_role
 from tests.stores.rigs.postgres import SECRET
 
 
@@ -49,6 +52,48 @@ def engines(make_set):
     yield found
     for engine in found:
         engine.dispose()
+
+
+class Counter(DeclarativeBase):
+    pass
+
+
+class Ticket(Sharded, Counter):
+    __tablename__ = "ticket"
+    __shard_key__ = "country"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    country: Mapped[str]
+
+
+@pytest.mark.live
+def test_a_set_with_a_stride_gives_each_row_a_number_of_its_own_also_on_a_shard_that_joins(
+    make_set, monkeypatch, tmp_path
+):
+    made = make_set("postgresql", shards=("one", "two", "three"))
+    for shard in made.shards:
+        made.sql(shard, "DROP SCHEMA apportion CASCADE")
+    as_role(monkeypatch, OWNER)
+    url, places = f"sqlite:///{tmp_path}/c.db", {shard: each.url for shard, each in made.shards.items()}
+    two = {shard: places[shard] for shard in ("one", "two")}
+    with pytest.raises(InvalidInput, match="--stride"):
+        asyncio.run(admin.init(url, "tickets", two, base=Counter))
+    asyncio.run(admin.init(url, "tickets", two, base=Counter, stride=True))
+    with apportion.sync.open_shards(url, "tickets", base=Counter) as router:
+        for key in map(str, range(12)):
+            with router.session(key) as session:
+                session.add_all([Ticket(country=key) for _ in range(3)])
+                session.commit()
+    asyncio.run(admin.add(url, "tickets", {"three": places["three"]}, base=Counter, stride=True))
+    new = made.sql("three", "SELECT nextval('ticket_id_seq') FROM generate_series(1, 9)")
+    rows = [row[0] for shard in two for row in made.sql(shard, "SELECT id FROM ticket")]
+    numbers = [*rows, *(row[0] for row in new)]
+    assert (45, 45) == (len(numbers), len({*numbers}))
+    assert {0, 1, 2} == {number % STRIDE for number in numbers}
+
+
+def test_a_stride_on_sqlite_is_refused():
+    with pytest.raises(InvalidInput, match="a database of PostgreSQL"):
+        asyncio.run(admin.init("sqlite:///absent.db", "x", {"one": "sqlite:///a.db"}, base=Counter, stride=True))
 
 
 def given(engine, count):

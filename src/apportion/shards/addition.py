@@ -13,21 +13,23 @@ from sqlalchemy.orm import DeclarativeBase
 
 from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.shards.foundation import Founded, untold
+from apportion.shards.numbers import check_given, give_stride
 from apportion.shards.place import DatabasePlace
 from apportion.shards.records import SetKeys, ShardRecord
 from apportion.shards.router import FollowedSet, set_followed, set_left
 from apportion.shards.schema import Schema, schema_of
-from apportion.shards.takeover.obstacles import check_numbers
 from apportion.shards.takeover.takeover import within
 from apportion.stores import api
 
 _WITHIN_SECONDS = 5.0
 
 
-async def added(url: str, name: str, shards: Mapping[str, ShardRecord], base: type[DeclarativeBase]) -> None:
+async def added(
+    url: str, name: str, shards: Mapping[str, ShardRecord], base: type[DeclarativeBase], *, is_strided: bool = False
+) -> None:
     """Make databases shards of a set, each with the weight of its record; return when their records are written."""
     founded = Founded.checked("", shards, base)
-    check_numbers(base)
+    check_given(shards, base, is_strided=is_strided)
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
         for shard, record in founded.shards.items():
@@ -39,6 +41,8 @@ async def added(url: str, name: str, shards: Mapping[str, ShardRecord], base: ty
         joining = Founded(name=name, record=followed.record, shards=founded.shards, base=base, like=like)
         for shard in founded.shards:
             await _joined(followed, joining, shard)
+        if is_strided:
+            await asyncio.to_thread(give_stride, {**followed.shards, **founded.shards}, base)
     finally:
         await set_left(followed)
 

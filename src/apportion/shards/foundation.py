@@ -21,11 +21,12 @@ from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
 from apportion.shards.meta import ShardMeta
 from apportion.shards.models import check_models, tables_of
+from apportion.shards.numbers import check_given, give_stride
 from apportion.shards.place import DatabasePlace, placed
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, check_shard_id
 from apportion.shards.schema import Schema, check_equal, schema_of
 from apportion.shards.slots import DEFAULT_SLOTS, check_hash_slots
-from apportion.shards.takeover.obstacles import check_numbers, obstacles_of
+from apportion.shards.takeover.obstacles import obstacles_of
 from apportion.shards.takeover.rows import Tables
 from apportion.shards.takeover.survey import SetSurvey, survey_of
 from apportion.shards.takeover.takeover import Takeover, TakeoverProgress, reached, tables_there, within
@@ -49,10 +50,13 @@ async def found(
     slots: int = DEFAULT_SLOTS,
     *,
     told: Told = untold,
+    is_strided: bool = False,
 ) -> None:
     """Make a set; return when its table is published. The paths of files are stored whole."""
     keys = SetKeys(name)
     founded = Founded.checked(name, shards, base, slots)
+    if len(shards) > 1 or is_strided:
+        check_given(shards, base, is_strided=is_strided)
     topology = Topology([each.node(shard) for shard, each in founded.shards.items()])
     store = await connect(url)
     try:
@@ -63,6 +67,8 @@ async def found(
         table = _table(topology, record)
         for shard in founded.shards:
             await founded.prepare(shard, _owned(table, shard), told)
+        if is_strided:
+            await asyncio.to_thread(give_stride, founded.shards, base)
         if not (await store.scan(TableKeys(name).head)).items:
             await Publisher(store, name).publish(table)
     finally:
@@ -95,8 +101,6 @@ class Founded:
             raise InvalidInput("shards", dict(shards), "at least one shard", "Pass --shard ID=URL.")
         for shard in shards:
             check_shard_id(shard)
-        if name and len(shards) > 1:
-            check_numbers(base)
         record = SetRecord(hash_slots=check_hash_slots(slots))
         return cls(name=name, record=record, shards=placed(shards), base=base)
 

@@ -18,6 +18,9 @@ from apportion.shards.slots import DEFAULT_SLOTS
 from apportion.stores.catalog import shown_url
 
 _Set = Annotated[str, Parameter(name="SET", help="Name of the set.")]
+_Stride = Annotated[
+    bool, Parameter(help="Let sequences of PostgreSQL count by 64, one residue for each shard.", negative="")
+]
 _Keys = Annotated[Sequence[str], Parameter(name="KEY", help="Keys.")]
 
 
@@ -36,6 +39,7 @@ def init_shards(
         Path | None,
         Parameter(help="Folder of Alembic: write the columns and slots as a revision there, and make nothing."),
     ] = None,
+    stride: _Stride = False,
     json: Json = False,
 ) -> int:
     """Make a set of shards: tables and triggers in each database, and the table of the slots.
@@ -53,7 +57,10 @@ def init_shards(
         print_checked(name, found, written, json=json)
         return 0
     with Progress("making", "rows", is_shown=not json) as shown:
-        asyncio.run(admin.init(url, name, shards, base=base, slots=slots, progress=lambda told: shown.at(told.rows)))
+        making = admin.init(
+            url, name, shards, base=base, slots=slots, progress=lambda told: shown.at(told.rows), stride=stride
+        )
+        asyncio.run(making)
         made = asyncio.run(admin.status(url, name))
     _print_status("init", url, made, json=json, survey=asdict(found))
     return 0
@@ -66,12 +73,13 @@ def add_shards(
     /,
     *,
     models: Annotated[str, Parameter(help="Module and name of the declarative base, such as shop.models:Base.")],
+    stride: _Stride = False,
     json: Json = False,
 ) -> None:
     """Make empty databases shards of a set, with the weight 0: no slot lies there until a plan moves some."""
     shards, base = shards_of(shard), base_at(models)
     with Progress("adding", is_shown=not json):
-        asyncio.run(admin.add(url, name, shards, base=base))
+        asyncio.run(admin.add(url, name, shards, base=base, stride=stride))
         found = asyncio.run(admin.status(url, name))
     _print_status("add", url, found, json=json)
 

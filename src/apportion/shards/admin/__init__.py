@@ -53,6 +53,7 @@ async def init(
     base: type[DeclarativeBase],
     slots: int = DEFAULT_SLOTS,
     progress: Callable[[TakeoverProgress], None] = foundation.untold,
+    stride: bool = False,
 ) -> None:
     """Make a set of shards: tables and triggers in each database, records in the control store, then its table.
 
@@ -63,11 +64,12 @@ async def init(
     - `base`: the declarative base of the models. Tables that are absent are made.
     - `slots`: the number of hash slots, a power of two up to 8 192. It is fixed for the life of the set. Default: 4096.
     - `progress`: is called for each chunk of rows, in another thread.
+    - `stride`: let the sequences of PostgreSQL count by 64, so that no two shards give out the same primary key.
 
     A call that was cut off is finished by the same call again. `InvalidInput` for another set of this name, for rows
     that no slot fits, and for rows in two databases; `SchemaDiffers` for tables that differ from the models.
     """
-    await io_thread().hop(foundation.found(url, name, _records(shards), base, slots, told=progress))
+    await io_thread().hop(foundation.found(url, name, _records(shards), base, slots, told=progress, is_strided=stride))
 
 
 async def survey(shards: Mapping[str, str], *, base: type[DeclarativeBase], slots: int = DEFAULT_SLOTS) -> SetSurvey:
@@ -85,14 +87,18 @@ def _records(shards: Mapping[str, str]) -> dict[str, ShardRecord]:
     return {shard: ShardRecord(url=address) for shard, address in shards.items()}
 
 
-async def add(url: str, name: str, shards: Mapping[str, str], *, base: type[DeclarativeBase]) -> None:
+async def add(
+    url: str, name: str, shards: Mapping[str, str], *, base: type[DeclarativeBase], stride: bool = False
+) -> None:
     """Make empty databases shards of a set that is there. They own no slot, and have the weight 0.
+
+    - `stride`: let the sequences of PostgreSQL count by 64 on all shards, as in `init`.
 
     A call that was cut off is finished by the same call again; it also makes triggers again that are absent.
     `SchemaDiffers` if the tables differ from those of the other shards; `InvalidInput` for a database with rows.
     """
     records = {shard: replace(each, weight=0.0) for shard, each in _records(shards).items()}
-    await io_thread().hop(added(url, name, records, base))
+    await io_thread().hop(added(url, name, records, base, is_strided=stride))
 
 
 async def doctor(

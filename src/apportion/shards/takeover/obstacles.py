@@ -69,9 +69,7 @@ def _of_table(table: ShardedTable, group: dict[str, ShardedTable], references: s
             yield Obstacle(kind="unique", table=table.name, found=f"unique ({named})", advice=advice)
     given = mapped.autoincrement_column
     if given is not None and isinstance(given.type, Integer):
-        advice = (
-            "Two shards would give out the same number. Use UUIDs, or numbers of your own with autoincrement=False."
-        )
+        advice = "Two shards would give out the same number. Use UUIDs, or a stride on PostgreSQL: --stride"
         yield Obstacle(kind="given-out", table=table.name, found=f"the database gives out {given.name}", advice=advice)
     if mapped.c.slot.computed is not None:
         yield _generated(table.name)
