@@ -116,7 +116,7 @@ def windows(folder, times):
 
 
 @pytest.mark.live
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(420)
 def test_no_acknowledged_write_is_lost_when_the_mover_is_killed_at_any_point(tmp_path, record_property):
     files = Files(tmp_path)
     slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot")]
