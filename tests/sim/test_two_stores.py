@@ -42,16 +42,16 @@ async def long(number: int) -> None:
     RUNS.append((running_name(), number, "ends"))
 
 
-def queue():
+def queue(partitions=1):
     """Return a queue for one process: its lanes are those of a group in the other store."""
-    made = Queue(URL, "q", lease_ttl=timedelta(seconds=TTL_SECONDS), partitions=1, group_url=GROUP_URL)
+    made = Queue(URL, "q", lease_ttl=timedelta(seconds=TTL_SECONDS), partitions=partitions, group_url=GROUP_URL)
     made._functions.update(DECLARED._functions)
     return made
 
 
-async def works(leaving=None):
+async def works(leaving=None, **options):
     member = LaneMember(settle=timedelta(seconds=0.1), drain_timeout=timedelta(seconds=0.2))
-    async with queue().worker(member=member):
+    async with queue(**options).worker(member=member):
         await (asyncio.Event() if leaving is None else leaving).wait()
 
 
@@ -62,11 +62,11 @@ async def enqueues(*calls):
     await here.close()
 
 
-def started(*workers, **options):
+def started(*workers, partitions=1, **options):
     """Return a world whose workers have joined."""
     world = World(1, group_url=GROUP_URL, **options)
     for each in workers:
-        world.spawn(each, works())
+        world.spawn(each, works(partitions=partitions))
         world.run(until=world.now + 1.0)
     return world
 
@@ -80,10 +80,15 @@ def until(world, condition, most=30.0):
     return world.now - began
 
 
-def owner(world):
-    """Return the worker that holds the lane by the records of the group."""
+def owner(world, lane=0):
+    """Return the worker that holds a lane by the records of the group."""
     items = world.group_checker.history.items
-    return items["live/work.q/own/0"].value.decode()
+    return items[f"live/work.q/own/{lane}"].value.decode()
+
+
+def owns(world, worker, lanes):
+    """Return how many lanes a worker holds by the records of the group."""
+    return sum(f'"owner":"{worker}' in owner(world, each) for each in range(lanes))
 
 
 def test_each_store_of_a_world_has_a_history_of_its_own():
@@ -124,6 +129,18 @@ def test_a_worker_without_the_store_of_its_group_loses_its_lane_and_its_run_goes
         assert [(first, 1, "begins")] == RUNS  # its key waits for the open claim
         until(world, lambda: len(RUNS) == 3)
         assert [(first, 1, "begins"), (first, 1, "ends"), (second, 2, "ends")] == RUNS
+
+
+def test_a_worker_that_was_long_without_the_store_of_its_group_has_its_share_again_at_once():
+    lanes, seconds = 6, 60.0
+    with started("a", "b", "c", partitions=lanes) as world:
+        until(world, lambda: owns(world, "a", lanes) == 2)
+        healed = world.now + seconds
+        world.partition("a", GROUP, seconds)
+        until(world, lambda: owns(world, "a", lanes) == 0)
+        world.run(until=healed)
+        assert 0 == owns(world, "a", lanes)
+        until(world, lambda: owns(world, "a", lanes) == 2, most=TTL_SECONDS)
 
 
 def test_a_worker_without_the_store_of_its_tasks_keeps_its_lane_and_its_key_waits_for_its_session():
