@@ -8,10 +8,11 @@ from contextlib import closing
 import pytest
 
 from apportion.runtime.prompt_start import started
-from apportion.stores.catalog import connect_tasks
+from apportion.stores.catalog import connect, connect_tasks
 from apportion.stores.sqlite.enqueues import plain_tasks
 from apportion.stores.sqlite.task_statements import KEY_TABLES, TABLES
-from apportion.stores.task_values import NewTask
+from apportion.stores.task_control import Listing
+from apportion.stores.task_values import NewTask, Settlement, Worker
 
 TEXTS = ("", "[1]", "12", "é \N{GRINNING FACE}", "\ufeff\uffff", "\x01\x7f\\\"'", json.dumps("\0"), "a" * 5_000)
 NO_TEXTS = (b"\xff", b"a\0b", b"\xed\xa0\x80")
@@ -119,3 +120,27 @@ def test_an_enqueue_at_a_prompt_start_is_over_in_its_first_step(tmp_path):
         return answers
 
     assert [((each.id, True),) for each in tasks(b"1", b"2")] == asyncio.run(story())
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_repeated_completion_costs_no_second_transaction(tmp_path, is_committed):
+    async def story():
+        url, begun = f"sqlite:///{tmp_path}/tasks.db", []
+        store, queue = await connect(url), await connect_tasks(url)
+        worker = Worker(session=(await store.grant(ttl_seconds=60.0)).id, queues=("n/q",))
+        await queue.enqueue(tasks(b"1", b"2"))
+        first, second = [each.receipt for each in (await queue.turn(worker, want=2)).claims]
+        if is_committed:
+            completion = queue.transactions.completion(first)
+            with queue.transactions.begin() as connection:
+                assert connection.execute(completion.sql, completion.values).fetchall()
+        queue._file._link.connected().set_trace_callback(begun.append)
+        ends = [Settlement(receipt=first, fate="done", is_repeat=True), Settlement(receipt=second, fate="done")]
+        refused = (await queue.turn(worker, ends)).refused
+        left = await queue.query(Listing(queue="n/q"))
+        await queue.close()
+        await store.close()
+        return refused == ((first,) if is_committed else ()), left, begun.count("BEGIN IMMEDIATE")
+
+    is_refused, left, begun = asyncio.run(story())
+    assert (True, (), 1) == (is_refused, left, begun)

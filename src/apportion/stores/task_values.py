@@ -183,6 +183,8 @@ class Settlement(NamedTuple):
     released    the run did not happen, or not fully; nothing counts, and the task is due again after `delay_ms`
     crashed     the child process of the run ended; the second time in a row, the task is dead
     cancelled   the task was cancelled, and its run has ended
+
+    `is_repeat`: the run has completed the task in a transaction, so this settlement is refused if that was committed.
     """
 
     receipt: Receipt
@@ -190,6 +192,7 @@ class Settlement(NamedTuple):
     reason: str = ""
     delay_ms: int = 0
     result: bytes | None = None
+    is_repeat: bool = False
 
 
 @brief

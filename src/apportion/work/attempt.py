@@ -97,7 +97,9 @@ def ended(run: "asyncio.Future[bytes | None]", function: AnyTaskFunction, task: 
     """Return the settlement of a run that has ended; a cancellation is a failure too."""
     error = error_of(run)
     if error is None:
-        return Settlement(receipt=task.claim.receipt, fate="done", result=run.result())
+        receipt = task.claim.receipt
+        is_repeat = task.desk.attempts.is_completed(receipt)
+        return Settlement(receipt=receipt, fate="done", result=run.result(), is_repeat=is_repeat)
     if not isinstance(error, _Unfit):
         task.desk.attempts.fail(task.claim.receipt, error)
     return failed(task.claim, function, error)

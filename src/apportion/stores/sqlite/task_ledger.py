@@ -198,14 +198,14 @@ def _settled(
 ) -> tuple[Receipt, ...]:
     """Settle claims; return the receipts that were refused. Plain completions are one statement if all of them count.
 
-    Of equal receipts the first counts, so these are settled one by one.
+    Of equal receipts the first counts, so these are settled one by one, as are repeats, which are mostly refused.
     """
-    done = [each.receipt for each in settlements if _is_plain(each)]
+    done = [each.receipt for each in settlements if _is_plain(each) and not each.is_repeat]
     is_each_once = len({each.receipt.task for each in settlements}) == len(settlements)
     if done and is_each_once and not is_one_by_one:
         if not _are_done(connection, done):
             raise NotAllDone
-        settlements = [each for each in settlements if not _is_plain(each)]
+        settlements = [each for each in settlements if each.is_repeat or not _is_plain(each)]
     return tuple(each.receipt for each in settlements if not _settle(connection, each, now))
 
 

@@ -118,9 +118,13 @@ class Children:
             return None
         if said["is_completed"]:
             job.desk.attempts.complete(receipt)
-        result = None if said["result"] is None else b64decode(said["result"])
         return Settlement(
-            receipt=receipt, fate=said["fate"], reason=said["reason"], delay_ms=said["delay_ms"], result=result
+            receipt=receipt,
+            fate=said["fate"],
+            reason=said["reason"],
+            delay_ms=said["delay_ms"],
+            result=None if said["result"] is None else b64decode(said["result"]),
+            is_repeat=said["is_completed"],
         )
 
     async def _answer(self, child: Child, job: Job, limit: asyncio.Timeout) -> dict[str, Any] | None:
