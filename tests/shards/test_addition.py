@@ -5,11 +5,16 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from sqlalchemy import select
 
+import apportion
+from apportion import Assignment, Node
 from apportion.errors import InvalidInput, SchemaDiffers
 from apportion.shards import admin
+from apportion.stores.catalog import connect
 from apportion.stores.sqlite import place
-from tests.shards.sample import SET, SLOTS, Base, Files
+from apportion.tables.publisher import Publisher
+from tests.shards.sample import SET, SLOTS, Base, Files, Place
 from tests.shards.takeover.old_file import SET as OLD_SET
 from tests.shards.takeover.old_file import OldBase, OldFile
 from tests.shards.takeover.test_survey import CrookedBase
@@ -105,3 +110,50 @@ def test_a_file_system_of_a_network_is_refused(tmp_path, monkeypatch):
     for act in (added, lambda files: Files(tmp_path, shards=("b",))):
         with pytest.raises(InvalidInput, match=r"^file system of the store is 'nfs4 at "):
             act(files)
+
+
+def moved_to(files, slot, shard):
+    """Give a slot to a shard, as a mover does with a slot that has no rows."""
+
+    async def published():
+        store = await connect(files.url)
+        try:
+            publisher = Publisher(store, SET)
+            table = await publisher.newest()
+            topology = table.topology.add(Node(shard, weight=0))
+            names = [topology.nodes[owner].id for owner in (topology.index("one"), topology.index(shard))]
+            rows = [(topology.index(names[place == slot]),) for place in range(SLOTS)]
+            return (await publisher.publish(Assignment(topology=topology, rows=tuple(rows), names=table.names))).version
+        finally:
+            await store.close()
+
+    files.state("one", slot, "moved")
+    version = asyncio.run(published())
+    files.state(shard, slot, "owner", number=version.number, life=version.incarnation)
+
+
+def test_a_router_that_is_open_goes_to_a_shard_that_was_added_later(tmp_path):
+    files = Files(tmp_path, shards=("one",))
+    with apportion.sync.open_shards(files.url, SET, base=Base) as router:
+        router.run("FR", lambda session: session.execute(select(Place)).all())
+        added(files)
+        moved_to(files, router.slot("FR"), "two")
+        router.run("FR", lambda session: session.add(Place(country="FR")))
+        assert "two" == router.shard("FR")
+    assert [(1,)] == files.sql("two", "SELECT count(*) FROM place")
+
+
+def test_an_async_router_goes_to_a_shard_that_was_added_later(tmp_path):
+    files = Files(tmp_path, shards=("one",))
+
+    async def work(session):
+        session.add(Place(country="FR"))
+
+    async def main():
+        async with apportion.open_shards(files.url, SET, base=Base) as router:
+            await asyncio.to_thread(added, files)
+            await asyncio.to_thread(moved_to, files, router.slot("FR"), "two")
+            await router.run("FR", work)
+
+    asyncio.run(main())
+    assert [(1,)] == files.sql("two", "SELECT count(*) FROM place")

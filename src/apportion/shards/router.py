@@ -41,14 +41,21 @@ POOL_SIZE = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedSet:
-    """A set as a process knows it: its records, and the follower of its table."""
+    """A set as a process knows it: its records, and the follower of its table. Shards that are added come later."""
 
     url: str
     keys: SetKeys
     record: SetRecord
-    shards: Mapping[str, ShardRecord]
+    shards: dict[str, ShardRecord]
     store: CoordinationStore
     follower: Follower
+
+    async def learn(self, shard: str) -> None:
+        """Read the record of a shard that was added after the set was opened."""
+        key = self.keys.shard(shard)
+        for item in (await self.store.scan(key)).items:
+            if item.key == key:
+                self.shards[shard] = ShardRecord.decode(item.value)
 
     def meta(self, shard: str) -> ShardMeta:
         """Return the row that the database of a shard has to have."""
@@ -188,7 +195,10 @@ class ShardRouter(Handle):
     def _engine_made(self, shard: str) -> tuple[Any, Engine, Fence]:
         followed = self._followed
         if shard not in followed.shards:
-            raise InvalidInput("shard", shard, "one with a record in the control store", "Open the router anew.")
+            self._form.wait(self._thread, followed.learn(shard))
+        if shard not in followed.shards:
+            hint = "Add it: apportion shards add URL SET ID=URL"
+            raise InvalidInput("shard", shard, "one with a record in the control store", hint)
         address = address_of(followed.shards[shard].address(), self._form.drivers)
         fence = fence_of(address)
         options = self._options
