@@ -29,7 +29,7 @@ def started(work: Coroutine[Any, Any, Result]) -> "asyncio.Future[Result]":
 
 def is_prompt_start() -> bool:
     """Whether this code runs in the first step of work that came straight from the loop, and so has no task."""
-    return asyncio.current_task() is None
+    return asyncio._get_running_loop() is not None and asyncio.current_task() is None
 
 
 class _Outcome:
