@@ -137,6 +137,7 @@ _ON_SHARDS = (
         '        await self._source.guarded("forget", move, token, _forget)\n',
         '        await self._source.guarded("forget", move, token, _forget)\n'
         '        await self._target.guarded("apply", move, token, lambda database: database.put(rows))\n',
+        seeds=400,
     ),
     Bug(
         "the log is applied without a token",
@@ -181,6 +182,6 @@ BUGS = tuple(
 
 FOUND_BY: dict[str, tuple[str, ...]] = {
     "OneShardAccepts": ("an incoming slot takes any number", "an incoming slot accepts a writer without a table"),
-    "WritesStay": ("the source is not drained before the switch", "the log is deleted before the target has it"),
+    "WritesStay": ("the source is not drained before the switch", "a slot is listed for two moves"),
     "MovesEnd": ("the rows of an aborted move stay", "the log of a move that is over stays"),
 }
