@@ -10,7 +10,7 @@ from apportion.shards.mover.mover import FENCE_SECONDS
 from apportion.shards.mover.stop_points import labels
 from apportion.shards.slot_rows import SlotRow
 from apportion.tables.layout import Version
-from tests.shards.move_rig import GROUP, SET, Rig, token
+from tests.shards.move_rig import GROUP, SET, FakeShard, Rig, token
 
 
 class Killed(Exception):
@@ -262,6 +262,23 @@ def test_a_move_is_not_listed_when_the_table_has_another_owner_by_then():
         return await rig.keys()
 
     assert [] == moved(play)[1]
+
+
+@pytest.mark.parametrize("word", ["go", "abort"])
+def test_both_shards_are_guarded_again_before_a_move_is_released(word, monkeypatch):
+    guards, guard = [], FakeShard.guard
+
+    async def noted(shard, group, token):
+        guards.append(shard.base)
+        await guard(shard, group, token)
+
+    async def play(rig):
+        await wish(rig, word)
+        monkeypatch.setattr(FakeShard, "guard", noted)
+        assert await rig.mover().run(GROUP.move, token(1), cleans=True) is None
+        return [sum(each is base for each in guards) for base in (rig.one, rig.two)]
+
+    assert [2, 2] == moved(play)[1]
 
 
 def test_another_table_that_comes_first_is_announced_anew():

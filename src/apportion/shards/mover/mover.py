@@ -124,7 +124,7 @@ class _Course:
         self._book, self._clock, self._sites, self._acts = mover.book, mover.clock, mover.sites, mover.acts
         self._guarded: set[str] = set()
         self._fenced_at: float | None = None
-        self._is_cleaned = False
+        self._is_cleaned = self._is_last_look = False
         self._trouble: ApportionError | None = None
         self.is_rescue = False
         self.entry: MoveEntry | None = None
@@ -147,6 +147,10 @@ class _Course:
             raise self._trouble
         if act is None or (act.label == "clean-batch" and not self._cleans):
             return False
+        if act.label == "release" and not self._is_last_look:
+            self._is_last_look = True
+            self._guarded.clear()  # a new guard comes after every act on its way
+            return True
         return await self._acted(act, look.kept, look)
 
     def waits(self, error: StoreUnavailable) -> None:
