@@ -83,6 +83,12 @@ _ON_THE_MOVER = (
         "            shifted(value, group.slots[:1], ",
     ),
     Bug(
+        "a move begins though its source owns the slots no more",
+        _BOOK,
+        "            if table.owners.get(slot) != group.source:\n",
+        "            if table.owners.get(slot) is None:\n",
+    ),
+    Bug(
         "a slot is listed for two moves",
         _BOOK,
         "            if other is not None:\n",
