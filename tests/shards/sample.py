@@ -8,10 +8,11 @@ from uuid import UUID, uuid4
 from sqlalchemy import ForeignKey
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-from apportion import Assignment
+from apportion.model.topology import Node
 from apportion.shards import Reference, Sharded
 from apportion.shards.foundation import found
 from apportion.shards.records import ShardRecord
+from apportion.shards.slots import shifted
 from apportion.stores.catalog import connect
 from apportion.tables.publisher import Publisher
 
@@ -75,9 +76,7 @@ class Databases:
             try:
                 publisher = Publisher(store, SET)
                 table = await publisher.newest()
-                rows = list(table.rows)
-                rows[slot] = (table.topology.index(shard),)
-                changed = Assignment(topology=table.topology, rows=tuple(rows), names=table.names)
+                changed = shifted(table, (slot,), Node(shard))
                 return (await publisher.publish(changed)).version
             finally:
                 await store.close()

@@ -98,12 +98,20 @@ CRON_COMMANDS = {
     "run-now": "Add a task of a schedule now.",
 }
 SHARD_COMMANDS = {
+    "abort": "Take back all moves that have not switched.",
     "add": "Make empty databases shards of a set.",
+    "apply": "Carry out a plan while programs write.",
+    "clean": "Delete the old rows of moves that have ended.",
     "doctor": "Compare a set with its databases, and its databases with each other.",
     "init": "Make a set of shards out of databases.",
+    "labels": "Print the labels at which a fire drill can kill a mover.",
+    "pause": "Let the moves that have not switched rest.",
+    "plan": "Show the slots, rows and bytes that a change moves.",
     "route": "Print the slot and the shard of each key.",
-    "status": "Show the shards of a set, with their slots.",
+    "status": "Show the shards of a set, with their slots and rows, and its moves.",
+    "verify": "Compare every row of a set with its slot.",
 }
+_SHARD_MOVES = ("abort", "apply", "clean", "labels", "pause", "plan", "verify")
 _ROOMS = {
     "table": TABLE_COMMANDS,
     "group": GROUP_COMMANDS,
@@ -218,7 +226,8 @@ def application(taken: list[str] | None = None) -> "App":
     app.command(cron)
     shards = App(name="shards", help=f"Spread rows over databases, and look after them. {_WHERE}")
     for name, words in SHARD_COMMANDS.items():
-        shards.command(f"apportion.console.shards.command:{name}_shards", name=name, help=words)
+        module = "moves" if name in _SHARD_MOVES else "command"
+        shards.command(f"apportion.console.shards.{module}:{name}_shards", name=name, help=words)
     app.command(shards)
     return app
 

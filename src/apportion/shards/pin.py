@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy import Connection, Engine, Table
 
 from apportion.errors import CrossShard, StaleRoute, StoreUnavailable
 from apportion.shards.meta import ShardMeta
+from apportion.shards.slot_rows import SlotState
 from apportion.shards.slots import SlotTable
 from apportion.tables.layout import Version
 
@@ -43,6 +44,9 @@ class Fence(Protocol):
     read_only: Mapping[str, bool]
     """The options of a connection that only reads."""
 
+    snapshot: Mapping[str, Any]
+    """The options of a connection that reads everything as it was at one moment."""
+
     def prepare(self, engine: Engine) -> None:
         """Make the engine begin transactions as the fence needs it; once for each engine."""
 
@@ -54,6 +58,9 @@ class Fence(Protocol):
 
     def settle(self, engine: Engine, slots: Sequence[int], version: Version) -> None:
         """Make slots that have just come to a shard owned, before a writer enters; `NotAccepted` as in `enter`."""
+
+    def states(self, connection: Connection) -> Mapping[int, SlotState]:
+        """Return the state of each slot that has a row here; a slot that comes, and has no number yet, is left out."""
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
         """Make the database this shard, with triggers on these tables, the owner of these slots."""

@@ -35,6 +35,7 @@ class FileKind(Enum):
     ASSIGNMENT = "an assignment"
     PLAN = "a plan"
     GROUP_PLAN = "a plan of a group"
+    SHARD_PLAN = "a plan of shards"
     TOPOLOGY = "a topology"
     RANGES = "ranges as CSV"
     PAGE = "a page of apportion"
@@ -150,6 +151,7 @@ _OF_SNAPSHOTS = {
     b"assignment": FileKind.ASSIGNMENT,
     b"plan": FileKind.PLAN,
     b"groupplan": FileKind.GROUP_PLAN,
+    b"shardplan": FileKind.SHARD_PLAN,
     b"topology": FileKind.TOPOLOGY,
 }
 

@@ -39,13 +39,13 @@ class Edits:
                 raise InvalidInput("--to", str(self.to), "a topology file", hint)
             target = read_topology(self.to)
             return Topology(target, cluster=target.cluster, number=max(target.number, topology.number + 1))
-        weights = {node_id: _number(text) for node_id, text in _pairs("--weight", self.weight)}
+        weights = {node_id: weight_in(text) for node_id, text in pairs_in("--weight", self.weight)}
         self._check_removed(drained=ids_in(self.drain), weighed=list(weights))
         for node_id in ids_in(self.drain):
             if node_id in weights:
                 hint = "A drained node has weight 0."
                 raise InvalidInput("--drain", node_id, "no --weight of the same node with it", hint)
-        zones = dict(_pairs("--zone", self.zone))
+        zones = dict(pairs_in("--zone", self.zone))
         added = [
             Node(
                 node_id,
@@ -90,7 +90,7 @@ def ids_in(entries: list[str] | None) -> list[str]:
     return [node_id for entry in entries or () for node_id in entry.split(",")]
 
 
-def _pairs(option: str, entries: list[str] | None) -> list[tuple[str, str]]:
+def pairs_in(option: str, entries: list[str] | None) -> list[tuple[str, str]]:
     """Split ID=VALUE at the last equals sign: an id may hold such a sign, a value may not."""
     pairs: list[tuple[str, str]] = []
     for entry in entries or ():
@@ -104,7 +104,7 @@ def _pairs(option: str, entries: list[str] | None) -> list[tuple[str, str]]:
     return pairs
 
 
-def _number(text: str) -> float:
+def weight_in(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:

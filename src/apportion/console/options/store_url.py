@@ -28,7 +28,7 @@ def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
         return [*_of_doctor(kept, path, said), *after]
     is_command = len(kept) >= 2 and kept[0] in _ROOMS and not kept[1].startswith("-")
     is_for_store = is_command and kept[:2] not in _WITHOUT_STORE and not _has_rule(kept)
-    is_written = any("://" in each and not each.startswith(_JSON) for each in kept[2:])
+    is_written = any(_is_url(each) for each in kept[2:])
     if path is not None and (is_written or not is_for_store):
         expected = "one URL, for a command that takes one"
         raise InvalidInput(_FILE, path, expected, "Leave out the option, or the URL argument.")
@@ -36,6 +36,12 @@ def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
         return [*kept, *after]
     url = said if path is None else _read(path)
     return [*kept[:2], *([url] if url else []), *kept[2:], *after]
+
+
+def _is_url(word: str) -> bool:
+    """Whether a word is a URL: neither JSON nor the id of a shard with its URL."""
+    scheme, mark, _ = word.partition("://")
+    return bool(mark) and "=" not in scheme and not word.startswith(_JSON)
 
 
 def _has_rule(kept: list[str]) -> bool:

@@ -11,13 +11,13 @@ from cyclopts import Parameter
 from apportion.console.options.arguments import Json, Url, Whole
 from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.console.print.progress import Progress
-from apportion.console.shards.options import base_at, shards_of
+from apportion.console.shards.options import Models, SetName, base_at, shards_of
+from apportion.console.shards.status_report import print_status, print_status_json
 from apportion.console.shards.survey_report import print_checked, print_survey
 from apportion.shards import admin
 from apportion.shards.slots import DEFAULT_SLOTS
 from apportion.stores.catalog import shown_url
 
-_Set = Annotated[str, Parameter(name="SET", help="Name of the set.")]
 _Stride = Annotated[
     bool, Parameter(help="Let sequences of PostgreSQL count by 64, one residue for each shard.", negative="")
 ]
@@ -26,13 +26,13 @@ _Keys = Annotated[Sequence[str], Parameter(name="KEY", help="Keys.")]
 
 def init_shards(
     url: Url,
-    name: _Set,
+    name: SetName,
     /,
     *,
     shard: Annotated[
         list[str], Parameter(help="Id and URL of a shard, such as one=sqlite:///one.db; repeat it.", negative="")
     ],
-    models: Annotated[str, Parameter(help="Module and name of the declarative base, such as shop.models:Base.")],
+    models: Models,
     slots: Annotated[Whole, Parameter(help="Number of hash slots, fixed for the life of the set.")] = DEFAULT_SLOTS,
     check: Annotated[bool, Parameter(help="Report, and make nothing.", negative="")] = False,
     revision: Annotated[
@@ -68,11 +68,11 @@ def init_shards(
 
 def add_shards(
     url: Url,
-    name: _Set,
+    name: SetName,
     shard: Annotated[Sequence[str], Parameter(name="SHARD", help="Id and URL of a database: ID=URL.")],
     /,
     *,
-    models: Annotated[str, Parameter(help="Module and name of the declarative base, such as shop.models:Base.")],
+    models: Models,
     stride: _Stride = False,
     json: Json = False,
 ) -> None:
@@ -86,7 +86,7 @@ def add_shards(
 
 def doctor_shards(
     url: Url,
-    name: _Set,
+    name: SetName,
     /,
     *,
     models: Annotated[
@@ -112,14 +112,14 @@ def doctor_shards(
     return 1 if ill else 0
 
 
-def status_shards(url: Url, name: _Set, /, *, json: Json = False) -> None:
-    """Show the shards of a set, with their slots."""
+def status_shards(url: Url, name: SetName, /, *, json: Json = False) -> None:
+    """Show the shards of a set, with their slots and rows, and the moves that are not over."""
     with Progress("reading", is_shown=not json):
-        found = asyncio.run(admin.status(url, name))
+        found = asyncio.run(admin.status(url, name, has_rows=True))
     _print_status("status", url, found, json=json)
 
 
-def route_shards(url: Url, name: _Set, keys: _Keys, /, *, json: Json = False) -> None:
+def route_shards(url: Url, name: SetName, keys: _Keys, /, *, json: Json = False) -> None:
     """Print the slot and the shard of each key."""
     with Progress("reading", is_shown=not json):
         table = asyncio.run(admin.status(url, name)).table
@@ -133,15 +133,6 @@ def route_shards(url: Url, name: _Set, keys: _Keys, /, *, json: Json = False) ->
 
 def _print_status(act: str, url: str, found: admin.SetStatus, *, json: bool, **more: object) -> None:
     if json:
-        shards = [{"id": each.id, "url": each.url, "weight": each.weight, "slots": each.slots} for each in found.shards]
-        print_json(
-            f"shards {act}", set=found.name, version=str(found.version), slots=found.hash_slots, shards=shards, **more
-        )
-        return
-    print_columns(
-        ("shard", "slots", "weight"), [(each.id, str(each.slots), f"{each.weight:g}") for each in found.shards]
-    )
-    print()
-    count = len(found.shards)
-    said = f"{count} shard{'s' if count > 1 else ''}, {found.hash_slots} slots"
-    print_text(f"shards {act}: {found.name} in {shown_url(url)}: {said}")
+        print_status_json(act, found, **more)
+    else:
+        print_status(act, url, found)

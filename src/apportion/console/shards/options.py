@@ -1,11 +1,17 @@
 """Options of the commands of shards: the shards of a set, and the models of a program."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
+from cyclopts import Parameter
 from sqlalchemy.orm import DeclarativeBase
 
+from apportion.console.options.edits import ids_in, pairs_in, weight_in
 from apportion.console.tasks.program import imported
 from apportion.errors import InvalidInput
+
+SetName = Annotated[str, Parameter(name="SET", help="Name of the set.")]
+Models = Annotated[str, Parameter(help="Module and name of the declarative base, such as shop.models:Base.")]
 
 _EXAMPLE = "Write for example --models shop.models:Base"
 
@@ -22,6 +28,18 @@ def shards_of(words: Sequence[str]) -> dict[str, str]:
             raise InvalidInput("--shard", shard, "each id once", "Leave one of them out.")
         found[shard] = url
     return found
+
+
+def weights_of(weight: list[str] | None, drain: list[str] | None) -> dict[str, float]:
+    """Return the weights of shards; a drained one has 0."""
+    weights = {shard: weight_in(text) for shard, text in pairs_in("--weight", weight)}
+    for shard in ids_in(drain):
+        if shard in weights:
+            raise InvalidInput(
+                "--drain", shard, "no --weight of the same shard with it", "A drained shard has weight 0."
+            )
+        weights[shard] = 0.0
+    return weights
 
 
 def base_at(place: str) -> type[DeclarativeBase]:

@@ -7,8 +7,9 @@
 Each call opens the control store on the I/O thread, and closes it at the end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from sqlalchemy.orm import DeclarativeBase
 
@@ -16,8 +17,13 @@ from apportion.errors import InvalidInput
 from apportion.runtime.io_thread import io_thread
 from apportion.shards import foundation
 from apportion.shards.addition import added
+from apportion.shards.admin.carrier import MoveObserved, MovesMade, carried, wish
 from apportion.shards.admin.doctor import doctor as diagnosed
-from apportion.shards.admin.status import SetStatus, ShardStatus, set_status
+from apportion.shards.admin.planner import set_plan
+from apportion.shards.admin.status import MoveStatus, SetStatus, ShardStatus, set_status
+from apportion.shards.admin.verify import SetVerification, verified
+from apportion.shards.mover import MoveEvent
+from apportion.shards.plan import ShardPlan
 from apportion.shards.records import ShardRecord
 from apportion.shards.slots import DEFAULT_SLOTS
 from apportion.shards.takeover.obstacles import Obstacle
@@ -29,20 +35,33 @@ from apportion.stores.administration import Finding
 __all__ = [
     "Finding",
     "KeyRows",
+    "MoveEvent",
+    "MoveStatus",
+    "MovesMade",
     "Obstacle",
     "SetStatus",
     "SetSurvey",
+    "SetVerification",
     "ShardStatus",
     "TableSurvey",
     "TakeoverProgress",
+    "abort",
     "add",
+    "apply",
+    "clean",
     "doctor",
     "fill_slots",
     "init",
+    "pause",
+    "plan",
     "status",
     "survey",
+    "verify",
     "written_revision",
 ]
+
+SOAK = timedelta(minutes=10)
+"""The time for which old rows stay after a move, so that nobody who still reads them is surprised."""
 
 
 async def init(
@@ -112,6 +131,68 @@ async def doctor(
     return await io_thread().hop(diagnosed(url, name, base=base, is_whole=is_whole, seed=seed))
 
 
-async def status(url: str, name: str) -> SetStatus:
-    """Return the shards of a set, with their slots, as the newest table has them."""
-    return await io_thread().hop(set_status(url, name))
+async def plan(
+    url: str, name: str, *, weights: Mapping[str, float] | None = None, slots: Sequence[int] = (), to: str | None = None
+) -> ShardPlan:
+    """Return the plan of a change: the slots, rows and bytes that move, and the fewest that must. Nothing is changed.
+
+    - `weights`: other weights of some shards; 0 drains a shard.
+    - `slots`, `to`: slots that go to one shard, in place of weights.
+
+    `PlanRefused` if a move under way has one of the slots. `NoNodes` if no shard may own slots.
+    """
+    if bool(slots) != (to is not None) or (slots and weights):
+        hint = 'Write weights={"two": 1}, or slots=range(256), to="two".'
+        raise InvalidInput("slots", slots, "either weights, or slots and a shard", hint)
+    return await io_thread().hop(set_plan(url, name, weights or {}, slots, to))
+
+
+async def apply(
+    url: str, name: str, plan: ShardPlan | None = None, *, observer: MoveObserved | None = None
+) -> MovesMade:
+    """Carry out a plan while programs write; first the moves that another call has begun. Old rows stay on the source.
+
+    - `plan`: the plan. Without it, only moves that have begun are brought to their ends.
+    - `observer`: is called with each `MoveEvent`, in the I/O thread.
+
+    A call that was cut off anywhere is finished by the same call again. While another process moves slots of the set,
+    this one waits. `PlanRefused` if the slots of the plan lie elsewhere by now.
+    """
+    return await carried(url, name, lambda carrier: carrier.apply(plan), observer)
+
+
+async def abort(url: str, name: str, *, observer: MoveObserved | None = None) -> MovesMade:
+    """Take back all moves that have not switched: their slots stay on the source, and nothing of them is left."""
+    await io_thread().hop(wish(url, name, "abort"))
+    return await carried(url, name, lambda carrier: carrier.abort(), observer)
+
+
+async def pause(url: str, name: str) -> int:
+    """Let the moves that have not switched rest; return how many. Their slots stay open. `apply` goes on."""
+    return await io_thread().hop(wish(url, name, "pause"))
+
+
+async def clean(url: str, name: str, *, soak: timedelta = SOAK, observer: MoveObserved | None = None) -> MovesMade:
+    """Delete the old rows of moves on their sources, in small transactions that look at the owner again.
+
+    - `soak`: the time for which a move has been complete at least. Default: 10 minutes.
+    """
+    if not isinstance(soak, timedelta) or soak < timedelta(0):
+        raise InvalidInput("soak", soak, "a timedelta of at least 0", "Write timedelta(minutes=10).")
+    return await carried(url, name, lambda carrier: carrier.clean(soak), observer)
+
+
+async def verify(url: str, name: str, *, base: type[DeclarativeBase]) -> SetVerification:
+    """Compare every row of a set with its slot, and the owners of the slots with each other. O(rows).
+
+    `InvalidInput` if a slot has no owner or two, also after three looks.
+    """
+    return await io_thread().hop(verified(url, name, base))
+
+
+async def status(url: str, name: str, *, has_rows: bool = False) -> SetStatus:
+    """Return the shards of a set, with their slots as the newest table has them, and the moves that are not over.
+
+    - `has_rows`: ask each shard for its rows, and for all that its moves have left there. O(rows).
+    """
+    return await io_thread().hop(set_status(url, name, has_rows=has_rows))

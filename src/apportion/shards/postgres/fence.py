@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from types import MappingProxyType
+from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, event
 from sqlalchemy.engine import ExceptionContext
@@ -24,6 +25,7 @@ from apportion.shards.meta import ShardMeta, check_meta, meta_of
 from apportion.shards.pin import PIN_OPTION, NotAccepted, Pin
 from apportion.shards.postgres import schema
 from apportion.shards.postgres.functions import FOREIGN, MOVED, SWITCHING
+from apportion.shards.slot_rows import SlotState
 from apportion.tables.layout import Version
 
 _META = "apportion.shard_meta"
@@ -40,6 +42,7 @@ class PostgresFence:
     """Asks a shard in PostgreSQL."""
 
     read_only: Mapping[str, bool] = MappingProxyType({"postgresql_readonly": True})
+    snapshot: Mapping[str, Any] = MappingProxyType({**read_only, "isolation_level": "REPEATABLE READ"})
 
     def prepare(self, engine: Engine) -> None:
         """Let a refusal of the triggers be `CrossShard`."""
@@ -68,6 +71,11 @@ class PostgresFence:
             connection.execution_options(isolation_level="READ COMMITTED")
             with connection.begin():
                 _called(connection, "fence", slots, version)
+
+    def states(self, connection: Connection) -> Mapping[int, SlotState]:
+        """Return the state of each slot that has a row here; a slot that comes, and has no number yet, is left out."""
+        said = "SELECT slot, state FROM apportion.slot WHERE state <> 'incoming' OR number IS NOT NULL"
+        return {row[0]: row[1] for row in connection.exec_driver_sql(said)}
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
         """Make the database this shard, with triggers on these tables, the owner of these slots."""

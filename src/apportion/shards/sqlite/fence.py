@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, Table, event
 from apportion.shards.meta import ShardMeta, check_meta, meta_of
 from apportion.shards.pin import NotAccepted
 from apportion.shards.pinned_slot import FUNCTION
-from apportion.shards.slot_rows import SlotRow, accepts
+from apportion.shards.slot_rows import SlotRow, SlotState, accepts
 from apportion.shards.sqlite import schema
 from apportion.tables.layout import Version
 
@@ -29,6 +29,7 @@ class SqliteFence:
     """Begins transactions of SQLite, and asks the shard."""
 
     read_only: Mapping[str, bool] = MappingProxyType({_READ_ONLY_OPTION: True})
+    snapshot: Mapping[str, Any] = read_only
 
     def prepare(self, engine: Engine) -> None:
         """Let SQLAlchemy, and not the driver, begin transactions. An engine that another router has too is prepared."""
@@ -51,6 +52,11 @@ class SqliteFence:
 
     def settle(self, engine: Engine, slots: Sequence[int], version: Version) -> None:
         """Do nothing: one writer at a time has the file, so none waits for the first writer of a slot alone."""
+
+    def states(self, connection: Connection) -> Mapping[int, SlotState]:
+        """Return the state of each slot that has a row here; a slot that comes, and has no number yet, is left out."""
+        said = "SELECT slot, state FROM apportion_slot WHERE state <> 'incoming' OR number IS NOT NULL"
+        return {row[0]: row[1] for row in connection.exec_driver_sql(said)}
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
         """Make the database this shard, with triggers on these tables, the owner of these slots."""

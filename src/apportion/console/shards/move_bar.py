@@ -1,0 +1,83 @@
+"""Move bar: the progress of `shards apply` as one line on standard error, and the facts of each move at its end.
+
+    ██████████░░░░░░░░░░  52 %  23 900 of 46 137 rows, 41 000 rows/s, 1 s left, lag 3, one -> two: copying
+
+Promises: without a terminal there is no line. The pause of a group is the time from the fence of its source until its
+target has it, by the mover's clock: writers of these slots waited for that long at most.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+
+from apportion.console.print.terminal import columns_of
+from apportion.shards.admin import MoveEvent
+
+_WIDTH, _BETWEEN_SECONDS = 20, 0.1
+_CLEARED = "\r\x1b[K"
+
+
+@dataclass(slots=True)
+class MoveFacts:
+    """The facts of one move so far. `copied` counts rows, `pause` seconds; it is None before the switch."""
+
+    source: str
+    target: str
+    slots: int
+    copied: int = 0
+    fenced_at: float | None = None
+    pause: float | None = None
+
+
+class MoveBar:
+    """Takes the events of a mover. `rows` has the rows of each move of the plan."""
+
+    def __init__(self, rows: Mapping[str, int], *, is_shown: bool) -> None:
+        self.moves: dict[str, MoveFacts] = {}
+        self._rows, self._total = dict(rows), sum(rows.values())
+        self._is_shown = is_shown and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._began: float | None = None
+        self._shown_at = -1.0
+
+    def take(self, event: MoveEvent) -> None:
+        """Take an event into account, and show the line again."""
+        group = event.group
+        facts = self.moves.get(group.move)
+        if facts is None:
+            facts = self.moves[group.move] = MoveFacts(group.source, group.target, len(group.slots))
+            self._began = event.at if self._began is None else self._began
+        facts.copied = max(facts.copied, event.copied)
+        if event.step == "fence":
+            facts.fenced_at = event.at
+        elif event.step == "switch" and facts.fenced_at is not None:
+            facts.pause = event.at - facts.fenced_at
+        if self._is_shown and monotonic() - self._shown_at > _BETWEEN_SECONDS:
+            self._shown_at = monotonic()
+            self._write(self.line(event))
+
+    def line(self, event: MoveEvent) -> str:
+        """Return the line after an event."""
+        done = min(self._total, sum(facts.copied for facts in self.moves.values()))
+        elapsed = event.at - (self._began if self._began is not None else event.at)
+        rate = done / elapsed if elapsed > 0 else 0.0
+        share = done / self._total if self._total else 1.0
+        bar = "█" * round(share * _WIDTH)
+        left = f"{(self._total - done) / rate:.0f} s left" if rate else "time left unknown"
+        state = f"waits: {event.why}" if event.step == "waits" else event.state
+        return (
+            f"{bar:░<{_WIDTH}} {share:4.0%}  {done} of {self._total} rows, {rate:.0f} rows/s, {left}, "
+            f"lag {event.lag}, {event.group.source} -> {event.group.target}: {state}"
+        )
+
+    def end(self) -> None:
+        """Remove the line."""
+        if self._shown_at >= 0:
+            self._write("")
+
+    @staticmethod
+    def _write(line: str) -> None:
+        with suppress(OSError):  # a terminal that was closed
+            os.write(sys.stderr.fileno(), (_CLEARED + line[: (columns_of(sys.stderr) or 80) - 1]).encode())

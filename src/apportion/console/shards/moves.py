@@ -1,0 +1,146 @@
+"""`apportion shards`: plan moves, make them, take them back, clean up after them, and prove the rows of a set."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from apportion.console.files.output_file import FileKind, OutputFile
+from apportion.console.options.arguments import Force, Json, Url
+from apportion.console.plan import PENDING
+from apportion.console.print.output import print_json, print_text
+from apportion.console.print.progress import Progress
+from apportion.console.shards.made_report import print_made, print_made_json
+from apportion.console.shards.move_bar import MoveBar
+from apportion.console.shards.options import Models, SetName, base_at, weights_of
+from apportion.console.shards.plan_report import print_shard_plan, print_shard_plan_json, read_shard_plan, slots_in
+from apportion.errors import InvalidInput
+from apportion.shards import admin
+from apportion.shards.mover.stop_points import labels
+from apportion.shards.plan import encode_shard_plan
+
+
+def plan_shards(
+    url: Url,
+    name: SetName,
+    /,
+    *,
+    weight: Annotated[
+        list[str] | None, Parameter(help="Weight of a shard: ID=WEIGHT; may be repeated.", negative="")
+    ] = None,
+    drain: Annotated[list[str] | None, Parameter(help="Shard that gives away all its slots.", negative="")] = None,
+    move: Annotated[
+        list[str] | None, Parameter(help="Slots to move, such as 0-255 or 9000; may be repeated.", negative="")
+    ] = None,
+    to: Annotated[str | None, Parameter(help="Shard that the slots of --move go to.")] = None,
+    output: Annotated[Path | None, Parameter(name=("--output", "-o"), help="Save the plan, for shards apply.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> int:
+    """Show the slots, rows and bytes that a change moves. Exit code 0: no moves, 2: some moves, 1: an error."""
+    weights, slots = weights_of(weight, drain), slots_in(move or ())
+    if bool(move) != (to is not None) or (move and weights):
+        found = "--to" if to is not None else "--move"
+        hint = "Write --move 0-255 --to two, or --weight two=1, or --drain one."
+        raise InvalidInput(
+            found, to or ",".join(move or ()), "--move and --to together, without --weight and --drain", hint
+        )
+    file = None if output is None else OutputFile(path=output, kind=FileKind.SHARD_PLAN, force=force)
+    if file is not None:
+        file.check()
+    with Progress("planning", is_shown=not json):
+        made = asyncio.run(admin.plan(url, name, weights=weights, slots=slots, to=to))
+    if file is not None:
+        file.write(encode_shard_plan(made))
+    (print_shard_plan_json if json else print_shard_plan)(made)
+    return PENDING if made.groups else 0
+
+
+def verify_shards(url: Url, name: SetName, /, *, models: Models, json: Json = False) -> int:
+    """Compare every row with its slot, and the owners of all slots. Exit code 1 if a fault is found."""
+    base = base_at(models)
+    with Progress("comparing", is_shown=not json):
+        found = asyncio.run(admin.verify(url, name, base=base))
+    if json:
+        told = {"rows": found.rows, "left_behind": found.left, "faulty": found.faulty, "faults": list(found.faults)}
+        print_json("shards verify", set=name, sound=found.is_sound, **told)
+        return 0 if found.is_sound else 1
+    for fault in found.faults:
+        print_text(f"- {fault}")
+    words = "no row was found" if not found.rows else f"{found.faulty} faults" if found.faulty else "no fault"
+    left = f"; {found.left} old copies are left by moves" if found.left else ""
+    print_text(f"shards verify: {name}: {found.rows} rows compared, {words}{left}")
+    return 0 if found.is_sound else 1
+
+
+def apply_shards(
+    url: Url,
+    name: SetName,
+    plan: Annotated[Path | None, Parameter(name="PLAN", help="Plan saved by shards plan -o.")] = None,
+    /,
+    *,
+    json: Json = False,
+) -> int:
+    """Carry out a plan while programs write. Without a plan, go on with the moves that have begun.
+
+    A command that was cut off anywhere goes on with the same command. Exit code 1 if another process paused or aborted
+    the moves.
+    """
+    saved = None if plan is None else read_shard_plan(plan)
+    rows = {} if saved is None else {move.move: each.rows for move, each in zip(saved.moves, saved.groups, strict=True)}
+    bar = MoveBar(rows, is_shown=not json)
+    try:
+        made = asyncio.run(admin.apply(url, name, saved, observer=bar.take))
+    finally:
+        bar.end()
+    (print_made_json if json else print_made)("apply", name, made, bar)
+    return 0 if made.is_whole else 1
+
+
+def abort_shards(url: Url, name: SetName, /, *, json: Json = False) -> int:
+    """Take back all moves that have not switched: their slots stay where they are. Exit code 1 if something is left."""
+    bar = MoveBar({}, is_shown=not json)
+    try:
+        made = asyncio.run(admin.abort(url, name, observer=bar.take))
+    finally:
+        bar.end()
+    (print_made_json if json else print_made)("abort", name, made, bar)
+    return 0 if made.is_whole else 1
+
+
+def pause_shards(url: Url, name: SetName, /, *, json: Json = False) -> None:
+    """Let the moves that have not switched rest, until the next shards apply."""
+    with Progress("pausing", is_shown=not json):
+        count = asyncio.run(admin.pause(url, name))
+    if json:
+        print_json("shards pause", set=name, moves=count)
+        return
+    print_text(f"shards pause: {name}: {count} moves rest; go on with: apportion shards apply URL {name}")
+
+
+def clean_shards(
+    url: Url,
+    name: SetName,
+    /,
+    *,
+    soak: Annotated[timedelta, Parameter(help="Shortest time since a move has ended.")] = admin.SOAK,
+    json: Json = False,
+) -> None:
+    """Delete the old rows of moves that have ended, in small transactions."""
+    bar = MoveBar({}, is_shown=not json)
+    try:
+        made = asyncio.run(admin.clean(url, name, soak=soak, observer=bar.take))
+    finally:
+        bar.end()
+    (print_made_json if json else print_made)("clean", name, made, bar)
+
+
+def labels_shards(*, json: Json = False) -> None:
+    """Print the labels at which APPORTION_SHARDS_STOP_AT kills a mover, for fire drills."""
+    if json:
+        print_json("shards labels", labels=list(labels()))
+        return
+    for label in labels():
+        print_text(label)

@@ -1,0 +1,169 @@
+"""Carrier: carries out plans as the one mover of a set, which the landed election picks.
+
+Moves that another mover has begun come first: each is brought to its end before a new one begins.
+
+Promises: a call that was cut off anywhere goes on with the same call. The weights of a plan are written before its
+first move, so a plan that was cut off shows its aim.
+Refuses: to begin a move after one that was paused or aborted meanwhile.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TypeVar
+
+from apportion.groups.leader import leader
+from apportion.model.epoch import FencingToken
+from apportion.runtime.clock import SystemClock
+from apportion.runtime.io_thread import io_thread
+from apportion.shards.admin.facts import moves_of
+from apportion.shards.admin.places import open_sites
+from apportion.shards.admin.weights import set_weights
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.mover import MoveEntry, MoveEvent, Mover
+from apportion.shards.mover.book import KnownMoves, MoveBook
+from apportion.shards.mover.rescue import MOVER_TTL
+from apportion.shards.mover.stop_points import stop_point
+from apportion.shards.plan import ShardPlan, check_plan, groups_to_move
+from apportion.shards.records import SetKeys
+from apportion.shards.reshard import BEFORE_SWITCH, Wish
+from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
+
+_WITHIN_SECONDS = 5.0
+_OVER = frozenset({"complete", "cleaned"})
+
+Result = TypeVar("Result")
+MoveObserved = Callable[[MoveEvent], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovesMade:
+    """The end of a call: the moves that it made, and whether all moves were made that it had to make.
+
+    They were not if another process has paused or aborted them.
+    """
+
+    moves: tuple[str, ...]
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carrier:
+    """An elected mover, and the set that it works on."""
+
+    followed: FollowedSet
+    mover: Mover
+    token: FencingToken
+
+    async def apply(self, plan: ShardPlan | None) -> MovesMade:
+        """Bring all moves that have begun to their ends, and then those of a plan."""
+        moves = await known_moves(self.followed)
+        if plan is not None:
+            moving = {slot: move for move, slots in moves.moving.items() for slot in slots}
+            check_plan(plan, self.followed.keys.name, moving)
+            await set_weights(self.followed, plan.weights)
+        planned = {} if plan is None else dict(zip((each.move for each in plan.moves), plan.groups, strict=True))
+        begun = [kept.entry.group for _, kept in sorted(moves.kept.items()) if kept.entry.record.state not in _OVER]
+        names = {group.move for group in begun}
+        table = table_of(self.followed.follower.routes)
+        fresh = () if plan is None else groups_to_move(plan, table)
+        made: list[str] = []
+        for group in (*begun, *(each for each in fresh if each.move not in names)):
+            entry = await self._moved(group, planned[group.move].rows if group.move in planned else 0)
+            if entry is None or entry.record.state not in _OVER:
+                return MovesMade(moves=tuple(made), is_whole=False)
+            made.append(group.move)
+        return MovesMade(moves=tuple(made))
+
+    async def _moved(self, group: MoveGroup, rows: int) -> MoveEntry | None:
+        """Begin a move, or wish that it goes on, and run it."""
+        kept = (await known_moves(self.followed)).kept.get(group.move)
+        if kept is None:
+            await self.mover.begin(group)
+        elif kept.entry.wish == "pause":
+            await self.mover.book.write(kept, kept.entry.wished("go"))
+        return await self.mover.run(group.move, self.token, rows=rows)
+
+    async def clean(self, soak: timedelta) -> MovesMade:
+        """Delete the old rows of the moves that are complete for as long as `soak`."""
+        now, made, is_whole = time.time(), [], True
+        for move, kept in sorted((await known_moves(self.followed)).kept.items()):
+            entry = kept.entry
+            if entry.record.state != "complete":
+                continue
+            if now - entry.since < soak.total_seconds():
+                is_whole = False
+                continue
+            await self.mover.run(move, self.token, cleans=True)
+            made.append(move)
+        return MovesMade(moves=tuple(made), is_whole=is_whole)
+
+    async def abort(self) -> MovesMade:
+        """Take back the moves that are to be aborted."""
+        made, is_whole = [], True
+        for move, kept in sorted((await known_moves(self.followed)).kept.items()):
+            if kept.entry.wish == "abort" or kept.entry.record.state == "aborted":
+                is_whole &= await self.mover.run(move, self.token) is None
+                made.append(move)
+        return MovesMade(moves=tuple(made), is_whole=is_whole)
+
+
+async def carried(
+    url: str, name: str, work: Callable[[Carrier], Awaitable[Result]], observer: MoveObserved | None = None
+) -> Result:
+    """Stand for the mover of a set; when elected, work as it, on the I/O thread."""
+    SetKeys(name)
+    async with leader(url, f"{name}.mover", lease_ttl=MOVER_TTL) as election:
+        token = await election.wait_until_elected()
+        return await io_thread().hop(_worked(url, name, work, token, observer))
+
+
+async def _worked(
+    url: str,
+    name: str,
+    work: Callable[[Carrier], Awaitable[Result]],
+    token: FencingToken,
+    observer: MoveObserved | None,
+) -> Result:
+    followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
+    try:
+        async with open_sites(name, followed.shards) as sites:
+            nodes = {shard: record.node(shard) for shard, record in followed.shards.items()}
+            clock = SystemClock()
+            mover = Mover(
+                followed.store, name, sites, nodes, clock=clock, wall=time.time, reached=stop_point(), observer=observer
+            )
+            return await work(Carrier(followed=followed, mover=mover, token=token))
+    finally:
+        await set_left(followed)
+
+
+async def wish(url: str, name: str, wished: Wish) -> int:
+    """Write a wish into the record of each move that has not switched; return how many. The mover reads it there."""
+    followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
+    try:
+        book, count = MoveBook(followed.store, name, SystemClock()), 0
+        for move in (await known_moves(followed)).kept:
+            count += await _wished(book, move, wished)
+        return count
+    finally:
+        await set_left(followed)
+
+
+async def _wished(book: MoveBook, move: str, wished: Wish) -> bool:
+    """Write a wish, again where the mover was faster; False once the move has switched, or is over."""
+    while True:
+        kept = (await book.read()).kept.get(move)
+        if kept is None or kept.entry.record.state not in BEFORE_SWITCH:
+            return False
+        if kept.entry.wish == wished or await book.write(kept, replace(kept.entry, wish=wished)):
+            return True
+
+
+async def known_moves(followed: FollowedSet) -> KnownMoves:
+    """Return the moves of a set; a record that nobody can read is raised."""
+    moves = await moves_of(followed)
+    for damage in moves.damaged.values():
+        raise damage
+    return moves

@@ -1,0 +1,18 @@
+"""Places: the shards of a set as a mover finds them, open for a block."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from apportion.shards.mover.rescue import sites_of
+from apportion.shards.mover.sites import ShardSites
+from apportion.shards.records import ShardRecord
+
+
+@asynccontextmanager
+async def open_sites(name: str, shards: Mapping[str, ShardRecord]) -> AsyncIterator[ShardSites]:
+    """Open the shards of a set, and close them at the end; `InvalidInput` for a database that cannot move rows yet."""
+    sites = sites_of(name, shards)
+    try:
+        yield sites
+    finally:
+        await sites.close()

@@ -1,0 +1,179 @@
+"""Verify: compares every row of a set with its slot, and the owners of all slots with each other, on demand.
+
+A transaction that reads is begun on every shard first. Then the owners of the slots are compared. If a switch is under
+way, the transactions begin anew.
+
+Promises: the slot of each row is that of its key, or of its parent; no primary key lies in owned slots of two shards;
+each slot has one owner. O(rows) in time, and 100 bytes per row in memory.
+Refuses: to call a set sound of which it saw no row.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Select, Table, create_engine, select
+from sqlalchemy.orm import DeclarativeBase, Mapper
+from xxhash import xxh3_128_digest
+
+from apportion.errors import InvalidInput
+from apportion.shards.dialects import address_of, fence_of
+from apportion.shards.forms import sync_form
+from apportion.shards.models import RowRule, Sharded, check_models, rule_of
+from apportion.shards.records import SetKeys, ShardRecord
+from apportion.shards.router import set_followed, set_left, table_of
+from apportion.shards.slot_rows import SlotState
+from apportion.shards.slots import SlotTable
+
+MOST_FAULTS = 20
+"""The faults that are described; all are counted."""
+
+_TRIES = 3
+_WITHIN_SECONDS = 5.0
+_BATCH = 5_000
+_ANSWER: tuple[SlotState, ...] = ("owner", "fenced", "incoming")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetVerification:
+    """The result of a comparison: rows in owned slots, copies that moves have left, and faults.
+
+    `faults` describes the first 20 of them; `faulty` counts all.
+    """
+
+    rows: int
+    left: int
+    faulty: int
+    faults: tuple[str, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether rows were compared, and none is wrong."""
+        return self.rows > 0 and not self.faulty
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """The counts of a comparison under way. `seen` maps the digest of a table and a primary key to a shard."""
+
+    table: SlotTable
+    rows: int = 0
+    left: int = 0
+    faulty: int = 0
+    faults: list[str] = field(default_factory=list)
+    seen: dict[bytes, str] = field(default_factory=dict)
+
+    def compare(self, connection: Connection, mapper: Mapper[Any], shard: str, owned: Collection[int]) -> None:
+        """Compare the rows of one table on one shard."""
+        rule, name = rule_of(mapper.class_), _table_of(mapper).name
+        for slot, primary, kept in _rows(connection, mapper, rule):
+            if slot not in owned:
+                self.left += 1
+                continue
+            self.rows += 1
+            due = kept[0] if rule.parent else self.table.slot(rule.key_of(dict(zip(rule.key, kept, strict=True))))
+            if slot != due:
+                self._fault(f"{name} {primary} on shard {shard} has slot {slot}, and its key has {due}")
+            digest = xxh3_128_digest(repr((name, primary)).encode())
+            if self.seen.setdefault(digest, shard) != shard:
+                self._fault(f"{name} {primary} lies on shard {self.seen[digest]}, and on shard {shard}")
+
+    def _fault(self, said: str) -> None:
+        self.faulty += 1
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(said)
+
+
+async def verified(url: str, name: str, base: type[DeclarativeBase]) -> SetVerification:
+    """Compare all rows of a set; errors are those of `open_shards` and of the databases."""
+    check_models(base)
+    followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
+    try:
+        for _ in range(_TRIES):
+            table = table_of(followed.follower.routes)
+            found = await asyncio.to_thread(_verified, table, followed.shards, base)
+            if found is not None:
+                return found
+    finally:
+        await set_left(followed)
+    hint = "A switch may be under way, or the mover is away. Look: apportion shards status URL SET"
+    raise InvalidInput("owners of the slots", "not one for each", "one owner for each slot", hint)
+
+
+def _verified(
+    table: SlotTable, shards: Mapping[str, ShardRecord], base: type[DeclarativeBase]
+) -> SetVerification | None:
+    """Return the result, None while a slot has no owner or two."""
+    with ExitStack() as stack:
+        begun = {shard: _reading(stack, record) for shard, record in shards.items()}
+        owners = owners_of({shard: states for shard, (_, states) in begun.items()})
+        if owners is None or owners.keys() != table.owners.keys():
+            return None
+        tally = _Comparison(table=table)
+        for shard, (connection, _) in begun.items():
+            owned = {slot for slot, owner in owners.items() if owner == shard}
+            for mapper in base.registry.mappers:
+                if issubclass(mapper.class_, Sharded) and mapper.inherits is None:
+                    tally.compare(connection, mapper, shard, owned)
+    return SetVerification(rows=tally.rows, left=tally.left, faulty=tally.faulty, faults=tuple(tally.faults))
+
+
+def _reading(stack: ExitStack, record: ShardRecord) -> tuple[Connection, Mapping[int, SlotState]]:
+    """Begin a transaction on a shard; return it with the states of the slots."""
+    url = address_of(record.address(), sync_form.drivers)
+    engine, fence = create_engine(url), fence_of(url)
+    stack.callback(engine.dispose)
+    fence.prepare(engine)
+    connection = stack.enter_context(engine.connect()).execution_options(**fence.snapshot)
+    connection.begin()
+    return connection, fence.states(connection)
+
+
+def owners_of(states: Mapping[str, Mapping[int, SlotState]]) -> dict[int, str] | None:
+    """Return the shard that answers for each slot, None while a slot has none or two.
+
+    An owner answers. Without one, the shard that is fenced answers, for nothing was accepted elsewhere; and without
+    that, the shard that the slot has come to.
+
+    >>> owners_of({"one": {7: "fenced"}, "two": {7: "incoming"}}), owners_of({"one": {7: "owner"}, "two": {7: "owner"}})
+    ({7: 'one'}, None)
+    """
+    found = {}
+    for slot in {slot for each in states.values() for slot in each}:
+        by_state = Counter(each.get(slot) for each in states.values())
+        state = next((state for state in _ANSWER if by_state[state]), None)
+        if state is None or by_state[state] > 1:
+            return None
+        found[slot] = next(shard for shard, each in states.items() if each.get(slot) == state)
+    return found
+
+
+def _rows(connection: Connection, mapper: Mapper[Any], rule: RowRule) -> Iterator[tuple[int, tuple[Any, ...], Any]]:
+    """Yield the slot of each row, its primary key, and the values that decide the slot."""
+    statement, count = _statement(mapper, rule), len(mapper.primary_key)
+    result = connection.execution_options(yield_per=_BATCH).execute(statement)
+    for slot, *values in result:
+        yield slot, tuple(values[:count]), values[count:]
+
+
+def _statement(mapper: Mapper[Any], rule: RowRule) -> Select[Any]:
+    """Return the statement of a table: for a child, with the slot of its parent beside it."""
+    table = _table_of(mapper)
+    primary = mapper.primary_key
+    if rule.key:
+        return select(table.c.slot, *primary, *(mapper.columns[name] for name in rule.key))
+    column = mapper.columns[rule.parent]
+    parent = next(iter(column.foreign_keys)).column
+    owner = parent.table.alias()
+    joined = table.outerjoin(owner, owner.c[parent.name] == column)
+    return select(table.c.slot, *primary, owner.c.slot).select_from(joined)
+
+
+def _table_of(mapper: Mapper[Any]) -> Table:
+    table = mapper.local_table
+    if not isinstance(table, Table):
+        raise InvalidInput("model", mapper.class_.__name__, "a model of a table", "Map it to a table.")
+    return table

@@ -1,0 +1,30 @@
+"""Weights of a set: written into the records of the shards, all in one commit that compares the records."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from apportion.errors import Conflict, StoreUnavailable
+from apportion.shards.records import ShardRecord
+from apportion.shards.router import FollowedSet
+from apportion.stores import api
+
+
+async def set_weights(followed: FollowedSet, weights: Mapping[str, float]) -> None:
+    """Write other weights of shards. `Conflict` if another hand changed a record meanwhile; nothing is written then."""
+    keys = followed.keys
+    found = {item.key: item for item in (await followed.store.scan(keys.shard(""))).items}
+    when: list[api.Compare] = []
+    puts: list[api.Put] = []
+    for shard, weight in sorted(weights.items()):
+        item = found.get(keys.shard(shard))
+        record = None if item is None else ShardRecord.decode(item.value)
+        if item is None or record is None or record.weight == weight:
+            continue
+        when.append(api.Unchanged(key=item.key, revision=item.revision))
+        puts.append(api.Put(key=item.key, value=replace(record, weight=weight).encode()))
+    outcome = await followed.store.commit(when=when, puts=puts) if puts else None
+    if isinstance(outcome, api.Unknown):
+        raise StoreUnavailable("the control store", outcome.reason)
+    if isinstance(outcome, api.Refused):
+        hint = "Nothing was moved. Look at the set, and apply the plan again."
+        raise Conflict("the records of the shards changed while the weights were written.", hint)

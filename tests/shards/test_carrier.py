@@ -1,0 +1,137 @@
+"""Plans are carried out on SQLite files: rows go with their slots, and a call that was cut off is finished later."""
+
+import asyncio
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+import apportion
+from apportion.errors import Conflict, InvalidInput, PlanRefused
+from apportion.shards import admin
+from apportion.shards.admin import carrier
+from apportion.stores.sqlite.store import SqliteStore
+from tests.shards.sample import SET, Base, Files, Photo, Place
+
+COUNTRIES = [f"C{number}" for number in range(12)]
+NOW = timedelta(0)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A set on two files, with a place and a photo of each country."""
+    files = Files(tmp_path)
+    with apportion.sync.open_shards(files.url, SET, base=Base) as router:
+        for number, country in enumerate(COUNTRIES):
+            with router.session(country) as session:
+                place = Place(id=UUID(int=number), country=country)
+                session.add_all([place, Photo(id=UUID(int=number), place=place)])
+                session.commit()
+    return files
+
+
+def act(name, files, *words, **options):
+    return asyncio.run(getattr(admin, name)(files.url, SET, *words, **options))
+
+
+def rows(files, shard):
+    return sum(files.sql(shard, f"SELECT count(*) FROM {table}")[0][0] for table in ("place", "photo"))
+
+
+def shards(files):
+    return {each.id: (each.slots, each.weight, each.rows) for each in act("status", files, has_rows=True).shards}
+
+
+def test_a_plan_is_carried_out_and_cleaned_up_after(files):
+    steps = []
+    plan = act("plan", files, weights={"two": 3})
+    with apportion.sync.open_shards(files.url, SET, base=Base) as router:
+        made = act("apply", files, plan, observer=lambda event: steps.append(event.step))
+        for country in COUNTRIES:
+            router.run(country, lambda session, country=country: session.add(Place(country=country)))
+    assert (tuple(each.move for each in plan.moves), True) == (made.moves, made.is_whole)
+    assert steps.index("capture") < steps.index("chunk") < steps.index("fence") < steps.index("switch")
+    found = shards(files)
+    assert ((16, 1.0), (48, 3.0)) == (found["one"][:2], found["two"][:2])
+    assert [("complete", 16)] == [(each.state, each.slots) for each in act("status", files).moves]
+    old = plan.rows
+    assert (24 + 12 + old, old) == (found["one"][2] + found["two"][2], act("verify", files, base=Base).left)
+    assert admin.MovesMade(moves=(), is_whole=False) == act("clean", files)
+    assert made.moves == act("clean", files, soak=NOW).moves
+    whole = act("verify", files, base=Base)
+    assert (36, 0, 0) == (whole.rows, whole.left, whole.faulty)
+    assert () == act("status", files).moves
+    assert admin.MovesMade(moves=()) == act("apply", files, plan)
+
+
+def test_moves_that_rest_go_on_with_the_next_call_and_no_other_begins(files):
+    plan = act("plan", files, slots=range(64), to="two")
+
+    def paused(event):
+        if event.step == "capture":
+            asyncio.run_coroutine_threadsafe(carrier.wish(files.url, SET, "pause"), asyncio.get_running_loop())
+
+    made = act("apply", files, plan, observer=paused)
+    if made.is_whole:
+        pytest.fail("the mover was faster than the wish")
+    assert (32, 32) == (shards(files)["two"][0], shards(files)["one"][0])
+    (move,) = act("status", files).moves
+    assert move.state not in ("switched", "complete")
+    with pytest.raises(PlanRefused, match="earlier moves"):
+        act("plan", files, slots=range(64), to="two")
+    assert [plan.moves[0].move] == list(act("apply", files).moves)
+    assert 64 == shards(files)["two"][0]
+
+
+def test_moves_are_taken_back_and_leave_nothing(files):
+    plan = act("plan", files, slots=range(64), to="two")
+    one, two = rows(files, "one"), rows(files, "two")
+
+    class Cut(Exception):
+        pass
+
+    def cut(event):
+        if event.step == "verify":
+            raise Cut
+
+    with pytest.raises(Cut):
+        act("apply", files, plan, observer=cut)
+    (before,) = act("status", files, has_rows=True).moves
+    assert before.left_behind
+    assert (one, one + two) == (rows(files, "one"), rows(files, "two"))
+    made = act("abort", files)
+    assert ((plan.moves[0].move,), True) == (made.moves, made.is_whole)
+    assert () == act("status", files).moves
+    assert (one, two) == (rows(files, "one"), rows(files, "two"))
+    assert [] == files.sql("two", "SELECT * FROM apportion_move")
+    assert admin.MovesMade(moves=()) == act("abort", files)
+    assert act("apply", files, plan).is_whole
+    assert 64 == shards(files)["two"][0]
+
+
+def test_weights_are_written_in_one_commit_that_compares_the_records(files, monkeypatch):
+    plan, commit = act("plan", files, weights={"two": 3}), SqliteStore.commit
+
+    async def after_another_hand(self, *, when, puts, **rest):
+        if any(put.key.endswith("shard/two") for put in puts):
+            await commit(self, when=when, puts=puts, **rest)
+        return await commit(self, when=when, puts=puts, **rest)
+
+    monkeypatch.setattr(SqliteStore, "commit", after_another_hand)
+    with pytest.raises(Conflict, match="records of the shards changed"):
+        act("apply", files, plan)
+    assert (32, 32) == (shards(files)["one"][0], shards(files)["two"][0])
+
+
+@pytest.mark.parametrize("soak", [timedelta(seconds=-1), 5, None])
+def test_a_soak_is_a_time(files, soak):
+    with pytest.raises(InvalidInput, match="soak"):
+        act("clean", files, soak=soak)
+
+
+def test_a_plan_of_another_set_or_of_an_old_table_is_refused(files):
+    plan = act("plan", files, slots=range(64), to="two")
+    act("apply", files, act("plan", files, slots=plan.groups[0].slots[:3], to="two"))
+    act("clean", files, soak=NOW)
+    with pytest.raises(PlanRefused, match="lie at both"):
+        act("apply", files, plan)
