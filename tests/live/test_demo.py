@@ -72,3 +72,20 @@ def test_every_check_of_keys_passes_within_a_minute():
 def test_a_fault_is_planted_for_each_check_of_keys_and_found():
     code, checks = demo("keys", "--selftest")
     assert (1, KEY_CHECKS) == (code, {name for name, check in checks.items() if not check["passed"]})
+
+
+SHARD_CHECKS = {
+    "acknowledged", "lost", "resurrected", "stale", "owned_twice", "refused", "unplanned_moves", "left_behind",
+    "pause_ms",
+}  # fmt: skip
+
+
+def test_every_check_of_shards_passes():
+    code, checks = demo("shards")
+    assert {} == {name: check for name, check in checks.items() if not check["passed"]}
+    assert (0, SHARD_CHECKS) == (code, set(checks))
+
+
+def test_a_fault_is_planted_for_each_check_of_shards_and_found():
+    code, checks = demo("shards", "--selftest")
+    assert (1, SHARD_CHECKS) == (code, {name for name, check in checks.items() if not check["passed"]})

@@ -2,7 +2,7 @@
 
 import sys
 from json import dumps
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from cyclopts import Parameter
 
@@ -17,7 +17,15 @@ from apportion.console.demo.tasks.show import MEANINGS as OF_TASKS
 from apportion.console.demo.tasks.show import show_tasks
 from apportion.console.demo.verdict import Verdict
 
-_SUBJECTS = {
+
+class Show(Protocol):
+    """The script of a subject: it plays on a screen, and returns a verdict."""
+
+    def __call__(self, screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
+        """Play; `stays` goes on until Ctrl-C, `selftest` plants faults."""
+
+
+_SUBJECTS: dict[str, tuple[Show, dict[str, str]]] = {
     "groups": (show_groups, OF_GROUPS),
     "tasks": (show_tasks, OF_TASKS),
     "keys": (show_keys, OF_KEYS),
@@ -26,7 +34,7 @@ _SUBJECTS = {
 
 
 def demo(
-    subject: Literal["groups", "tasks", "keys", "cron"] = "groups",
+    subject: Literal["groups", "tasks", "keys", "cron", "shards"] = "groups",
     /,
     *,
     json: bool = False,
@@ -38,8 +46,8 @@ def demo(
     Parameters
     ----------
     subject
-        The part to show: groups, with members that share partitions; tasks, which workers run; keys of tasks; or cron,
-        with schedules that fire on several nodes.
+        The part to show: groups, with members that share partitions; tasks, which workers run; keys of tasks; cron,
+        with schedules that fire on several nodes; or shards, with one database that becomes three.
     json
         Print only one JSON object, on the last line.
     stops
@@ -47,12 +55,19 @@ def demo(
     selftest
         Plant faults in the traces before they are verified; the verifier must find them.
     """
-    show, meanings = _SUBJECTS[subject]
+    show, meanings = _of_shards() if subject == "shards" else _SUBJECTS[subject]
     with Screen(is_quiet=json) as screen:
         found = show(screen, stays=not stops and not json and sys.stdout.isatty(), selftest=selftest)
     passed = all(check["passed"] for check in found.values())
     _tell(found, meanings, passed=passed, as_json=json)
     return 0 if passed else 1
+
+
+def _of_shards() -> tuple[Show, dict[str, str]]:
+    """Return the show of shards; `MissingExtra` without SQLAlchemy."""
+    from apportion.console.demo.shards.show import MEANINGS, show_shards  # noqa: PLC0415 - an extra
+
+    return show_shards, MEANINGS
 
 
 def _tell(found: Verdict, meanings: dict[str, str], *, passed: bool, as_json: bool) -> None:

@@ -105,6 +105,7 @@ def pairs_in(option: str, entries: list[str] | None) -> list[tuple[str, str]]:
 
 
 def weight_in(text: str) -> float:
+    """Return a weight as a number."""
     try:
         return float(text)
     except ValueError as error:

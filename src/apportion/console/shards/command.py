@@ -133,6 +133,6 @@ def route_shards(url: Url, name: SetName, keys: _Keys, /, *, json: Json = False)
 
 def _print_status(act: str, url: str, found: admin.SetStatus, *, json: bool, **more: object) -> None:
     if json:
-        print_status_json(act, found, **more)
+        print_status_json(act, found, more)
     else:
         print_status(act, url, found)

@@ -1,5 +1,7 @@
 """Status report of shards: a line per shard, a line per move, and a summary at the end; or JSON."""
 
+from collections.abc import Mapping
+
 from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.shards.admin import SetStatus
 from apportion.stores.catalog import shown_url
@@ -21,8 +23,8 @@ def print_status(act: str, url: str, found: SetStatus) -> None:
     print_text(f"shards {act}: {found.name} in {shown_url(url)}: {said}")
 
 
-def print_status_json(act: str, found: SetStatus, **more: object) -> None:
-    """Print the same as JSON, with all that each move has left behind so far."""
+def print_status_json(act: str, found: SetStatus, more: Mapping[str, object]) -> None:
+    """Print the same as JSON, with all that each move has left behind so far, and `more` of the command."""
     print_json(
         f"shards {act}",
         set=found.name,

@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 SOAK = timedelta(minutes=10)
-"""The time for which old rows stay after a move, so that nobody who still reads them is surprised."""
+"""The time for which old rows stay after a move, so that programs can still read them."""
 
 
 async def init(

@@ -58,15 +58,16 @@ class Carrier:
 
     async def apply(self, plan: ShardPlan | None) -> MovesMade:
         """Bring all moves that have begun to their ends, and then those of a plan."""
+        followed = self.followed
         moves = await known_moves(self.followed)
         if plan is not None:
             moving = {slot: move for move, slots in moves.moving.items() for slot in slots}
-            check_plan(plan, self.followed.keys.name, moving)
+            check_plan(plan, followed.keys.name, moving)
             await set_weights(self.followed, plan.weights)
         planned = {} if plan is None else dict(zip((each.move for each in plan.moves), plan.groups, strict=True))
         begun = [kept.entry.group for _, kept in sorted(moves.kept.items()) if kept.entry.record.state not in _OVER]
         names = {group.move for group in begun}
-        table = table_of(self.followed.follower.routes)
+        table = table_of(followed.follower.routes)
         fresh = () if plan is None else groups_to_move(plan, table)
         made: list[str] = []
         for group in (*begun, *(each for each in fresh if each.move not in names)):
@@ -78,12 +79,13 @@ class Carrier:
 
     async def _moved(self, group: MoveGroup, rows: int) -> MoveEntry | None:
         """Begin a move, or wish that it goes on, and run it."""
+        mover = self.mover
         kept = (await known_moves(self.followed)).kept.get(group.move)
         if kept is None:
-            await self.mover.begin(group)
+            await mover.begin(group)
         elif kept.entry.wish == "pause":
-            await self.mover.book.write(kept, kept.entry.wished("go"))
-        return await self.mover.run(group.move, self.token, rows=rows)
+            await mover.book.write(kept, kept.entry.wished("go"))
+        return await mover.run(group.move, self.token, rows=rows)
 
     async def clean(self, soak: timedelta) -> MovesMade:
         """Delete the old rows of the moves that are complete for as long as `soak`."""

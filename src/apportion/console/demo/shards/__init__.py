@@ -1,0 +1,1 @@
+"""The demonstration of shards: one file of SQLite becomes three while eight processes write to it."""
