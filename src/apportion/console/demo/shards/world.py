@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any, ClassVar
 
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -24,8 +25,8 @@ class WorldBase(DeclarativeBase):
 class WorldPlace(Sharded, WorldBase):
     """A place: its country decides its shard. `visits` is the number of the last write to it."""
 
-    __tablename__ = "place"
-    __shard_key__ = "country"
+    __tablename__: Any = "place"  # of any form, as SQLAlchemy declares it
+    __shard_key__: ClassVar[str | tuple[str, ...]] = "country"
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     country: Mapped[str]
