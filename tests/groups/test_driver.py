@@ -10,8 +10,8 @@ from apportion.errors import BadSnapshot, Compacted, Conflict, InvalidInput, Sto
 from apportion.groups.driver import Driver
 from apportion.groups.life.parts import MemberParts
 from apportion.groups.opening import Options
-from apportion.groups.pending_moves import Commit
 from apportion.groups.session import Sessions
+from apportion.groups.unanswered_commits import Commit
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, MemberRecord, encoded
 from apportion.runtime.clock import SystemClock

@@ -19,7 +19,7 @@ from apportion.groups.member import (
     Tick,
     Wait,
 )
-from apportion.groups.pending_moves import CommitAnswered
+from apportion.groups.unanswered_commits import CommitAnswered
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
     LEAVES,

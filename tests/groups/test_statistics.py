@@ -6,8 +6,8 @@ from apportion.groups.life.deadlines import Deadlines
 from apportion.groups.life.effects import Effects
 from apportion.groups.member import Drain, Serve, Stop
 from apportion.groups.opening import Options
-from apportion.groups.pending_moves import PendingMove
 from apportion.groups.statistics import Durations, GroupSummary, Statistics, sight
+from apportion.groups.unanswered_commits import PendingMove
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, Target, encoded, encoded_target
 from apportion.groups.view.view import View

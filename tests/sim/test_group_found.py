@@ -12,8 +12,8 @@ from apportion.groups.holdings import GroupChange
 from apportion.groups.log import log
 from apportion.groups.member import Admitted, MemberMachine
 from apportion.groups.membership import Options
-from apportion.groups.pending_moves import Commit
 from apportion.groups.session import Sessions
+from apportion.groups.unanswered_commits import Commit
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, Target, encoded, encoded_target
 from apportion.groups.view.view import View

@@ -16,7 +16,7 @@ from apportion.console.options.edits import Edits
 from apportion.console.options.outage import Outage
 from apportion.console.options.placement import PlacementOptions
 from apportion.console.options.table_place import StoredTable, file_at, load_table
-from apportion.console.print.plan_report import print_plan, print_plan_json
+from apportion.console.print.placement_plan_report import print_plan, print_plan_json
 from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput
 from apportion.model import codec

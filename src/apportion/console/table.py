@@ -17,7 +17,7 @@ from apportion.console.options.placement import PlacementOptions
 from apportion.console.options.table_place import StoredTable, TablePlace, file_at
 from apportion.console.print.kept_report import print_kept, print_stored
 from apportion.console.print.output import print_json
-from apportion.console.print.plan_report import print_plan, print_plan_json
+from apportion.console.print.placement_plan_report import print_plan, print_plan_json
 from apportion.console.print.progress import Progress
 from apportion.console.table_import import Reading, imported
 from apportion.errors import InvalidInput

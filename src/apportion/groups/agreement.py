@@ -84,7 +84,7 @@ class Agreement:
         return view.target is not None and len(view.target.owners) != self._record.partitions
 
     async def _check(self, found: Item | None, there: GroupRecord | None) -> None:
-        """Return if we may write our record, as the first or in place of a wrong one; `InvalidInput` if we may not."""
+        """Do nothing if we may write our record, as the first or over a wrong one. Otherwise raise `InvalidInput`."""
         if there is not None and there.format != self._record.format:
             _check_same(self._group, self._record, there)
         view = View(self._keys)

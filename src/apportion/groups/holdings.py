@@ -5,9 +5,9 @@ therefore stops by itself before another may start. A forked child owns nothing.
 is open and the consumer of changes has asked for the next change. A lost partition is therefore given away after the
 work on it has ended.
 Refuses: to wait, and to take a lock. A finalizer may end or begin a hold wherever it runs, even in the middle of this
-file. So each change is one assignment, or one step of a dict. A hold is counted before its partition is checked; a
-partition is withdrawn before its holds are checked. The driver fills the holdings on the I/O thread; any thread reads
-them.
+file. So each change sets one attribute, or changes one entry of a dict. A hold is counted before its partition is
+checked; a partition is withdrawn before its holds are checked. The driver fills the holdings on the I/O thread; any
+thread reads them.
 """
 
 import os
@@ -47,7 +47,7 @@ _NOTHING: Mapping[int, Holding] = {}
 
 @dataclass(slots=True)
 class _Tellings:
-    """The partitions that the consumer of changes was told it has (`has`), and those it was told it lost (`heard`).
+    """Partitions reported to the consumer of changes: those in `has` as its own, those in `heard` as lost.
 
     The work on a partition in `heard` may not have ended; a partition in `lapsed` may come back. `claims` lists the
     callers that want to consume; the first one is the consumer.
@@ -121,7 +121,7 @@ class Holdings(Handle, _Owned):
         return self.deadline - self._clock.elapsed()
 
     def moment(self) -> Mapping[int, Holding]:
-        """Return all of this moment, in a mapping that never changes, and is the same one until there is a change."""
+        """Return the present holdings as an immutable mapping. It is the same object until the holdings change."""
         return self._held if self.is_current else _NOTHING
 
     _now = moment

@@ -1,7 +1,7 @@
 """Member: one member's side of a group, for all partitions together: which to serve or release, which commits to send.
 
-Promises: at most one commit per partition is under way at a time; see `batches`. The cost of an event grows with the
-partitions that it touches.
+Promises: at most one commit per partition is under way at a time; see `Batches` in `unanswered_commits`. The cost of an
+event grows with the partitions that it touches.
 Refuses: to wait and to read clocks. `step` takes an event and returns the actions to carry out, in order. The driver
 bounds the wait for an answer. A missing answer counts as a failure, and `handover` makes this safe.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from apportion.groups.deaths import HEALTHY_SECONDS, ended, next_try
 from apportion.groups.handover import Act, HandOver, HandOverEvent, Known, OwnSession, Phase, outcome, request
-from apportion.groups.pending_moves import Batches, Commit, CommitAnswered, PendingMove
+from apportion.groups.unanswered_commits import Batches, Commit, CommitAnswered, PendingMove
 from apportion.groups.view.intake import IntakeChanges
 from apportion.groups.view.view import View
 from apportion.stores.api import Compare, Put
@@ -121,7 +121,10 @@ class MemberMachine:
 
     @property
     def has_nothing(self) -> bool:
-        """Whether no partition is ours, is to be ours, or is served, drained or under way. O(partitions)."""
+        """Whether we have nothing: no partition is owned, wanted, served or drained, and no commit is under way.
+
+        O(partitions).
+        """
         me, own = (self.me.id, self.me.session), self._view.own.values()
         mine = any((owned.ownership.owner, owned.ownership.session) == me for owned in own)
         is_idle = all(hand.phase is Phase.IDLE for hand in self._hands.values())

@@ -1,8 +1,8 @@
 """Membership: how a member joins and leaves a group, by commits about its own record.
 
 Promises: at most one session per id is there. A newcomer waits for the lease of its predecessor to end, for one time
-to live and a second. It gets `DuplicateMember` if the store, asked anew after that wait, still has the predecessor. An
-earlier session of its own process is waited for without an end: nobody renews it.
+to live and a second. It gets `DuplicateMember` if the store, asked anew after that wait, still has the predecessor. It
+waits without limit for an earlier session of its own process: nobody renews that session, so it ends.
 """
 
 from collections import deque
@@ -22,8 +22,8 @@ from apportion.stores.api import Committed, Compare, CoordinationStore, Item, Ou
 class Predecessors:
     """The sessions of its id that a life of a member may meet.
 
-    `leases` are those on which this member may have written its record. A whole life has waited for the session
-    `awaited` in vain.
+    `leases` are those on which this member may have written its record. `awaited` is the session for which one whole
+    life waited in vain.
     """
 
     def __init__(self) -> None:

@@ -3,10 +3,10 @@
 Promises: the deadline lies before the moment at which the store may end the lease, in any state of the network. It
 counts from the moment a renewal was sent, on this machine's own clock, less a margin for clocks that drift. A user's
 blocked event loop costs nothing. If a C call keeps the interpreter's lock for TTL - margin, the session has to end,
-and does. After the deadline, a process renews nothing until the store replies. A renewal would keep others from
-partitions that this process may not use either. A group that leaves or gives up costs the other groups nothing if it
-deleted all its records on the lease. Otherwise the lease ends for all groups, because the remaining records would
-live as long as those groups do.
+and does. After the deadline, a process renews nothing until the store replies. Until then, a renewal would keep other
+processes from partitions that this process may not use either. A group that leaves or gives up costs the other groups
+nothing if it deleted all its records on the lease. Otherwise the lease ends for all groups, because the remaining
+records would live as long as those groups do.
 Refuses: to renew for other processes, and to revive a lease that has ended. The next life has another lease.
 """
 

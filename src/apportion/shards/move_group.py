@@ -36,7 +36,7 @@ class MoveGroup:
 class RowChange:
     """One change of the rows of a group: from any of the states `before` to `after`. None is a slot without a row.
 
-    The change sets the number to `number`, or keeps it where `keeps_number`. A row that another state has stays.
+    The change sets the number to `number`, or keeps it where `keeps_number`. A row in any other state stays as it is.
     """
 
     before: tuple[SlotState | None, ...]

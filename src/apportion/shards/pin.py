@@ -27,7 +27,7 @@ SWITCH_SECONDS = 2.0
 _LOOK_SECONDS = 0.05
 
 PIN_OPTION = "apportion_pin"
-"""The option of a connection that is its pin, so that an error of the driver can be told in the words of the set."""
+"""The connection option that holds the pin. With it, an error of the driver can be translated into one of the set."""
 
 
 class NotAccepted(Exception):
@@ -63,7 +63,7 @@ class Fence(Protocol):
         """Return the state of each slot that has a row here; a slot that comes, and has no number yet, is left out."""
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
-        """Make the database this shard, with triggers on these tables, the owner of these slots."""
+        """Turn the database into this shard: add triggers to these tables, and make it the owner of these slots."""
 
 
 class Roads(Protocol):
@@ -106,8 +106,8 @@ class Pin:
     def connected(self, kept: str | None) -> tuple[str, Connection]:
         """Return the shard of the slots, and a connection to it in a fenced transaction. The caller closes it.
 
-        `kept` is the shard that the session has read from. `StaleRoute` at once if that shard does not accept the
-        slots any more, and without `kept` if no shard accepted them in time.
+        `kept` is the shard that the session has read from. With `kept`, `StaleRoute` comes at once if that shard
+        accepts the slots no more. Without it, `StaleRoute` comes if no shard accepted them in time.
         """
         until = monotonic() + SWITCH_SECONDS
         table = self.roads.table

@@ -1,7 +1,7 @@
 """Reshard: the machine that moves a group of slots from one shard to another while they are written to.
 
-The mover reads all that it can find, asks for the next act, does this one act, and reads again. So a mover that was
-killed is followed by one that goes on from what it finds, and it finds an act done or not done if the reply was lost.
+The mover reads all that it can find, asks for the next act, does this one act, and reads again. So the mover after a
+killed one goes on from what it finds. If a reply was lost, the next reading shows whether the act was done.
 
     planned -> prepared -> copying -> catching-up -> verified -> fenced -> switched -> complete -> cleaned
                                            ^                        |
@@ -85,7 +85,10 @@ class MoveAct:
 
 
 def next_act(found: MoveView) -> MoveAct | None:
-    """Return the next act; None when nothing is left to do, when the move is paused, or when the target is missed."""
+    """Return the next act.
+
+    It is None if nothing is left to do, if the move is paused, or if the act needs a target that is away.
+    """
     state = found.record.state
     if found.wish == "abort" and state in BEFORE_SWITCH:
         return _to(found, "aborted")

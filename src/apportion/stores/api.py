@@ -151,8 +151,8 @@ class Capabilities:
     gapless_watch     no change is missed, also through restarts
     multi_host        members may run on several hosts
     restore_seen      the store notices by itself that an older copy was restored under the same identity (id of a
-                      cluster or system, a file). On other stores, only handles that saw more notice the restore at
-                      first; all handles notice it after the command `store restored`
+                      cluster or system, a file). On other stores, only handles that saw a later state than the
+                      copy notice the restore at first. All handles notice it after the command `store restored`
     watch_delay_seconds   the longest delay until a change is seen after a quiet time
     lease_end         decides that a lease has ended: the store itself, or a reaper that watches renewals
     max_operations    the most compares in one commit, and also the most puts and deletes together

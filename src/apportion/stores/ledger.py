@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(slots=True, kw_only=True)
 class Held:
-    """A lease, and the time of its end on the clock of the passed times."""
+    """A lease, and the time at which it ends on the caller's clock."""
 
     ttl_seconds: float
     ends_at: float

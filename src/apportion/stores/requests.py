@@ -134,7 +134,7 @@ def checked_leases(leases: Collection[int]) -> tuple[int, ...]:
 
 
 def went_back(store: str, *, seen: tuple[int, int], found: tuple[int, int]) -> StoreWentBack:
-    """Return the error for a store that does not fit what was seen of it. Both pairs are incarnation and revision."""
+    """Return the error for a store that contradicts an earlier reading. Both pairs are incarnation and revision."""
     return StoreWentBack(store, f"revision {seen[1]} of incarnation {seen[0]}", f"it is at {found[1]} of {found[0]}")
 
 

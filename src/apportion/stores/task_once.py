@@ -98,7 +98,7 @@ def _found(entry: OnceEntry | None, step: OnceStep, is_open: Callable[[Receipt],
 
 
 def _ended(entry: OnceEntry | None, step: OnceStep, now: int) -> tuple[OnceState, OnceEntry | None]:
-    """End an entry that is the caller's, even after its claim: the effect has happened."""
+    """End an entry of the caller, even if the caller's claim is over, because the effect has happened."""
     if entry is None or entry.receipt != step.receipt:
         return OnceState(found="refused"), None
     if entry.value is not None:

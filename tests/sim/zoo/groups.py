@@ -79,7 +79,7 @@ _ON_HAND_OVER = (
 _ON_SHARE = (
     Bug(
         "of a batch that is refused one half is lost",
-        "groups/pending_moves.py",
+        "groups/unanswered_commits.py",
         "            self._halves.extend(half for half in (fresh[:middle], fresh[middle:]) if half)",
         "            self._halves.extend(half for half in (fresh[:middle],) if half)",
         seeds=620,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from apportion.console.files.io import read_bounded
 from apportion.console.print.output import print_columns, print_json, print_text
-from apportion.console.print.plan_report import print_transfers
+from apportion.console.print.placement_plan_report import print_transfers
 from apportion.errors import BadSnapshot
 from apportion.groups.admin import Applied, MemberPlan, TargetChange, decode_plan
 from apportion.model import codec

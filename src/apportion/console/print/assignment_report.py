@@ -11,7 +11,7 @@ from functools import cached_property
 from apportion.balance.solver.fair_loads import fair_shares
 from apportion.balance.verify import Verdict, verify
 from apportion.console.print.output import print_columns, print_json, print_text
-from apportion.console.print.plan_report import mark_of, print_transfers, transfers_of
+from apportion.console.print.placement_plan_report import mark_of, print_transfers, transfers_of
 from apportion.model.assignment import Assignment
 from apportion.model.plan import Plan
 from apportion.placement.change import plan as plan_of

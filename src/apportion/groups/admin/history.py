@@ -120,7 +120,7 @@ class Story:
         return f"{name} is gone{session}: {self._endings[name]}"
 
     def _has_left(self, name: str, change: StoreChange) -> bool:
-        """Whether a member has left, and its lease did not end: it noted that, or it was asked and had nothing left."""
+        """Whether a member left before its lease ended: it wrote so, or it was asked to leave and owns nothing now."""
         view, touched = self.view, {each.key for each in change.events}
         if view.keys.static(name) in touched or name not in self.asked:
             return view.keys.static(name) in touched

@@ -1,13 +1,14 @@
-"""Isolation: sends partitions that lost their owner together to different members, away from the deadly one.
+"""Isolation: sends the partitions that one death has freed to different members, to separate the deadly partition.
 
 A balancer knows nothing of deaths. So its answer is changed afterwards by exchanges, and no member gets more or fewer
 partitions; docs/decisions/0017-crash-loops.md has the reasons.
 
 Promises: a suspect is a partition under which at least two sessions in a row ended. Each such session doubles its
-weight. If few suspects have no owner, they are placed one by one, the heaviest first. Each goes to the member with
-the lightest other suspects, if that member has a partition to exchange. Exchanges take partitions without an owner
-first, then partitions that move anyway. Other partitions move only to take a suspect away from suspects of at least
-its own weight. A member that hands over partitions anyway first gives those under which no session ended.
+weight. If few suspects have no owner, they are placed one by one, the heaviest first. Each suspect goes to the member
+on which the other suspects together weigh least, if that member can exchange a partition. Exchanges take partitions
+without an owner first, then partitions that move anyway. Another partition moves only if this separates a suspect from
+others that are together at least as heavy. A member that hands over partitions anyway first gives those under which no
+session ended.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from apportion.balance.api import Owners
 from apportion.groups.deaths import ended
 from apportion.groups.view.view import View
 
-_ENDED = 2  # one death proves nothing: it counts for every partition of that owner
+_ENDED = 2  # one death proves nothing, because it counts against every partition of the dead owner
 _FEW = 16  # or the number of members; more suspects are only shared out evenly
 _FREE, _PLANNED, _LIVE = range(3)
 

@@ -12,7 +12,7 @@ from apportion.errors import ApportionError, InvalidInput
 from apportion.groups.controller.controller import Write
 from apportion.groups.life.parts import MemberParts
 from apportion.groups.member import Seen
-from apportion.groups.pending_moves import Commit, CommitAnswered
+from apportion.groups.unanswered_commits import Commit, CommitAnswered
 from apportion.stores.api import Committed, Outcome, Refused, Unknown
 
 

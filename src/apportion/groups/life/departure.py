@@ -18,7 +18,7 @@ AGAIN_SECONDS = 0.25
 
 
 class Departure:
-    """The departure of one member, once it `is_wanted`; times are elapsed seconds. Any thread may set that."""
+    """The departure of one member, once it `is_wanted`; times are elapsed seconds. Any thread may set `is_wanted`."""
 
     def __init__(self, options: Options) -> None:
         self._options = options

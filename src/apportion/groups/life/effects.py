@@ -11,7 +11,7 @@ from apportion.groups.handover import Act, OwnSession
 from apportion.groups.holdings import Holdings
 from apportion.groups.life.deadlines import Deadlines
 from apportion.groups.member import Action, Drain, Serve, Stop, Wait
-from apportion.groups.pending_moves import PendingMove
+from apportion.groups.unanswered_commits import PendingMove
 from apportion.groups.view.damage import Damage
 from apportion.groups.view.view import View
 from apportion.model.epoch import FencingToken

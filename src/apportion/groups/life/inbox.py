@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from apportion.groups.member import Quiet
-from apportion.groups.pending_moves import CommitAnswered
+from apportion.groups.unanswered_commits import CommitAnswered
 from apportion.stores.api import Scan, StoreChange
 
 News = StoreChange | Scan | CommitAnswered | Quiet | BaseException | None

@@ -17,8 +17,8 @@ from apportion.groups.life.inbox import News
 from apportion.groups.life.parts import MemberParts
 from apportion.groups.member import Admitted, Ended, MemberEvent, Quiet, Seen, Tick
 from apportion.groups.membership import Membership
-from apportion.groups.pending_moves import Commit, CommitAnswered
 from apportion.groups.session import GroupLease
+from apportion.groups.unanswered_commits import Commit, CommitAnswered
 from apportion.runtime.endings import to_its_end
 from apportion.runtime.events import GaveUp, Joined
 from apportion.stores.api import Scan, StoreChange

@@ -6,7 +6,7 @@ Refuses: a single str or bytes. It refuses nulls, and Arrow types that are not k
 them. It refuses arrays of floats, bools or dates, and of more than one dimension.
 No other thread may write to a buffer during a read: the answers would belong to the old bytes, the new bytes or a
 mixture.
-Source: PEP 3118 for buffers; `placement.arrow` for Arrow.
+Source: PEP 3118 for buffers; `placement.keys.arrow` for Arrow.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -39,7 +39,7 @@ def key_bytes(key: Key) -> bytes:
 
 
 def listed(keys: Iterable[Key]) -> Iterable[Key]:
-    """Return the single keys of any container, in order, to be read once: see `placement.containers`.
+    """Return the single keys of any container, in order, to be read once: see `placement.keys.containers`.
 
     Raises `InvalidInput` for a single str or bytes, because its characters are not meant as many keys. Raises it also
     for a container without keys.

@@ -20,7 +20,8 @@ from apportion.tables.layout import Version
 NEAR_ROWS = 200
 """The logged changes that may be left when the source is fenced; they take far less than `FENCE_SECONDS`."""
 
-_MIXED = Version(incarnation=0, number=0)  # no table has it, so rows of different numbers are announced anew
+# No table has this version. So rows with different numbers match no table, and they are announced again.
+_MIXED = Version(incarnation=0, number=0)
 _SOURCE: tuple[SlotState, ...] = ("owner", "incoming", "fenced", "moved")
 _TARGET: tuple[SlotState | None, ...] = (None, "moved", "incoming", "fenced", "owner")
 
@@ -75,7 +76,7 @@ async def looked(sites: ShardSites, kept: KeptMove, newest: Version, away: Store
 
 
 def source_row(rows: Sequence[SlotRow | None]) -> SlotRow:
-    """Return the row that stands for all rows of a group on its source: one that has come least far."""
+    """Return the row that stands for all rows of a group on its source: the row that is furthest behind."""
     states = {"moved" if row is None else row.state for row in rows}
     state = next(each for each in _SOURCE if each in states)
     return SlotRow(state="owner" if state == "incoming" else state)

@@ -30,7 +30,7 @@ RESCUE_SECONDS = 30.0
 
 
 async def rescued(url: str, name: str, shards: Mapping[str, ShardRecord], slots: Sequence[int]) -> None:
-    """End the fence of slots, on the I/O thread. `TimeoutError` never: it returns when the time is over."""
+    """End the fence of slots, on the I/O thread. It never raises `TimeoutError`; when the time is over, it returns."""
     async with opened(url) as store:
         sites = sites_of(name, shards)
         nodes = {shard: record.node(shard) for shard, record in shards.items()}

@@ -130,7 +130,7 @@ def _homeless(table: SlotTable, topology: Topology) -> dict[int, str]:
 
 
 def _least(owners: Sequence[str], topology: Topology) -> int:
-    """Return the fewest moves into any even owners, whichever shards have one slot more than their share.
+    """Return the fewest moves to an even distribution, whichever shards get one slot more than their share.
 
     Each shard gives away the slots above its share rounded down. Rounding leaves some slots over. For each of these,
     one shard may keep a slot more.

@@ -122,7 +122,7 @@ def set_stride(
             hint = "Each shard keeps its residue; look at the sequences of the others."
             raise InvalidInput(f"residue of {key.sequence}", key.residue, f"{residue}", hint)
         if key.residue is None:
-            # ALTER SEQUENCE waits for nobody but holds nextval back until the transaction ends; read only then.
+            # ALTER SEQUENCE blocks nextval until the transaction ends. So the last number is read after this statement.
             connection.exec_driver_sql(f"ALTER SEQUENCE {_escaped(key.sequence)} INCREMENT BY {STRIDE}")
             [now] = [each for each in given_keys(connection, tables) if each.sequence == key.sequence]
             first = now.after(max(now.last, above.get((key.table, key.column), 0)), residue)

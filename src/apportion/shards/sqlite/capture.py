@@ -3,9 +3,9 @@
     apportion_capture    a row for each slot with logged changes, and its move
     apportion_log        the keys of changed rows, in the order of their commits
 
-The tables and triggers stand while a move captures, and serve all moves that do.
-`INSERT OR REPLACE` deletes rows without a trigger. So a trigger that runs before looks for the rows that it will
-replace, also those of other slots.
+The tables and triggers exist while at least one move captures. All such moves share them.
+`INSERT OR REPLACE` deletes rows without a trigger. So a BEFORE trigger finds the rows that the new row will replace,
+also rows of other slots.
 Source: https://www.sqlite.org/lang_conflict.html
 """
 
@@ -122,7 +122,7 @@ def _key_changed(table: ShardTable) -> str:
 
 
 def _replaced(table: ShardTable, unique: Sequence[str], old: str = "") -> str:
-    """Return the statement that logs the row which has the values of a unique list that the new row will have."""
+    """Return the statement that logs the old row with the unique values that the new row will have."""
     same = " AND ".join(f"kept.{quoted(each)} = NEW.{quoted(each)}" for each in unique)
     changed = " OR ".join(f"{old}.{quoted(each)} IS NOT NEW.{quoted(each)}" for each in unique)
     into = _logged(table, "kept").replace("SELECT move", "SELECT capture.move")

@@ -1,7 +1,7 @@
 """Comparison: all rows of a group on both shards, in pieces that are each read in one short transaction.
 
-A row that differs is excused while its key stands in the log: it is compared when the entry is applied. Every other one
-is logged, so that it is copied again, and is told.
+A different row is no error while its key is in the log: it is compared when the entry is applied. Every other different
+row is logged, copied again and reported.
 
 Promises: rows that one side lacks are found on either side; so is a value of another type, and a row of another slot.
 Refuses: to call rows equal when it compared none, though the source has some.
@@ -63,7 +63,7 @@ class RowComparison:
         return self._open() is not None and not self.wrong and monotonic() < self._ends
 
     def compare(self, connection: sqlite3.Connection) -> None:
-        """Compare pieces of slots one after another, as long as a reader may hold up a writer."""
+        """Compare slots piece by piece. Stop after the time for which a reader may block a writer."""
         begun, left, table = monotonic(), self._portion.rows, self._open()
         if table is None:
             return

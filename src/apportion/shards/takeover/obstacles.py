@@ -1,7 +1,7 @@
-"""Obstacles: all in the models and in a database that will refuse to move, or that holds on one shard alone.
+"""Obstacles: everything in the models or the database that cannot move, or that holds on one shard only.
 
 Promises: an obstacle is found before anything is changed, and says the next step. None of them stops a set of one
-shard. Primary keys that the database gives out stop one of two.
+shard. Primary keys that the database gives out stop a set of two shards.
 """
 
 from collections.abc import Iterator

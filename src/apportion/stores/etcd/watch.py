@@ -108,7 +108,10 @@ class Feed:
         return await self._gateway.open("/v3/watch", watch_of(*self._span, since=since, life_since=revision + 1))
 
     async def _check(self, stream: Stream) -> None:
-        """After a silence, look at the store. Close the stream if it may lack changes, or if its server was left."""
+        """After a silence, look at the store.
+
+        Close the stream if it may lack changes, or if we no longer use its server.
+        """
         revision = await self._origin.look_since(self._heard_at, self._life)
         waited = self._clock.elapsed() - self._opened_at
         behind = revision > self._after and waited >= self._patience_seconds

@@ -1,4 +1,4 @@
-"""Tokens of lanes: the owner that goes on with a lane, and the reach of a claim.
+"""Tokens of lanes: the owner that may go on in a lane, and the number of tasks that one claim reads per lane.
 
 A lane remembers the highest token that it has seen, so that a former owner claims nothing there any more.
 """
@@ -21,7 +21,7 @@ class LaneRecord:
 
 
 def accepts(seen: FencingToken | None, token: FencingToken) -> bool:
-    """Whether a lane that has seen a token goes on with another: a newer one, or the same of the same holder."""
+    """Whether a lane that has seen a token accepts another: a newer token, or an equal token of the same holder."""
     return seen is None or token > seen or (token == seen and token.holder == seen.holder)
 
 
@@ -34,7 +34,7 @@ def parted(seen: Iterable[tuple[OwnedLane, FencingToken | None]]) -> tuple[list[
 
 
 def some_of_each(most: int, lanes: int) -> int:
-    """Return how many tasks of each lane to read for the oldest ones of all lanes; keys spread evenly over lanes.
+    """Return how many tasks to read per lane to find the oldest ones of all lanes, if keys spread evenly over lanes.
 
     >>> some_of_each(100, 64), some_of_each(100, 1)
     (8, 100)
@@ -43,7 +43,7 @@ def some_of_each(most: int, lanes: int) -> int:
 
 
 def is_cut(lanes: Sequence[int], each: int, most: int) -> bool:
-    """Whether tasks may be missing among the oldest ones, for so many of each lane were read and no more."""
+    """Whether some of the oldest tasks may be missing, because one lane gave all `each` tasks that were read."""
     return each < most and max(Counter(lanes).values(), default=0) >= each
 
 

@@ -1,7 +1,7 @@
 """The ear: receives the hints of PostgreSQL on a connection that also answers requests.
 
 A hint arrives while a statement runs, or between two statements. Between statements the socket becomes readable, and
-the ear takes the hint in. A hint of tasks names them; else the history tells what changed.
+the ear takes the hint in. A hint of new tasks names the tasks. For any other hint, the history tells what changed.
 Promises: `is_trusted` says whether hints get through. A hint of our own shows this, since a transaction pooler
 accepts LISTEN and delivers nothing. When a look finds news without a hint, hints are not trusted until the next hint.
 """

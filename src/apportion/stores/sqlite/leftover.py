@@ -42,8 +42,7 @@ def has_leftover(path: Path, *, is_restored: bool) -> bool:
         return False
     is_younger = file.st_mtime_ns >= wal.st_mtime_ns
     if not is_younger and file.st_ctime_ns >= wal.st_ctime_ns:
-        # A move keeps the time of the last write. The only other cause of a change of this time is a change of
-        # rights.
+        # A move keeps the time of the last write, and changes ctime. Only a change of permissions does the same.
         is_younger = is_restored or _remembered_inode(path) not in (0, file.st_ino)
     return is_younger and not _holds_all(path) and (is_restored or not _was_cut_short(path))
 

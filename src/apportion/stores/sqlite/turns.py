@@ -1,8 +1,8 @@
 """Turns: the order in which writers take the one lock of an SQLite file.
 
-SQLite's lock has no queue: the writer that tries just after its release gets it. So within a process one writer tries
-at a time, in the order of their calls, and renewals go before all of them. While other processes write too, a process
-that has just written waits some milliseconds before its next write.
+SQLite's lock has no queue: after a release, the first writer that tries gets the lock. So within a process one writer
+tries at a time, in the order of their calls, and renewals go before all of them. While other processes write too, a
+process that has just written waits some milliseconds before its next write.
 Promises: no renewal waits behind a commit of the same process. Among writers that never pause, none waits for ever.
 Refuses: to slow a process that is alone.
 """

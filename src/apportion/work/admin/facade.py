@@ -6,7 +6,7 @@
     await admin.redrive("sqlite:///work.db", task_id)
 
 Each call opens the store of a URL on the I/O thread, and closes it at the end. All calls raise the errors of
-`stores.connect_tasks`, and `InvalidInput` where no store was made yet.
+`stores.catalog.connect_tasks`, and `InvalidInput` where no store was made yet.
 The sync twin of this file is `sync/task_admin.py`.
 """
 

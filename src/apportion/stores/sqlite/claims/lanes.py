@@ -20,12 +20,12 @@ SHOW = "REPLACE INTO lane (queue, lane, incarnation, epoch, holder, session) VAL
 _FIRST = "{task}.key IS NOT NULL AND {task}.behind = 0 AND {task}.session IS NULL AND {task}.due IS NULL"
 _OF_LANE = f"FROM task INDEXED BY task_first WHERE queue = ?1 AND lane = of.value AND {_FIRST.format(task='task')}"
 _LANES = "json_each(?2) AS of"
-# The lanes with the oldest first tasks.
+# The lanes with the oldest tasks at their heads.
 HEADS = (
     f"SELECT of.value AS value, (SELECT min(pos) {_OF_LANE}) AS head FROM {_LANES}"
     " WHERE head IS NOT NULL ORDER BY head LIMIT ?3"
 )
-# The oldest first tasks among some of each lane: those up to the last of them. The index alone tells which these are.
+# The first ?4 tasks of each lane are candidates; the oldest ?3 candidates are taken. The index alone finds them.
 _LAST_OF_SOME = f"ifnull((SELECT pos {_OF_LANE} ORDER BY pos LIMIT 1 OFFSET ?4 - 1), {MOST_NUMBER})"
 _OLDEST = (
     f"SELECT {HEAD_COLUMNS} FROM task WHERE pos IN (SELECT first.pos FROM {{lanes}} CROSS JOIN task AS first"
@@ -33,7 +33,8 @@ _OLDEST = (
     f" AND first.pos <= {_LAST_OF_SOME} ORDER BY first.pos LIMIT ?3)"
 )
 FIRST, FIRST_OF_HEADS = _OLDEST.format(lanes=_LANES), _OLDEST.format(lanes=f"({HEADS}) AS of")
-# The same of tasks with fewer deaths than a claim beside others may have. They are looked at one by one.
+# The same, but only for tasks with few deaths, which may be claimed together with others. They are looked at one by
+# one.
 _FEW_DEATHS = f"deaths < {MANY_DEATHS}"
 FIRST_OF_FEW_DEATHS = FIRST_OF_HEADS.replace("due IS NULL", f"due IS NULL AND {_FEW_DEATHS}")
 OF_SESSION_KEYED = (

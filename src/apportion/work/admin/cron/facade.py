@@ -6,7 +6,7 @@
     await cron.pause("sqlite:///work.db", "reports", "report")
 
 Each call opens the store of a URL on the I/O thread, and closes it at the end. All calls raise the errors of
-`stores.connect_tasks`, and `InvalidInput` where no store was made yet, or for a schedule that is not there.
+`stores.catalog.connect_tasks`, and `InvalidInput` where no store was made yet, or for a schedule that is not there.
 The sync twin of this file is `sync/cron_admin.py`.
 """
 

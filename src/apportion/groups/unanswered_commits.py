@@ -1,4 +1,4 @@
-"""Pending moves: the moves of one member that wait for a commit, and the commits under way.
+"""Unanswered commits: the commits of one member that are under way, and the moves that wait for the next commit.
 
 Promises: a partition is in one move at a time. Moves that do not depend on each other go in one commit. Moves that were
 refused together are sent again in halves, before all other moves. One stale move therefore holds up no other.

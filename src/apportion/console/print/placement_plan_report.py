@@ -1,4 +1,4 @@
-"""Plan report: a line per node, the largest transfers, and a summary at the end; or JSON with every single move."""
+"""Placement plan report: a line per node, the largest transfers, and a summary; or JSON with every single move."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

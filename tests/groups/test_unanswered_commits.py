@@ -3,7 +3,7 @@
 import pytest
 
 from apportion.groups.handover import Act, Known
-from apportion.groups.pending_moves import AnsweredMoves, Batches, CommitAnswered, PendingMove
+from apportion.groups.unanswered_commits import AnsweredMoves, Batches, CommitAnswered, PendingMove
 from apportion.groups.view.records import OwnershipRecord
 from apportion.stores.api import Absent, Put, Unchanged
 
