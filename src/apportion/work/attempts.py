@@ -119,12 +119,12 @@ class Attempts:
         for claim in claims:
             waited = claim.waited_ms / 1_000
             self._under_way[claim.receipt] = _UnderWay(claim.name, now, waited, claim.crashes)
-            if self._observers or claim.is_retaken:  # of claims, the statistics count only those
+            if self._observers or claim.is_retaken:  # the statistics count only retaken claims
                 who = self._who(claim.receipt, claim.name, now)
                 self._tell(AttemptClaimed(**who, waited_seconds=waited, is_retaken=claim.is_retaken))
 
     def found(self, row: TaskRow, receipt: Receipt) -> None:
-        """Note a claim in the store of which no reply has told; it is given back."""
+        """Note a claim that the store has, although no reply has reported it. It is given back."""
         if receipt not in self._lost and receipt not in self._under_way:
             self._under_way[receipt] = _UnderWay(row.name, self._clock.elapsed())
 

@@ -1,8 +1,9 @@
 """Cancellable runs: the runs under way on the event loop of a worker, and the cancellation of each.
 
 Promises: a run is cancelled once, so that it may clean up in peace. A run that completes in spite of that counts. A run
-that is cancelled on request is settled so; nobody here settles one that lost its session or its worker. A run that the
-program itself cancels is given back: a program that ends cancels all its tasks, and no failure of theirs counts.
+that is cancelled on request is settled as cancelled. A run that lost its session or its worker is not settled here. A
+run that the program itself cancels is given back: a program that ends cancels all its tasks, and no failure of theirs
+counts.
 """
 
 import asyncio

@@ -93,8 +93,8 @@ class Claimant:
     ) -> "Claimant":
         """Connect, and begin to claim; errors are those of `connect_tasks`.
 
-        The declared `schedules` are added where absent, and all of the queues fire; None: the worker fires none.
-        `lanes` joins the group of a queue with keys.
+        The declared `schedules` are added where absent, and the worker fires all schedules of its queues. With None, it
+        fires none. `lanes` joins the group of a queue with keys.
         """
         async with AsyncExitStack() as undo:
             tasks = await connect_tasks(url)
@@ -155,7 +155,7 @@ class Claimant:
 
     async def _run(self) -> None:
         while not self._is_over:
-            self._woken.clear()  # a turn under way may miss the cause of a later wake-up
+            self._woken.clear()  # first: news that comes during the turn must wake us again
             if not await self._tried():
                 await self._rest()
         await self._last()
@@ -229,7 +229,7 @@ class Claimant:
         is_idle = self._is_leaving or session.id is None or session.seconds_left() <= 0
         left = len(self._open) - sum(each.receipt in self._open for each in batch)
         capacity = self._capacity()
-        half = max(self._worker.concurrency, capacity // 2)  # it runs while the store is asked about the other half
+        half = max(self._worker.concurrency, capacity // 2)  # this half runs while the store is asked for more
         want = 0 if is_idle else max(0, min(capacity - left, half))
         if not batch and not want:
             return False

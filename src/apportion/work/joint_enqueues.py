@@ -1,8 +1,8 @@
 """Joint enqueues: while one enqueue is under way, those of all other callers wait, and go to the store as the next one.
 
 So a store flushes once for many callers, and a single caller waits for nobody. Callers that were answered together
-often come back together: an enqueue waits for as many callers as had asked when the last one ended, those that were
-answered by it and those that waited. It waits for half as long as the last one took.
+often come back together. So the next enqueue waits for as many callers as the last one had: those that it answered, and
+those that waited at its end. It waits for half as long as the last one took.
 Promises: the tasks of one caller are added all or none. An error names the caller's own tasks. Where the store refuses
 an enqueue of several callers, each caller asks alone, so that one refused task costs its caller alone. A caller that is
 cancelled cancels no enqueue that it has joined.
@@ -93,7 +93,7 @@ class Callers:
     """The callers of this process that wait for an enqueue, in any thread; each is one for the time of a block."""
 
     def __init__(self) -> None:
-        self._inside: deque[None] = deque()  # its changes are atomic, unlike those of a number
+        self._inside: deque[None] = deque()  # append and pop are atomic; `number += 1` is not
 
     def __enter__(self) -> None:
         self._inside.append(None)

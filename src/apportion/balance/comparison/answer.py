@@ -14,7 +14,7 @@ from apportion.model.phrases import be, listed, plural
 
 _SHOWN_DIGITS = 4
 Kind = tuple[bool, bool, float]
-"""The zone rule broken, only the last node can leave, stray moves: equal for placements that do the same."""
+"""The key of a sort: whether the zone rule is broken, whether only the last node can leave, and the stray moves."""
 
 
 def ranked(rows: Iterable[PlacementRow]) -> list[PlacementRow]:
@@ -30,7 +30,7 @@ def kind_of(row: PlacementRow) -> Kind:
 def answer(rows: Sequence[PlacementRow], *, place: str, chance: float) -> str:
     """Return the answer that these ranked rows give.
 
-    `place` names the nodes. `chance` is the difference of two variations that chance explains.
+    `place` names the nodes. `chance` is the largest difference of two variations that chance alone can explain.
     """
     if not rows:
         return f"For your {place}, no placement could be measured."
@@ -66,7 +66,7 @@ def _beside(best: PlacementRow, equals: Sequence[PlacementRow], *, has_others: b
 
 
 def _excluded(best: PlacementRow, others: Sequence[PlacementRow], chance: float) -> list[str]:
-    """Return a sentence for each reason that places a row behind the best although it is as even."""
+    """Return a sentence for each reason that keeps an equally or more even row from being the best row."""
     reasons: dict[tuple[str, str], list[PlacementRow]] = {}
     for row in others:
         if kind_of(row) != kind_of(best) and row.variation <= best.variation + chance:

@@ -88,8 +88,8 @@ def admitted(
 ) -> tuple[StateTransition, ...]:
     """Return the changes that may begin now, resources in the order given.
 
-    Where more than `most_errors` partitions of a resource have a replica in ERROR, load changes only go down.
-    `disabled` are the nodes that are switched off altogether. A node can be switched off altogether or for one
+    If more than `most_errors` partitions of a resource have a replica in ERROR, only load changes to a lower state
+    begin. `disabled` are the nodes that are switched off altogether. A node can be switched off altogether or for one
     partition. Then a change on it asks no room of the node, and takes none once it is under way. A replica without a
     target is dropped. O(changes log changes). Raises `InvalidInput`, `UnknownOption`.
 

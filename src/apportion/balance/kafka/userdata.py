@@ -77,7 +77,7 @@ def decode_sticky(data: bytes) -> Remembered:
 
 
 def is_versioned(data: bytes) -> bool:
-    """Whether user data of `sticky` starts like kafka-python's, with a version. Java's starts so beyond 65535 topics.
+    """Whether user data of `sticky` begins with a version, like kafka-python's. Java's does only beyond 65535 topics.
 
     >>> is_versioned(encode_sticky(Remembered()))
     False

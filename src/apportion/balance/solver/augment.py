@@ -5,7 +5,8 @@ elsewhere, and nodes have prices. At any time every item sits where cost plus pr
 provably cheapest. Items are passed on only between nodes where they cost the same (a *tight* step). When no chain of
 tight steps leads from a node with too much to one with too little, every reachable node gets dearer by one.
 
-A node with a load between `least` and `most` may take or give one item for its pool; the total of the pool is fixed.
+A node with a load between `least` and `most` may take or give one item. The nodes of its pool together keep a fixed
+total.
 
 Promises: integers only; the same input gives the same result; the result of `finish` is optimal for its prices.
 Source: the primal-dual method for minimum-cost flows, with the blocking flows of Dinic.

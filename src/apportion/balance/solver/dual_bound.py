@@ -1,4 +1,4 @@
-"""Dual bound: the least that a partition can pay for its replicas, when every node has a price: one side of a proof.
+"""Dual bound: the least that a partition can pay for its replicas at given node prices. A proof uses it as lower bound.
 
 A node that held the partition costs its price; any other node costs 1 more. From each zone a partition must take a
 fixed number of nodes, and may take one more. A high price in one zone does not affect other zones. So most of the sum
@@ -10,7 +10,7 @@ from itertools import islice
 
 
 class CheapestLists:
-    """The least cost of lists, for prices of nodes, zones, and how many nodes of a zone a list must and may have.
+    """The least cost of a list. Given are the prices of nodes, and per zone the least and the most nodes of a list.
 
     Built in O(nodes log nodes); one partition costs O(its earlier nodes · length of a list).
     """

@@ -1,6 +1,7 @@
 """Equal costs: among results of equal cost, choose one that also evens out the nodes' load from other resources.
 
-Promises: the cost and the bounds stay. Each step makes the sums of here and elsewhere more even, until no step can.
+Promises: the cost and the bounds stay. Each step makes the totals of the nodes (this resource and the others) more
+even, until no step can.
 Refuses: to prove that no other result of the same cost is more even.
 """
 

@@ -118,11 +118,11 @@ class _Zones:
         return [sum(loads[index] for index in members) for members in self.members]
 
     def least_total(self, loads: Sequence[int]) -> int:
-        """Return the least total, where nodes hold these loads and a zone holds more if it must."""
+        """Return the total of these loads, after each zone below its minimum was raised to it."""
         return sum(map(max, self.sums(loads), self.least))
 
     def most_total(self, loads: Sequence[int]) -> int:
-        """Return the largest total, where nodes hold these loads and a zone holds less if it must."""
+        """Return the total of these loads, after each zone above its maximum was lowered to it."""
         return sum(map(min, self.sums(loads), self.most))
 
     def can_hold(self, least: Sequence[int], most: Sequence[int]) -> bool:
@@ -138,8 +138,8 @@ def _least_squares(demand: Demand, held: _Zones, numerators: Sequence[int], deno
     """Return the bounds of all loads with the least sum of squared differences from the quotas.
 
     The k-th replica of a node costs more the further k lies above its quota. At a `level`, every node holds the
-    replicas that cost at most the level. The level is the lowest at which all replicas have a place. A zone without
-    enough room at that level, or with a larger minimum, finds a level of its own and is a pool.
+    replicas that cost at most the level. The level is the lowest at which all replicas have a place. Some zones lack
+    room at that level, or have a larger minimum. Each of them gets its own level and becomes a pool.
     """
 
     def at(level: int, index: int) -> int:

@@ -146,7 +146,7 @@ def repair(before: Before, demand: Demand, elsewhere: Elsewhere | None = None) -
 
 
 def _moves(before: Before, after: Rows) -> int:
-    """Return how many replicas moved: the new ones, less those by which a list only grew. O(size)."""
+    """Return how many replicas moved. Replicas that only made a list longer do not count. O(size)."""
     moves = 0
     if before.rows.width == after.width:
         laid = (zip(*[iter(rows.buffer)] * after.width, strict=True) for rows in (before.rows, after))

@@ -1,7 +1,7 @@
 """`schedule`: the difference of two assignments as waves of steps that are safe to stop at any moment.
 
-No replica of a partition is dropped before the partition's whole new list is live. So at every moment, either all
-replicas that were live at the start are complete, or all of the new list; `docs/balance/schedule.md` tells the rest.
+No replica of a partition is dropped before the partition's whole new list is live. So at every moment, one of two sets
+of replicas is complete: those that were live at the start, or the new list. `docs/balance/schedule.md` tells the rest.
 
 Promises, for each partition with the floor f: with f + 1 live replicas or more at the start, it never has fewer than
 f + 1. With fewer (`below_floor`), it never has fewer than at the start, and is recovered in the first waves. A leader
@@ -105,7 +105,7 @@ def _turns(before: Assignment, after: Assignment) -> Iterator[Turn]:
 
 
 def _rows_before(before: Assignment, after: Assignment) -> Sequence[Row]:
-    """Return the owners before of each partition of `after`, in its order."""
+    """Return the owners in `before` of each partition of `after`, in the order of `after`."""
     if before.names == after.names and len(before.rows) == len(after.rows):
         return before.rows
     places = map(before.preference_lists.place, after.preference_lists)

@@ -105,4 +105,4 @@ def main(orders: str, worker: str) -> None:
 
 
 def _ignored(number: int, frame: object) -> None:
-    """Do nothing on a signal: SIGCHLD wakes the server, and the others are for the worker to follow."""
+    """Do nothing on a signal. SIGCHLD only wakes the server, and the worker obeys the other signals."""

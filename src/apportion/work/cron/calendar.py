@@ -6,8 +6,8 @@ fixed rule have one slot together: the first instant after the change (`gap="run
 go back, a time that comes twice counts in its `first` pass, in its `last`, or in `both`.
 
 Promises: every slot is a whole minute, later than the one before it.
-Refuses: rules with seconds, rules that never come, and times before 1973, when some zones were half a minute apart.
-There are no slots from the year 9999 on.
+Refuses: rules with seconds, rules that never come, and times before 1973. Until then, some zones had offsets with half
+minutes. There are no slots from the year 9999 on.
 Source: cron of Debian. cronsim reads the rules; its own walk loses slots where clocks change by half an hour, and it
 reads the range `37-37/4` as `37/4`, so a range of one value is given to it as this value.
 """

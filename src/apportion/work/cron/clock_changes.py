@@ -45,7 +45,7 @@ class ClockChange:
 
 
 def clock_changes(cron: Cron, *, after: datetime, until: datetime) -> Iterator[ClockChange]:
-    """Yield the changes of the rule's zone after an instant and up to another that touch a time of the rule.
+    """Yield the clock changes of the rule's zone, later than `after` and up to `until`, that touch a time of the rule.
 
     >>> cron = Cron(rule="30 2 * * *", zone="America/New_York")
     >>> (change,) = clock_changes(cron, after=datetime(2026, 1, 1, tzinfo=UTC), until=datetime(2026, 6, 1, tzinfo=UTC))

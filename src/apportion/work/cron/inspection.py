@@ -22,7 +22,7 @@ LATE_MS = 60_000
 class InspectedSchedule:
     """A stored schedule, and its trouble as this process sees it.
 
-    `damaged`: its row is none that a release writes. `unable`: this process cannot evaluate it; other workers may.
+    `damaged`: no release writes such a row. `unable`: this process cannot evaluate it; other workers may.
     `schedule_disagrees`: the stored next slot is no slot of the rule here. `late`: that slot came more than a minute
     ago, and no worker has fired it. Empty: all is well, or the schedule is paused. `problem` says it in words.
     """

@@ -24,7 +24,7 @@ _within: "ContextVar[frozenset[Place]]" = ContextVar("within", default=frozenset
 
 
 class EffectTurn:
-    """The turn of one call: its first step waits for it, and the block that follows ends it.
+    """The turn of one call: the call's first step waits for the turn, and the end of the block ends the turn.
 
     `desk` is the worker of the run: another worker, as in a store that was restored, may have the same receipt.
     """

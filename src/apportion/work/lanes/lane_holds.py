@@ -2,7 +2,8 @@
 
 Promises: a lane is shown under the token of this moment, and never past the deadline of the session in the group. A
 claim holds its lane until its hold is released or cancelled. A claim in a lane that has moved is given back. A lane
-that the store refuses is told once per token; it is damaged if it is ours after a time to live, and still refused.
+that the store refuses is reported once per token. If after one time to live it is ours and still refused, it is
+damaged.
 Refuses: to wait, and to cancel a run.
 """
 
@@ -86,8 +87,8 @@ class LaneHolds:
     def refused(self, fenced: Collection[OwnedLane], *, now: float, patience_seconds: float) -> list[OwnedLane]:
         """Hear that the store knows a later owner of some lanes; return the lanes in which it must be wrong.
 
-        A later owner is there only once a lane is no longer ours. So a lane that stays ours, and is refused for longer
-        than any news takes, has a token in the store that no owner was given.
+        A later owner is there only once a lane is no longer ours. So if a lane stays ours, and is refused for longer
+        than any news takes, the store's token for it is wrong.
         """
         new = [each for each in fenced if each not in self._refused]
         self._statistics.fenced += len(new)
