@@ -21,8 +21,8 @@ plan(ring, ring, keys=3) | keys is 3 | Put a single key in a list, or route() it
 plan(ring, ring, [None]) | key is None | Convert it: bytes(key) for buffers,
 plan(Jump(["a"]), Jump(["a", "b"])) | keys is None | Pass keys=[...], real ones if you can;
 plan(Jump(["a"]), Jump(["a", "b"]), []) | keys is 'an empty list' | Pass the keys to count.
-plan(table, assignment) | the other side of the plan is a Table | Of Slots, compare the assignments:
-plan(assignment, ring) | the other side of the plan is a Ring | Of Slots, compare the assignments:
+plan(table, assignment) | the other side of the plan is a Table | For Slots, compare their assignments:
+plan(assignment, ring) | the other side of the plan is a Ring | For Slots, compare their assignments:
 plan(ring, Ring(["a"], hasher="md5")) | hasher is 'md5' | Compare placements of different hashers
 plan(Ring(Topology(["a"], cluster="x")), Ring(Topology(["a"], cluster="y"))) | cluster is 'y' | Compare placements of
 apply(change, ring) | table is a Ring | Of a placement, pass its table().

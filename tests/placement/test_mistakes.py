@@ -14,8 +14,8 @@ Ring(["a", "a"]) | node id is 'a' | Rename one of the two, or drop it.
 Ring(["a", None]) | node id is None | Name it by a string; str(...) it yourself
 Ring([1, 2]) | node id is 1 | Name it by a string; str(...) it yourself
 Ring(["a", ""]) | node id is '' | Give it a name; look for a separator too
-Ring([("a", 1), ("b", 9)]) | node is a tuple | Write Node("a", weight=2); of a list,
-Ring([{"id": "a"}]) | node is a dict | Write Node("a", weight=2); of a list,
+Ring([("a", 1), ("b", 9)]) | node is a tuple | Write Node("a", weight=2). To add a list,
+Ring([{"id": "a"}]) | node is a dict | Write Node("a", weight=2). To add a list,
 Ring({"a": -1, "b": 1}) | weight of node 'a' is -1 | Weights are relative: give the ordinary
 Ring({"a": float("nan")}) | weight of node 'a' is nan | Weights are relative: give the ordinary
 Ring({"a": float("inf")}) | weight of node 'a' is inf | Weights are relative: give the ordinary
@@ -81,7 +81,7 @@ Node("a", weight="2") | weight of node 'a' is '2' | Weights are relative: give t
 Node("a", weight=None) | weight of node 'a' is None | Weights are relative: give the ordinary
 Node("a", weight=-1) | weight of node 'a' is -1 | Weights are relative: give the ordinary
 Node("a b\\n") | node id is 'a b\\n' | Remove the character shown escaped, or
-topology.add(["c", "d"]) | node is a list | Write Node("a", weight=2); of a list,
+topology.add(["c", "d"]) | node is a list | Write Node("a", weight=2). To add a list,
 topology.add("a") | node id is 'a' | Rename one of the two, or drop it.
 topology.add(None) | node id is None | Name it by a string; str(...) it yourself
 topology.add("c", 2) | node id is 2 | Name it by a string; str(...) it yourself

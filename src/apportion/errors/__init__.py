@@ -3,7 +3,8 @@
 Every message names the problem (with the values), the expected value, and the next step.
 Promises: foreign values are cut to a line, control characters escaped, URL passwords removed. Every error pickles.
 Refuses: to be raised bare. Pick the leaf that a caller would want to catch.
-A traceback names this package alone: `apportion.errors.InvalidInput`. A leaf of another file says so itself.
+A traceback names this package alone: `apportion.errors.InvalidInput`. A class from another file sets its `__module__`
+to this package.
 """
 
 from collections.abc import Iterable, Sequence
@@ -93,7 +94,7 @@ class NotEnoughNodes(CannotPlace):
     """The caller wants more replicas than the rule allows."""
 
     def __init__(self, wanted: int, eligible: Sequence[str], rule: str) -> None:
-        hint = "Ask for fewer: Ring and Rendezvous rank all nodes, an assignment ranks its owners."
+        hint = "Ask for fewer replicas. Ring and Rendezvous can name all nodes; an assignment can name only its owners."
         problem = f"{wanted} replicas wanted {rule}, {len(eligible)} eligible ({listed(eligible)})."
         super().__init__(problem, _WAY_OUT.get(rule, hint))
         self.wanted: int = wanted

@@ -1,7 +1,8 @@
 """Missing name: the error for a name that a module does not have, with the line to write.
 
-Promises: an error that nobody reads costs nothing, since an import asks for each submodule in this way first. A class
-is looked up in the file of a room that is named as the class is; no other file is imported.
+Promises: an error that nobody reads costs nothing. An import asks for each submodule by this error first, so its
+message is built only for a reader. A class is looked up in the file of a room that is named as the class is; no other
+file is imported.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Certificate: numbers that prove that no equally even assignment moves fewer replicas; anyone can check them.
 
-Every node has a price, an integer. The numbers show that no partition could pay less than it pays now, and that no
-loads as even as these would earn the nodes more. Together, the two facts prove that fewer moves are impossible; see
+Every node charges its price, an integer, for each replica. The numbers show that no partition can find a cheaper list,
+and that no equally even loads collect more. Together, the two facts prove that fewer moves are impossible; see
 docs/balance/optimal.md. `balance.verify` checks a certificate.
 """
 

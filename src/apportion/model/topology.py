@@ -121,7 +121,7 @@ class Topology:
 
     @property
     def nodes_in_zones(self) -> str:
-        """The numbers of nodes, of zones, and of nodes without a zone beside them, as text."""
+        """The numbers of nodes, of zones, and of nodes without a zone, as text."""
         zones, alone = len({node.zone for node in self.nodes if node.zone}), len(self.zoneless)
         nodes = f"{len(self)} node{'' if len(self) == 1 else 's'}"
         in_zones = f" in {zones} zone{'' if zones == 1 else 's'}" + (f", {alone} without one" if alone else "")
@@ -129,7 +129,10 @@ class Topology:
 
     @property
     def zoneless(self) -> tuple[str, ...]:
-        """The ids of the nodes without a zone. Each of them fails alone, so a replica may be there beside any zone."""
+        """The ids of the nodes without a zone.
+
+        Each of them fails alone, so it may hold a replica together with nodes of any zone.
+        """
         return tuple(node.id for node in self.nodes if not node.zone)
 
     def index(self, node_id: str) -> int:
@@ -263,7 +266,7 @@ def _sorted_nodes(nodes: "Iterable[Node | str] | Mapping[str, float]") -> tuple[
 
 def _plain(node_id: str) -> Node:
     if isinstance(node_id, (tuple, list, dict)):
-        hint = 'Write Node("a", weight=2); of a list, add(*nodes).'
+        hint = 'Write Node("a", weight=2). To add a list, write add(*nodes).'
         raise InvalidInput("node", node_id, "a Node or a str", hint)
     return Node(node_id)
 

@@ -188,7 +188,7 @@ class Bounded:
         """Return the node for one more key, and the loads after it. O(nodes + nodes tried).
 
         The load of that node is then at most its cap for the number of keys held, including this one. A node above
-        its cap gets no key until its load is below. A release at another node can lower the cap of a node below its
+        its cap gets no key until its load is below. A release at another node can lower a node's cap below its present
         load.
         """
         self._check(loads)

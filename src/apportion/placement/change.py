@@ -127,7 +127,7 @@ def _table(placed: Placed, replicas: int) -> Table | None:
     if not isinstance(placed, Table):
         return placed.table(replicas)
     if replicas != 1:
-        hint = "Pass the placements, or tables made with that many replicas and leave it out."
+        hint = "Pass the placements. Or make the tables with that many replicas, and leave replicas= out."
         raise InvalidInput("replicas", replicas, "1 with a Table, because its rows are fixed", hint)
     return placed
 
@@ -151,7 +151,7 @@ def _exact(before: Table | LaidTable, after: Table | LaidTable, changes: tuple[C
 def _assigned(old: Planned, new: Planned, keys: Iterable[Key] | None, replicas: int) -> Plan:
     if not isinstance(old, Assignment) or not isinstance(new, Assignment):
         other = new if isinstance(old, Assignment) else old
-        hint = "Of Slots, compare the assignments: slots.assignment."
+        hint = "For Slots, compare their assignments: slots.assignment."
         raise InvalidInput("the other side of the plan", other, "an Assignment on both sides", hint)
     if keys is not None or replicas != 1:
         hint = "Leave keys and replicas out: an assignment names its partitions and their owners."

@@ -121,9 +121,9 @@ def popular_of(counts: Mapping[Key, int], *, total: int, nodes: int, capacity: i
 
     The hottest key comes first. `counts` are the requests of single keys within some time, `total` those of all keys.
     `capacity` is the number of requests that one node bears. Leave room in it, because other keys are spread less
-    evenly than assumed. k is the least number for which two loads together fit the capacity: a k-th part of the key's
-    requests, and an even part of all other requests. O(counts log counts). Raises `CannotPlace` if all nodes together
-    bear too little.
+    evenly than assumed. k is the least number such that one node can bear both: a k-th part of the key's requests, and
+    an even part of all other requests. O(counts log counts). Raises `CannotPlace` if all nodes together bear too
+    little.
 
     >>> popular_of({"news": 600, "cats": 150, "dogs": 50}, total=1000, nodes=5, capacity=250)
     {'news': 4, 'cats': 2}

@@ -2,10 +2,10 @@
 
 Promises: when a node comes or goes, only keys that it gains or loses move (exact, not on average). There is one token
 per node. With 21 probes and 100 nodes or more, hardly a node owns more than 1.1 times its fair share.
-Refuses: weights (shares are equal only on average), hashes of fewer than 64 bits, and an even lower end. **Probes cap
-the peak and nothing else**: a node that stands close behind another is nearly idle, and with fewer than 30 nodes one
-node may own much more than its share. `shares()` computes the shares of your nodes. For shares that are even at both
-ends, take `slots`, `rendezvous` or `maglev`.
+Refuses: weights (shares are equal only on average), hashes of fewer than 64 bits, and a promise for the smallest
+shares. **Probes cap the peak and nothing else**: a node that stands close behind another is nearly idle, and with fewer
+than 30 nodes one node may own much more than its share. `shares()` computes the shares of your nodes. For shares that
+are even at both ends, take `slots`, `rendezvous` or `maglev`.
 
 Format: `docs/algorithms/multiprobe.md`.
 Source: Appleton and O'Reilly 2015.
@@ -60,7 +60,7 @@ class MultiProbe(Rebuilt, Ranked):
         self._fill(topology, resolve(hasher, least_bits=64))
         names = [node.id.encode() for node in owning]
         tokens = [self._hash(_label(len(name)) + name) for name in names]
-        # Of several nodes with one token, the smallest index, and so the smallest id, comes first and owns it.
+        # If several nodes have the same token, the node with the smallest index, and so the smallest id, owns it.
         placed = sorted(zip(tokens, (topology.index(node.id) for node in owning), strict=True))
         object.__setattr__(self, "probes", probes)
         object.__setattr__(self, "_tokens", tuple(token for token, _ in placed))

@@ -111,7 +111,10 @@ class AttemptCancelled(AttemptEnded):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRefused(AttemptEnded):
-    """The store has refused the end of the attempt, because its claim was no longer open. `fate` is the end refused."""
+    """The store has refused the end of the attempt, because its claim was no longer open.
+
+    `fate` names the refused end.
+    """
 
     fate: str
 

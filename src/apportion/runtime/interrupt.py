@@ -2,8 +2,8 @@
 
 Promises: within a block, an interrupt by SIGINT is noted, and has the effect that it had before. The last block to end
 puts the handler back.
-Refuses: to note anything where Python raises no KeyboardInterrupt: outside of the main thread, and with a handler that
-the program has taken away or made a default one of the system.
+Refuses: to note anything where Python raises no KeyboardInterrupt: outside of the main thread, and if the program has
+removed the handler or set the default of the system (`SIG_DFL`).
 """
 
 import signal

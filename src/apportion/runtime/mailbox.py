@@ -1,4 +1,4 @@
-"""Mailbox: calls from other threads to an event loop, of which one wake-up serves all that came before it.
+"""Mailbox: calls from other threads to an event loop; one wake-up serves all calls that came before it.
 
 Each wake-up is a write to a socket, at which both threads fight for the interpreter. Callers that come together, or are
 answered together, share one.

@@ -1,4 +1,4 @@
-"""Prompt start: the first step of some work, made at once, and a task of the event loop only for work that waits.
+"""Prompt start: makes the first step of some work at once. Only work that waits then gets a task of the event loop.
 
 A first step that ends the work spares the task and a turn of the loop, which cost as much as a small transaction.
 Promises: the outcome of the work is that of a task, whatever the first step does.
@@ -59,7 +59,8 @@ class _Rest(Coroutine[Any, Any, Result]):
 
     def send(self, value: object) -> object:
         """Begin with the wait; later steps are those of the work."""
-        if self._is_begun or self._waits_for is None:  # a bare pause was that until the first turn of the task
+        # A bare yield waits for the next turn of the loop, and the start of the task was that turn.
+        if self._is_begun or self._waits_for is None:
             self._is_begun = True
             return self._work.send(value)
         self._is_begun = True

@@ -46,7 +46,7 @@ class _Resource(Generic[Opened, Shown]):
             await self._end(inside[0])
 
     def _abandon(self) -> None:
-        """Close a resource that is still open because an interrupt came before its block began or had fully ended."""
+        """Close a resource that an interrupt left open, before the block began or while the block was ending."""
         self._is_used = False
         if (inside := self._inside) is not None:
             inside[2].close()

@@ -1,9 +1,9 @@
 """Signals: on SIGTERM, which every platform sends first, a process leaves its groups and hands over its partitions.
 
-Promises: one handler per process, by which all of its groups leave. Signals within a second of the first count as the
-same request, even if all blocks have ended by then. A later signal has the effect that it had before there was a
-handler. A forked child behaves as if there had never been a handler. Its first SIGTERM ends it, however early it
-comes, unless the child has opened a group itself. A simulated process gets the signal only from its world.
+Promises: one handler per process, by which all of its groups leave. Signals within a second of the first count with it
+as one request, even if all blocks have ended by then. A later signal has the effect that it had before there was a
+handler. A forked child behaves as if there had never been a handler. Its first SIGTERM ends it, however early it comes,
+unless the child has opened a group itself. A simulated process gets the signal only from its world.
 Refuses: to replace a handler that the program has installed; such a program calls `group.leave()` itself.
 """
 

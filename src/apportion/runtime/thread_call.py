@@ -95,7 +95,7 @@ class ThreadCall(Generic[Result]):
     def _tell(self, task: "asyncio.Future[Result]") -> None:
         self._is_told = True
         if not task.cancelled():
-            task.exception()  # a caller may be gone before it looks: no error is reported as lost
+            task.exception()  # read now: if the caller is gone, asyncio would log the error as never retrieved
         if self._is_abandoned:
             self._take_back(task)
         elif self._hear is not None:
@@ -107,7 +107,7 @@ class ThreadCall(Generic[Result]):
             self._work.close()
         elif self._is_told:
             self._take_back(self._task)
-        elif not self._task.done():  # otherwise `_tell` comes next, and takes it back
+        elif not self._task.done():  # if it is done, `_tell` comes next and takes the result back
             self._task.cancel()
             begun(_ended(self._task))
 

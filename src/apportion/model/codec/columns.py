@@ -1,7 +1,7 @@
 """Columns: long lists of numbers, positions and owners as flat hexadecimal text, read without a JSON parser.
 
 A parser makes an object of every number before any code can check one of them. A column is checked while it is read.
-Until then, it costs at most half its text.
+Before that check, it takes at most half as much memory as its text.
 
 Numbers have a fixed width and are big-endian, so that a token looks the same in a file as everywhere else.
 """
@@ -142,7 +142,7 @@ def row_column(rows: Sequence[Row]) -> tuple[int, bytes]:
 
 
 def rows_of(column: bytes, width: int, count: int, nodes: int) -> tuple[Row, ...]:
-    """Return `count` rows of distinct indexes below `nodes`. Rows share their indexes where they can."""
+    """Return `count` rows of distinct indexes below `nodes`. Equal indexes of different rows are one object."""
     if not 1 <= width <= max(1, nodes):
         _refuse("the longest row of the snapshot", width, f"1 .. {nodes} owners")
     indexes = numbers_of(column, 4, width * count)

@@ -55,8 +55,9 @@ class Envoy(Foreign):
     """The hosts of a cluster, in Envoy's order. Build: O(tokens log tokens). Lookup: O(log tokens).
 
     A node's id is the text that Envoy hashes for a host. It is the address with the port, the hostname if
-    `use_hostname_for_hashing` is on, or the metadata's `hash_key`. `hosts` is the order given (a topology gives its
-    own, by id). The order matters if shares are not whole numbers of points. A draining node is not a host.
+    `use_hostname_for_hashing` is on, or the metadata's `hash_key`. `hosts` keeps the order given; the nodes of a
+    topology are in the order of their ids. The order matters if shares are not whole numbers of points. A draining node
+    is not a host.
 
     >>> cluster = Envoy(["10.0.0.1:80", "10.0.0.2:80"])
     >>> cluster.route("tenant-42"), cluster.hosts

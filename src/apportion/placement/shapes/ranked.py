@@ -23,7 +23,10 @@ class Ranked(Computed):
 
     @abstractmethod
     def _ranking(self, key_hash: int) -> Iterator[int]:
-        """Yield the index of every node that owns something once, the owner of the keys with a hash first."""
+        """Yield the index of each node that owns something, exactly once.
+
+        The owner of the keys with this hash comes first.
+        """
 
     @abstractmethod
     def _why(self, key_hash: int, owner: str) -> str:

@@ -17,7 +17,7 @@ from apportion.placement.shapes.tabular import Tabular
 
 @dataclass(frozen=True, slots=True)
 class LaidTable:
-    """The table of single owners that a placement has laid out for its lookups in any case."""
+    """The table of single owners that a placement builds anyway, for its lookups."""
 
     placement: Tabular
 

@@ -26,7 +26,8 @@ _NO_TRANSIENT = "Transient replicas (3/1) are not known here."
 class ReplicaRule:
     """A strategy on a topology. `racks[i]` is the (datacenter, rack) of node i, None where a node holds nothing.
 
-    By datacenter, `wanted` counts the replicas asked for and `repeats` the nodes of known racks that may be taken.
+    For each datacenter, `wanted` is the number of replicas asked for. `repeats` is how many of them may go to a rack
+    that already has one.
     """
 
     racks: tuple[Rack | None, ...]
