@@ -112,7 +112,10 @@ def _require_of_sqlite(connection: Any, hint: str) -> None:  # noqa: ANN401 - a 
 
 
 def _require_of_psycopg(connection: Any) -> None:  # noqa: ANN401 - a library's type
-    """In a pipeline the status is that of unanswered requests. It proves nothing, so the connection is refused too."""
+    """In a pipeline, the status describes requests without a reply.
+
+    It proves nothing, so the connection is refused too.
+    """
     status = sys.modules["psycopg"].pq.TransactionStatus
     if connection.autocommit and connection.info.transaction_status not in (status.INTRANS, status.INERROR):
         raise in_autocommit(connection, "Put both into connection.transaction(), outside of a pipeline.")

@@ -2,7 +2,7 @@
 
 Promises: a script runs only under a token that the rule accepts, and no other client's command comes between. The
 result of the script is returned; a refusal (`Fenced`) has run nothing. An error in the middle of a script leaves its
-earlier writes in place, as always in Redis. The fence also stays where the token put it.
+earlier writes in place, as always in Redis. The fence is not rolled back either: the token stays accepted.
 Refuses: to remember more than Redis does. A server that restarts or a replica that is promoted may have lost
 acknowledged writes, the fence among them. Then an older token passes until a newer one writes.
 """
@@ -111,7 +111,10 @@ class RedisGuard:
 
 
 def _result(reply: object, token: FencingToken) -> object:
-    """Return the script's result, or raise its refusal. Nil ends an array of Lua, so the result may be absent."""
+    """Return the script's result, or raise its refusal.
+
+    A nil result is absent from the reply, since Lua ends arrays at nil.
+    """
     if not isinstance(reply, list):
         if isinstance(reply, Coroutine):
             reply.close()

@@ -52,7 +52,7 @@ def decide(kept: FencingToken | None, token: FencingToken) -> FencingToken:
 def to_text(token: FencingToken) -> str:
     """Write a token as text, for a header, for metadata, for a database that compares text.
 
-    The first 41 characters give the order. The holder and the resource follow; only their plain characters are not
+    The first 41 characters give the order. The holder and the resource follow. Every character that is not plain is
     percent-encoded.
 
     >>> to_text(FencingToken(resource="mailers/17", holder="x", incarnation=1, epoch=7))

@@ -1,4 +1,4 @@
-"""Transactions of users: a course of statements in one, on every connection that the guards know.
+"""Transactions of users: a course of statements in one transaction, on every connection that the guards know.
 
 Sessions of SQLAlchemy and connections of Django are known here too.
 Promises: all statements of a course are part of the caller's transaction, which goes on after them. Errors of the
@@ -69,7 +69,7 @@ async def follow_async(connection: Any, course: Course[Outcome]) -> Outcome:  # 
 
 
 def dialect_of(connection: Any) -> str:  # noqa: ANN401 - libraries' types
-    """Return the dialect of the database of a connection; `UnknownOption` for another one than ours."""
+    """Return the dialect of a connection's database. Raise `UnknownOption` if the guards do not know the database."""
     if _is(connection, "sqlite3", "Connection"):
         return "sqlite"
     if _is(connection, "psycopg", "Connection") or _is(connection, "psycopg", "AsyncConnection"):

@@ -1,6 +1,6 @@
 """Metrics of tasks for Prometheus: the numbers of a queue in its store, and the attempts of this process.
 
-Each scrape asks the store for the numbers, for at most two seconds; a store that does not answer is a value too.
+Each scrape asks the store for the numbers, for at most two seconds. If the store does not answer, a metric says so.
 Refuses: labels by task. The only label is the name of the queue, so the number of series does not grow with the work.
 Needs the extra `metrics`. docs/tasks/metrics.md has an example and the alert rules.
 """
@@ -41,7 +41,10 @@ class TaskMetrics(Collector):
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics of the queue. Not from the I/O thread; another event loop waits meanwhile."""
+        """Yield all metrics of the queue.
+
+        Do not call it on the I/O thread. It blocks any other event loop meanwhile.
+        """
         name = self._queue.name
         stats = self._read()
         answers = "Whether the store has answered this scrape; 0: the numbers of the queue are missing"

@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a local time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalMinute:
-    """A minute since 1970 and its local time: whether that comes once more, and the times swallowed before it."""
+    """A minute since 1970, its local time, whether that time comes again, and the local times skipped just before."""
 
     minute: int
     local: datetime

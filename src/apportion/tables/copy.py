@@ -54,10 +54,11 @@ class TableCopy:
         return self._show(at=None)
 
     def apply(self, change: StoreChange, incarnation: int) -> None:
-        """Take a change that a watch shows, unless a scan has shown that change or a later life of the store.
+        """Take a change that a watch shows.
 
-        A watch does not know the life of the store. If a scan on the same handle accepts a new life while the watch
-        begins, the watch belongs to the new life. Therefore each head names the life in which it was published.
+        The change is ignored if a scan has already shown it, or has shown a later life of the store. A watch does not
+        know the life of the store. If a scan on the same handle accepts a new life while the watch begins, the watch
+        belongs to the new life. Therefore each head names the life in which it was published.
         """
         if (incarnation, change.revision) <= self.seen:
             return

@@ -4,7 +4,7 @@
     kept/<name>/<number>.<nonce>/<part>     the chunks of one kept table: written once, never changed
 
 The keys are beside those of the published table, so its followers neither read them nor hear of them. The kept table
-of the published epoch is the current one. So a publish is the whole of a change, and of an undo.
+of the published epoch is the current one. So one publish completes a change, and one publish completes an undo.
 
 Promises: both tables of a change are kept before the new one is published. A writer that dies at any moment leaves
 each kept table whole. No two kept tables are equal. The table before the current one is the last to be removed.
@@ -77,7 +77,10 @@ class KeptTables:
         return next((each for each in self.tables if each.epoch == value.epoch), None)
 
     def number_before(self, current: Table) -> int:
-        """Return the number of the kept table before the current one; before one that came otherwise, the newest."""
+        """Return the number of the kept table before the current one.
+
+        If the current one is not kept, return the newest.
+        """
         there = self.equal_to(current)
         newest = self.tables[-1].number if self.tables else 0
         return newest if there is None else there.before
@@ -172,7 +175,7 @@ async def undone(store: api.CoordinationStore, name: str, *, now: int) -> TableC
     before, kept = _table(name, await publisher.newest()), await KeptTables.read(store, name)
     found = kept.at(kept.number_before(before))
     if found is None:
-        hint = "Nothing was changed: each apply keeps one, and the last ten stay. apportion table log lists them."
+        hint = "Nothing was changed. Each apply keeps one table; the last ten stay. apportion table log lists them."
         raise InvalidInput("table", name, "one with a kept table before it", hint)
     after = kept.value_of(found)
     await kept.keep(before, now=now)
@@ -244,6 +247,6 @@ def _kept(form: list[Json]) -> KeptTable:
 
 def _table(name: str, value: Routing) -> Table:
     if not isinstance(value, Table):
-        hint = "Publish the next assignment: a program makes it from the whole one, and only its owners are published."
+        hint = "Only its owners are published. Let the program that has the complete assignment publish the next one."
         raise InvalidInput(f"published value {name}", "an assignment", "a table", hint)
     return value

@@ -162,8 +162,9 @@ def follow_up(
 def resolved(
     head: Head, keys: TableKeys, chunks: Mapping[str, bytes], *, at: tuple[VersionLink, Routing] | None = None
 ) -> Routing:
-    """Return the value that a head announces, made from its snapshot, or from `at`: a link and its value.
+    """Return the value that a head announces.
 
+    It is made from the snapshot or, if `at` is given, from that link and its value.
     Raises `BadSnapshot` when a chunk is missing or damaged, or when the value is not of the announced epoch.
     """
     if at is not None and at[0] in head.links:

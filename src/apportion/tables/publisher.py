@@ -55,8 +55,9 @@ class _Known:
     """The state of a name as its publisher knows it: the head, its value, and the revision that wrote each key.
 
     `number` is that of the last version. If the head or its chunks are damaged, `head` is None, and `number` is the
-    revision of the store. No number is above the revision that wrote it, so no version had a higher number. `saved`
-    is the value of a damaged head that miscounts its chunks. All chunks are there, and the epoch confirms the value.
+    revision of the store. The number of a version is never above the store's revision, so no earlier version had a
+    higher number. `saved` is the value of a damaged head that miscounts its chunks. All chunks are there, and the epoch
+    confirms the value.
     """
 
     incarnation: int
@@ -94,8 +95,8 @@ class Publisher:
     """Publishes under one name. It remembers the version that it published, so the next version costs no read.
 
     Call its methods one after another, on one event loop. After a restore of the store make a new publisher; each
-    session of a member makes its own. If others have scanned the new life on the same handle, an old publisher would
-    still name the old life. With `incarnation` it publishes only in that life of the store, and raises
+    session of a member makes its own. Another user of the same handle may scan the new life. An old publisher would
+    then still write the old life. With `incarnation` it publishes only in that life of the store, and raises
     `StoreWentBack` in another.
     """
 
@@ -117,8 +118,8 @@ class Publisher:
         """Make `value` the next version, if it is not the newest and every compare of `when` holds.
 
         `puts` are written by the commit that makes the version the newest; `when` compares their keys. `number` is the
-        number that the version gets. It may skip some; the version is whole then. With either, a value that is the
-        newest is published too.
+        number that the version gets. It may skip numbers; the version is then published whole. If `puts` or `number` is
+        given, a value that is the newest is published too.
 
         `StaleEpoch` when another publisher was first, or has reached `number`. `Conflict` when a compare did not hold.
         Nothing was published then.

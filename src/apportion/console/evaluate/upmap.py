@@ -1,6 +1,6 @@
 """Ceph's balancer as an entrant, if `osdmaptool` is on the path: CRUSH, with exceptions that make its loads even.
 
-The program sets the size of a pool by its own rule. So one pool holds all resources with the same number of replicas.
+The program decides the size of a pool by itself. So all resources with the same number of replicas share one pool.
 The program makes the loads of the whole pool even, not those of each resource. The trial asks for a deviation of 1,
 the smallest that the program offers. Earlier exceptions are kept. A node that is down is left out of the map: the
 program has no other way to show a node that is out.

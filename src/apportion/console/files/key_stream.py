@@ -28,9 +28,10 @@ Column = Annotated[str | None, Parameter(help="Take the keys from this column of
 
 
 def batches_of(arguments: Iterable[str], file: str | None, column: str | None) -> Iterator[list[bytes]]:
-    """Return the keys of a command line in lists, as they arrive; raise `InvalidInput` unless it has either source.
+    """Return the keys of a command line in lists, as they arrive.
 
-    The keys before a refused line are returned first.
+    Raises `InvalidInput` unless the command line has exactly one source of keys. The keys before a refused line come
+    first.
     """
     listed = [os.fsencode(argument) for argument in arguments]
     if (file is None) == (not listed):

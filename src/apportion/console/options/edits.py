@@ -35,7 +35,7 @@ class Edits:
                 expected, hint = "no --add, --remove, --drain, --weight or --zone with it", "Use either."
                 raise InvalidInput("--to", str(self.to), expected, hint)
             if isinstance(self.to, StoredTable):
-                hint = "A table is the target of: apportion plan --table"
+                hint = "To use a stored table as the target, run: apportion plan --table"
                 raise InvalidInput("--to", str(self.to), "a topology file", hint)
             target = read_topology(self.to)
             return Topology(target, cluster=target.cluster, number=max(target.number, topology.number + 1))

@@ -54,7 +54,7 @@ def said(text: str) -> str:
 
 
 def of_parser(error: CycloptsError, app: "App") -> InvalidInput:
-    """Return an error of the parser as one of ours. It names the origin of an option that the command line lacks."""
+    """Return an error of the parser as one of ours. It names the origin of an option from the environment or a file."""
     ours, token = _in_our_words(error, app), getattr(error, "token", None)
     if isinstance(token, Token) and token.source != "cli":
         ours.hint += f"\nRead: {token.keyword} from {'the environment' if token.source == 'env' else token.source}."
@@ -157,5 +157,8 @@ def _options(app: "App") -> list[str]:
 
 
 def _safe(value: str) -> str:
-    """Return the value, unless a part of it may be a password: this may hold blanks, so its beginning is unknown."""
+    """Return the value, unless part of it may be a password.
+
+    A password may hold blanks, so its beginning is unknown.
+    """
     return _HIDDEN if "@" in value or "://" in value else value

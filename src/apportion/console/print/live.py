@@ -15,10 +15,10 @@ _SECONDS = 1.0
 
 
 class _Screen(io.StringIO):
-    """Text for the terminal, so that tables have its width."""
+    """Text that counts as a terminal, so that tables get the terminal's width."""
 
     def isatty(self) -> bool:
-        """Return that this is a terminal."""
+        """Return True: this text counts as a terminal."""
         return True
 
 

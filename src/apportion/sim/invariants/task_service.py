@@ -20,7 +20,7 @@ _DRIFT = 1.01
 class RetakenInTime(TaskInvariant):
     """Once nothing fails, a claim of a dead process is claimed anew or put back within a time to live and a second.
 
-    It takes a worker with a free place. `figure` is the longest time that a claim stood without a process.
+    This holds only if a worker has a free place. `figure` is the longest time that a claim stood without a process.
     """
 
     figure: float
@@ -97,7 +97,7 @@ class NothingLeftBehind(TaskInvariant):
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         super().__init__(history, report)
-        self._taken = 0  # claims of the dead that turns have taken or put back and were not counted yet
+        self._taken = 0  # claims of dead processes that turns took or put back, and that were not counted yet
 
     def look(self, before: TasksChanged, fact: TasksChanged) -> None:
         """See `TaskInvariant`."""
@@ -149,7 +149,10 @@ class NothingLeftBehind(TaskInvariant):
 
 
 class PoisonIsBounded(TaskInvariant):
-    """A task that has ended a process runs in a child; it ends one worker at most, and two children for each death."""
+    """A task that has ended a process runs in a child.
+
+    It ends at most one worker, and two children per counted death.
+    """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         super().__init__(history, report)
@@ -168,7 +171,7 @@ class PoisonIsBounded(TaskInvariant):
             if old is not None and new is not None:
                 self._deaths[step.id] += len(set(new.deaths_of) - set(old.deaths_of))
                 is_back = step.old_end is not None and step.new is not None  # redriven, or condemned by a lapse
-                if is_back or new.new != old.new:  # the row of a unique name that got another call
+                if is_back or new.new != old.new:  # the unique name was used again for a new call
                     self._killed[step.id, True] = self._killed[step.id, False] = 0
 
     def runbegan(self, fact: RunBegan) -> None:

@@ -27,7 +27,10 @@ class TaskBacking(Protocol):
     has_transactions: bool
 
     def tasks(self, clock: Clock) -> TaskStore:
-        """Return a new handle of the tasks for a process with this clock; from the first on, `look` shows tasks."""
+        """Return a new handle of the tasks for a process with this clock.
+
+        After the first such call, `look` also shows tasks.
+        """
 
     def overwrite(self, schedule: TaskSchedule) -> None:
         """Overwrite the row of a schedule, as an intruder or a broken disk might."""

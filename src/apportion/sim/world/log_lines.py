@@ -10,7 +10,7 @@ from apportion.sim.world.trace import Trace
 
 @contextmanager
 def logged(trace: Trace) -> Iterator[None]:
-    """Send the log of groups only into the story, if the trace keeps one. Otherwise the log is unchanged."""
+    """If the trace keeps a story, send the log of groups there and nowhere else. Otherwise the log is unchanged."""
     if trace.lines is None:
         yield
         return

@@ -77,7 +77,7 @@ class Nemesis:
         self.stepped_ms: int = 0
 
     async def rage(self, until: float) -> None:
-        """Do harm up to a true time."""
+        """Do harm until this time of the world's clock."""
         world = self.world
         world.network.weather = self.mix.weather
         for each in self._troubles:

@@ -77,7 +77,7 @@ class Troubles:
         self.odds = Odds()
         self.losses: Losses = Losses(trace.inject)
         self.life = 1
-        self.wave = 1  # the present connections: a message ends with its wave, even if the store's life goes on
+        self.wave = 1  # the number of the present connections: older messages are dropped, even within one life
         self.away_until = 0.0
         self.full_until = 0.0
         self.calls = 0

@@ -29,7 +29,7 @@ class FaultyWire:
     """The way of one process to one store.
 
     `accepted_life` is the newest life of the store that a request of this handle has met. `heard_life` is the newest
-    one that its caller knows of. A real request names the life that its caller knows.
+    one that its caller knows of. Outside the simulation, each request names the life that its caller knows.
     """
 
     def __init__(self, process: str, troubles: Troubles, *, now: float) -> None:
@@ -64,7 +64,7 @@ class FaultyWire:
     ) -> Result:
         """Send a request, and wait for its reply for `patience_seconds`. Then give up its connection too.
 
-        A request that `accepts` is answered in any life of the store.
+        With `accepts`, the store answers in any life.
         """
         loop, troubles = asyncio.get_running_loop(), self.troubles
         reply: asyncio.Future[Result] = loop.create_future()
