@@ -238,6 +238,26 @@ def test_a_publish_whose_reply_was_lost_is_known_again_under_the_version_after_i
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_publish_whose_request_was_lost_undoes_no_version_of_another_publisher(is_first):
+    class Overtaken(Failing):
+        async def _fail(self, request):
+            outcome = await super()._fail(request)
+            await publish(handle(shared), NAME, NEXT)
+            return outcome
+
+    async def main():
+        if not is_first:
+            await publish(handle(shared), NAME, OLD)
+        publisher = Publisher(Overtaken(handle(shared), at=COMMITS, how="request lost", limits=SMALL), NAME)
+        with pytest.raises(StoreUnavailable, match="another publisher was first"):
+            await publisher.publish(NEW)
+        assert same(NEXT, (await read(handle(shared)))[1])
+
+    shared = memory()
+    asyncio.run(main())
+
+
 def test_a_leader_that_lost_its_term_publishes_nothing():
     async def main():
         shared = memory()

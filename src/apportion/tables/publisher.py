@@ -129,7 +129,7 @@ class Publisher:
         """
         value, extra = routed(value), _Extra(when=when, puts=puts, number=number)
         attempts: set[str] = set()
-        unsure, refused_from = False, None
+        unsure, tried, refused_from = False, None, None
         if self._known is not None and self._is_newest(self._known.head, value):
             self._known = None  # the value was the newest; another may have published since
         for _ in range(_TRIES):
@@ -139,6 +139,8 @@ class Publisher:
             if ours or (refused_from is None and self._is_newest(known.head, value) and not extra.is_asked):
                 self._known = known
                 return _published(known.incarnation, links, (ours or links)[-1], value)
+            if unsure and tried is not None and known.head is not None and known.number > tried.number:
+                raise self._refusal(tried, known, unsure=True)
             if refused_from is not None:
                 if not _is_damaged_since(refused_from, known):
                     raise self._refusal(refused_from, known, unsure=unsure)
@@ -149,7 +151,7 @@ class Publisher:
             if isinstance(outcome, api.Committed) and self._known is not None and self._known.head is not None:
                 links = self._known.head.links
                 return _published(known.incarnation, links, links[-1], value)
-            unsure |= isinstance(outcome, api.Unknown)
+            unsure, tried = unsure or isinstance(outcome, api.Unknown), known
             refused_from = known if isinstance(outcome, api.Refused) else None
         raise StoreUnavailable("the store", f"it did not answer {_TRIES} times", _PERHAPS)
 

@@ -1,4 +1,4 @@
-"""Clock changes: the effect of changes of the clocks on the slots of a rule; pure, for people who look ahead.
+"""Clock changes: the effect of changes of the clocks on the slots of a rule; pure, for a look ahead.
 
 Promises: the slots of a touched time are those that `Cron.slots` yields for it.
 Source: the policies `gap` and `fold` of `calendar`.

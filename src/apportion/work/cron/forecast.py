@@ -1,4 +1,4 @@
-"""Forecast: the next slots of a rule, and the clock changes among them; pure, for people who look ahead."""
+"""Forecast: the next slots of a rule, and the clock changes among them; pure, for a look ahead."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
