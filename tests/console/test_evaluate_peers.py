@@ -27,7 +27,7 @@ def test_swift_keeps_the_numbers_of_zones():
     second = swift.ENTRANT.place(CLUSTER, State(topology=AFTER), first)
     zones, zones_after = ({dev["id"]: dev["zone"] for dev in placed.memory.builders["orders"].devs if dev}
                           for placed in (first, second))  # fmt: skip
-    names = {number: node_id for node_id, number in second.memory.numbers.items()}
+    names = {number: node_id for node_id, number in second.memory.numbers.nodes.items()}
     assert {zones[number] for number in zones} == set(range(4))
     kept = {number: zone for number, zone in zones_after.items() if names[number] != "added"}
     assert kept == {number: zones[number] for number in kept}
