@@ -13,7 +13,6 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from apportion.runtime.endings import begun
-from apportion.runtime.mailbox import send_to
 from apportion.runtime.prompt_start import started
 from apportion.runtime.simulated import Undo
 
@@ -43,7 +42,7 @@ class ThreadCall(Generic[Result]):
 
         def _hear(task: "asyncio.Future[Result]") -> None:
             with suppress(RuntimeError):  # the caller has closed its loop
-                send_to(here, partial(_end, outcome, task))
+                here.call_soon_threadsafe(_end, outcome, task)
 
         self._hear = _hear
         try:
@@ -76,12 +75,12 @@ class ThreadCall(Generic[Result]):
 
     def begin(self) -> None:
         """Start the call, once; a second request does nothing."""
-        send_to(self._loop, self._begin)
+        self._loop.call_soon_threadsafe(self._begin)
 
     def abandon(self) -> None:
         """Note that no caller takes the result any more; a call that has raised leaves nothing to undo."""
         with suppress(RuntimeError):  # the loop has ended with the interpreter
-            send_to(self._loop, self._abandon)
+            self._loop.call_soon_threadsafe(self._abandon)
 
     def _begin(self) -> None:
         if self._task is not None:
