@@ -55,7 +55,12 @@ class KeyedCrew:
     async def kill(self, name):
         """Kill a worker in the middle of a run."""
         process = self.processes.pop(name)
-        await self.until(lambda: runs_of(read(self.log), process.pid), f"a run of {name}")
+        while True:
+            await self.until(lambda: runs_of(read(self.log), process.pid), f"a run of {name}")
+            process.send_signal(signal.SIGSTOP)  # now the log can be read without a race
+            if runs_of(read(self.log), process.pid):
+                break
+            process.send_signal(signal.SIGCONT)
         process.kill()
         process.wait()
         self.say("killed", process.pid)
