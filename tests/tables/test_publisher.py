@@ -258,6 +258,21 @@ def test_a_publish_whose_request_was_lost_undoes_no_version_of_another_publisher
     asyncio.run(main())
 
 
+def test_the_value_that_newest_read_is_not_published_over_a_later_version():
+    async def main():
+        shared = memory()
+        await publish(handle(shared), NAME, OLD)
+        publisher = Publisher(handle(shared), NAME)
+        read_first = await publisher.newest()
+        await publish(handle(shared), NAME, NEW)
+        with pytest.raises(StaleEpoch):
+            await publisher.publish(read_first)
+        assert same(NEW, (await read(handle(shared)))[1])
+        assert 3 == (await publisher.publish(OLD)).version.number
+
+    asyncio.run(main())
+
+
 def test_a_leader_that_lost_its_term_publishes_nothing():
     async def main():
         shared = memory()

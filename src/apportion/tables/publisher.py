@@ -105,6 +105,7 @@ class Publisher:
         self._keys = TableKeys(name)
         self._incarnation = incarnation
         self._known: _Known | None = None
+        self._followed: _Known | None = None  # as `newest` read it
         self._last = Version(incarnation=0, number=0)  # the newest that was seen here
 
     async def publish(
@@ -128,8 +129,8 @@ class Publisher:
         `StoreUnavailable` says so.
         """
         value, extra = routed(value), _Extra(when=when, puts=puts, number=number)
-        attempts: set[str] = set()
-        unsure, tried, refused_from = False, None, None
+        unsure, refused_from, attempts = False, None, set[str]()
+        tried, self._followed = self._followed, None
         if self._known is not None and self._is_newest(self._known.head, value):
             self._known = None  # the value was the newest; another may have published since
         for _ in range(_TRIES):
@@ -139,8 +140,8 @@ class Publisher:
             if ours or (refused_from is None and self._is_newest(known.head, value) and not extra.is_asked):
                 self._known = known
                 return _published(known.incarnation, links, (ours or links)[-1], value)
-            if unsure and tried is not None and known.head is not None and known.number > tried.number:
-                raise self._refusal(tried, known, unsure=True)
+            if tried is not None and known.head is not None and known.number > tried.number:
+                raise self._refusal(tried, known, unsure=unsure)
             if refused_from is not None:
                 if not _is_damaged_since(refused_from, known):
                     raise self._refusal(refused_from, known, unsure=unsure)
@@ -164,7 +165,7 @@ class Publisher:
         known = await self._read(unsure=False)
         if known.value is None:
             raise self._unreadable(known)
-        self._known = known
+        self._known = self._followed = known
         return known.value
 
     async def renew(self) -> Published:
