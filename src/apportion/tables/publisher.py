@@ -123,10 +123,9 @@ class Publisher:
         given, a value that is the newest is published too.
 
         `StaleEpoch` when another publisher was first, or has reached `number`. `Conflict` when a compare did not hold.
-        Nothing was published then.
-        `InvalidInput` for a table where an assignment was published, or the reverse. `BadSnapshot` for a value above
-        16 MiB. Calls of the store raise their own errors. If the value may have been published, the hint of
-        `StoreUnavailable` says so.
+        Nothing was published then. `InvalidInput` for a table where an assignment was published, or the reverse.
+        `BadSnapshot` for a value above 16 MiB. Calls of the store raise their own errors. If the value may have been
+        published, the hint of `StoreUnavailable` says so.
         """
         value, extra = routed(value), _Extra(when=when, puts=puts, number=number)
         unsure, refused_from, attempts = False, None, set[str]()
