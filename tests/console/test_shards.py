@@ -3,9 +3,14 @@
 import json
 import sqlite3
 from contextlib import closing
+from uuid import UUID
 
 import pytest
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from apportion import shards
+from apportion.console.shards.options import key_in
+from apportion.errors import InvalidInput
 from tests.console.running import run
 
 MODELS = """
@@ -43,11 +48,46 @@ def test_a_set_is_made_once_and_tells_where_keys_lie(folder):
     assert made == again
     assert {"one": 32, "two": 32} == {each["id"]: each["slots"] for each in made["shards"]}
     del made["survey"]
-    shards = [each | {"rows": 0} for each in made["shards"]]
-    assert made | {"command": "shards status", "shards": shards} == told("status", URL, "world", folder=folder)
+    with_rows = [each | {"rows": 0} for each in made["shards"]]
+    assert made | {"command": "shards status", "shards": with_rows} == told("status", URL, "world", folder=folder)
     routes = told("route", URL, "world", "FR", "DE", folder=folder)["routes"]
     assert ["FR", "DE"] == [each["key"] for each in routes]
     assert all(0 <= each["slot"] < 64 and each["shard"] in ("one", "two") for each in routes)
+
+
+def test_a_key_is_pinned_once_and_shown_in_lines(folder):
+    told("init", URL, "world", *SHARDS, "--models", "shop_models:Base", "--slots", "64", folder=folder)
+    pin = ("pin", URL, "world", "FR", "--models", "shop_models:Base")
+    [made] = told(*pin, folder=folder)["pinned"]
+    assert ("FR", 64, True) == (made["key"], made["slot"], made["is_new"])
+    [route] = told("route", URL, "world", "FR", folder=folder)["routes"]
+    assert (64, made["shard"]) == (route["slot"], route["shard"])
+    lines = run("shards", *pin, folder=folder).stdout.decode().splitlines()
+    assert ["FR", "64", made["shard"], "before"] == lines[-1].split()
+
+
+def test_a_word_is_a_key_of_the_type_that_the_models_have():
+    assert (5, "5") == (key_in(_base_of(int), "5"), key_in(_base_of(str), "5"))
+    assert UUID(int=5) == key_in(_base_of(UUID), f"{UUID(int=5)}")
+    with pytest.raises(InvalidInput, match=r"^key to pin is 'FR', expected a value of int"):
+        key_in(_base_of(int), "FR")
+    with pytest.raises(InvalidInput, match=r"^--models is 'float', expected models with shard keys of one column"):
+        key_in(_base_of(float), "5")
+
+
+def _base_of(kind):
+    """Return a base with one model, whose shard key has a type."""
+
+    class OtherBase(DeclarativeBase):
+        pass
+
+    class Town(shards.Sharded, OtherBase):
+        __tablename__ = "town"
+        __shard_key__ = "key"
+        id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+        key: Mapped[kind]
+
+    return OtherBase
 
 
 def test_a_check_reports_keys_and_obstacles_and_makes_nothing(folder):
@@ -102,6 +142,8 @@ def test_a_check_reports_keys_and_obstacles_and_makes_nothing(folder):
         ),
         (("status", URL, "world"), "expected an existing store"),
         (("route", URL, "world", "FR"), "expected an existing store"),
+        (("pin", URL, "world", "FR", "--models", "shop_models:Base"), "expected an existing store"),
+        (("pin", URL, "world", "x" * 260, "--models", "shop_models:Base"), "key to pin is"),
     ],
 )
 def test_a_mistake_is_told_and_makes_nothing(folder, arguments, said):

@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import assert_type
 from uuid import UUID
 
+from sqlalchemy.orm import DeclarativeBase
+
 from apportion import (
     ApportionError,
     Assignment,
@@ -43,6 +45,8 @@ from apportion.groups.admin import Found
 from apportion.model import Copy, Drop, Lead, Schedule
 from apportion.model.assignment import PreferenceLists
 from apportion.model.epoch import FencingToken
+from apportion.shards import admin as shards_admin
+from apportion.shards.admin import Finding, MovesMade, PinnedKey, SetSurvey
 from apportion.sim import Sink, World
 from apportion.sync import admin as sync_admin
 from apportion.sync import cron_admin
@@ -381,3 +385,14 @@ def plain_tasks(url: str) -> None:
     with queue.worker(concurrency=10) as worker:
         worker.until_drained()
     assert_type(queue.drain().done, int)
+
+
+async def operators_of_shards(url: str, base: type[DeclarativeBase]) -> None:
+    assert_type(await shards_admin.survey({"one": "sqlite:///one.db"}, base=base), SetSurvey)
+    await shards_admin.add(url, "world", {"two": "sqlite:///two.db"}, base=base, stride=False)
+    assert_type(await shards_admin.doctor(url, "world", base=base, is_whole=True), tuple[Finding, ...])
+    pinned = await shards_admin.pin(url, "world", ["acme", 7, UUID(int=1), ("FR", 2000)], base=base)
+    assert_type(pinned, tuple[PinnedKey, ...])
+    assert_type(await shards_admin.apply(url, "world", await shards_admin.plan(url, "world", to="two")), MovesMade)
+    assert_type(await shards_admin.pause(url, "world"), int)
+    await shards_admin.init(url, "world", ["sqlite:///one.db"], base=base)  # type: ignore[arg-type] # an id for each

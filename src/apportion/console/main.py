@@ -106,6 +106,7 @@ SHARD_COMMANDS = {
     "init": "Make a set of shards out of databases.",
     "labels": "Print the labels at which a fire drill can kill a mover.",
     "pause": "Let the moves that have not switched rest.",
+    "pin": "Give keys without rows slots of their own.",
     "plan": "Show the slots, rows and bytes that a change moves.",
     "route": "Print the slot and the shard of each key.",
     "status": "Show the shards of a set, with their slots and rows, and its moves.",

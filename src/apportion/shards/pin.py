@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, Table
 from apportion.errors import CrossShard, StaleRoute, StoreUnavailable
 from apportion.shards.meta import ShardMeta
 from apportion.shards.slot_rows import SlotState
-from apportion.shards.slots import SlotTable
+from apportion.shards.slots import ShardKey, SlotTable
 from apportion.tables.layout import Version
 
 SWITCH_SECONDS = 2.0
@@ -96,12 +96,22 @@ class Roads(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """Slots, all on one shard, and the key that a caller named; made by `Router.session`."""
+    """Slots, all on one shard, and the keys that a caller named; made by `Router.session`."""
 
     roads: Roads
-    key: object
+    keys: tuple[ShardKey, ...]
     slots: tuple[int, ...]
     is_read_only: bool = False
+
+    @property
+    def key(self) -> object:
+        """The key that a caller named; several as a tuple."""
+        return self.keys[0] if len(self.keys) == 1 else self.keys
+
+    def check(self, table: SlotTable, shard: str | None = None) -> None:
+        """Raise `StaleRoute` if a key has another slot in this table: it got a slot of its own meanwhile."""
+        if any(table.slot(key) not in self.slots for key in self.keys):
+            raise StaleRoute(self.key, shard or table.shard(table.slot(self.keys[0])), table.version)
 
     def connected(self, kept: str | None) -> tuple[str, Connection]:
         """Return the shard of the slots, and a connection to it in a fenced transaction. The caller closes it.
@@ -112,6 +122,7 @@ class Pin:
         until = monotonic() + SWITCH_SECONDS
         table = self.roads.table
         while True:
+            self.check(table, kept)
             shard = self.shard_in(table)
             if kept is not None and kept != shard:
                 raise StaleRoute(self.key, kept, table.version)
@@ -119,7 +130,8 @@ class Pin:
                 return shard, self._entered(shard, table.version)
             except NotAccepted as refused:
                 if kept is not None or monotonic() > until:
-                    if refused.is_switching and kept is None:
+                    is_pinned = self.slots[-1] >= table.hash_slots  # perhaps by a pin that was cut off
+                    if (refused.is_switching or is_pinned) and kept is None:
                         self.roads.rescue(self.slots)
                     raise StaleRoute(self.key, shard, table.version) from None
                 table = self._newer(table, is_switching=refused.is_switching, left=until - monotonic())

@@ -253,7 +253,8 @@ class ShardRouter(Handle):
         table = self.table
         slots = tuple(sorted({table.slot(each) for each in named}))
         if outer is not None and slots != outer.slots:
+            outer.check(table)
             raise CrossShard(named[0], slots[0], outer.slots)
-        pin = Pin(roads=self, key=named[0] if len(named) == 1 else named, slots=slots, is_read_only=is_read_only)
+        pin = Pin(roads=self, keys=named, slots=slots, is_read_only=is_read_only)
         pin.shard_in(table)
         return pin

@@ -174,6 +174,7 @@ def _slot_of(rule: RowRule, values: Mapping[str, Any], pin: Pin) -> int:
     given = values.get("slot")
     slot = (pin.slots[0] if given is None else given) if rule.parent else pin.roads.table.slot(rule.key_of(values))
     if slot not in pin.slots or given not in (None, slot):
+        pin.check(pin.roads.table)
         raise CrossShard(rule.key_of(values) if rule.key else given, slot, pin.slots)
     return int(slot)
 

@@ -15,7 +15,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.plan import Key
-from apportion.model.topology import Node
+from apportion.model.topology import MAX_NAME_BYTES, Node
 from apportion.placement.hashers import DEFAULT, resolve
 from apportion.placement.keys.key_bytes import key_bytes
 from apportion.tables.layout import Version
@@ -121,6 +121,40 @@ def shifted(assignment: Assignment, slots: Iterable[int], shard: Node) -> Assign
         for name, row in assignment.preference_lists.items()
     ]
     return Assignment(topology=topology, rows=rows, names=assignment.names)
+
+
+def free_slot(table: SlotTable) -> int:
+    """Return the lowest number that a pinned key can have as its slot; `InvalidInput` if none is left."""
+    slot = next((each for each in range(table.hash_slots, MOST_SLOTS) if each not in table.owners), None)
+    if slot is None:
+        most = MOST_SLOTS - table.hash_slots
+        raise InvalidInput("pinned keys", len(table.pinned), f"fewer than {most}", "Leave the key in its hash slot.")
+    return slot
+
+
+def check_pinnable(key: ShardKey) -> bytes:
+    """Return the bytes of a key that can have a slot of its own; `InvalidInput` for one that no table can name."""
+    data = shard_key_bytes(key)
+    if len(partition_of(MOST_SLOTS, data)) > MAX_NAME_BYTES:
+        expected = f"one with at most {MAX_NAME_BYTES - len(partition_of(MOST_SLOTS, b''))} bytes, percent-encoded"
+        raise InvalidInput("key to pin", key, expected, "Leave a key that long in its hash slot.")
+    return data
+
+
+def with_own_slot(assignment: Assignment, slot: int, key: bytes, shard: str) -> Assignment:
+    """Return the assignment in which a key has a slot of its own, on a shard that the assignment has."""
+    topology, lists = assignment.topology, assignment.preference_lists
+    rows = [tuple(map(topology.index, row)) for row in lists.values()]
+    names = (*lists, partition_of(slot, key))
+    return Assignment(topology=topology, rows=(*rows, (topology.index(shard),)), names=names)
+
+
+def without_own_slot(assignment: Assignment, slot: int) -> Assignment:
+    """Return the assignment without the slot of a pinned key, which goes back to its hash slot."""
+    topology = assignment.topology
+    kept = {name: row for name, row in assignment.preference_lists.items() if _read(name)[0] != slot}
+    rows = [tuple(map(topology.index, row)) for row in kept.values()]
+    return Assignment(topology=topology, rows=rows, names=tuple(kept))
 
 
 def check_hash_slots(count: object) -> int:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from apportion.console.options.arguments import Json, Url, Whole
 from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.console.print.progress import Progress
-from apportion.console.shards.options import Models, SetName, base_at, shards_of
+from apportion.console.shards.options import Models, SetName, base_at, key_in, shards_of
 from apportion.console.shards.status_report import print_status, print_status_json
 from apportion.console.shards.survey_report import print_checked, print_survey
 from apportion.shards import admin
@@ -117,6 +117,19 @@ def status_shards(url: Url, name: SetName, /, *, json: Json = False) -> None:
     with Progress("reading", is_shown=not json):
         found = asyncio.run(admin.status(url, name, has_rows=True))
     _print_status("status", url, found, json=json)
+
+
+def pin_shards(url: Url, name: SetName, keys: _Keys, /, *, models: Models, json: Json = False) -> None:
+    """Give keys without rows slots of their own, so that each can lie alone on a shard."""
+    base = base_at(models)
+    wanted = [key_in(base, key) for key in keys]
+    with Progress("pinning", is_shown=not json):
+        found = asyncio.run(admin.pin(url, name, wanted, base=base))
+    if json:
+        print_json("shards pin", set=name, pinned=[{**asdict(each), "key": str(each.key)} for each in found])
+        return
+    rows = [(str(each.key), str(each.slot), each.shard, "now" if each.is_new else "before") for each in found]
+    print_columns(("key", "slot", "shard", "pinned"), rows, words=1)
 
 
 def route_shards(url: Url, name: SetName, keys: _Keys, /, *, json: Json = False) -> None:

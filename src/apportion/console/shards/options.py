@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Annotated
+from uuid import UUID
 
 from cyclopts import Parameter
 from sqlalchemy.orm import DeclarativeBase
@@ -9,6 +10,8 @@ from sqlalchemy.orm import DeclarativeBase
 from apportion.console.options.edits import ids_in, pairs_in, weight_in
 from apportion.console.tasks.program import imported
 from apportion.errors import InvalidInput
+from apportion.shards.models import Sharded, rule_of
+from apportion.shards.slots import ShardKey
 
 SetName = Annotated[str, Parameter(name="SET", help="Name of the set.")]
 Models = Annotated[str, Parameter(help="Module and name of the declarative base, such as shop.models:Base.")]
@@ -40,6 +43,21 @@ def weights_of(weight: list[str] | None, drain: list[str] | None) -> dict[str, f
             )
         weights[shard] = 0.0
     return weights
+
+
+def key_in(base: type[DeclarativeBase], word: str) -> ShardKey:
+    """Return the shard key that a word means: a number where the models have numbers, else the text."""
+    rules = [(mapper, rule_of(mapper.class_)) for mapper in base.registry.mappers if issubclass(mapper.class_, Sharded)]
+    kinds = {mapper.columns[rule.key[0]].type.python_type for mapper, rule in rules if len(rule.key) == 1}
+    if len(kinds) != 1 or not kinds <= {int, str, UUID}:
+        expected = "models with shard keys of one column, all int, str or UUID"
+        found = ", ".join(sorted(kind.__name__ for kind in kinds)) or "keys of several columns"
+        raise InvalidInput("--models", found, expected, "Pin the key in a program: await admin.pin(url, name, keys)")
+    (kind,) = kinds
+    try:
+        return kind(word)  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise InvalidInput("key to pin", word, f"a value of {kind.__name__}", "Look at the models.") from error
 
 
 def base_at(place: str) -> type[DeclarativeBase]:

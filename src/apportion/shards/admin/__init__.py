@@ -19,13 +19,15 @@ from apportion.shards import foundation
 from apportion.shards.addition import added
 from apportion.shards.admin.carrier import MoveObserved, MovesMade, carried, wish
 from apportion.shards.admin.doctor import doctor as diagnosed
+from apportion.shards.admin.pinned_keys import check_keys, pinned
 from apportion.shards.admin.planner import set_plan
 from apportion.shards.admin.status import MoveStatus, SetStatus, ShardStatus, set_status
 from apportion.shards.admin.verify import SetVerification, verified
 from apportion.shards.mover import MoveEvent
+from apportion.shards.mover.own_slots import PinnedKey
 from apportion.shards.plan import ShardPlan
 from apportion.shards.records import ShardRecord
-from apportion.shards.slots import DEFAULT_SLOTS
+from apportion.shards.slots import DEFAULT_SLOTS, ShardKey
 from apportion.shards.takeover.obstacles import Obstacle
 from apportion.shards.takeover.revision import fill_slots, written_revision
 from apportion.shards.takeover.survey import KeyRows, SetSurvey, TableSurvey
@@ -39,6 +41,7 @@ __all__ = [
     "MoveStatus",
     "MovesMade",
     "Obstacle",
+    "PinnedKey",
     "SetStatus",
     "SetSurvey",
     "SetVerification",
@@ -53,6 +56,7 @@ __all__ = [
     "fill_slots",
     "init",
     "pause",
+    "pin",
     "plan",
     "status",
     "survey",
@@ -129,6 +133,20 @@ async def doctor(
     - `is_whole`: compare each row with its slot, and not the rows of 64 slots that `seed` picks.
     """
     return await io_thread().hop(diagnosed(url, name, base=base, is_whole=is_whole, seed=seed))
+
+
+async def pin(url: str, name: str, keys: Sequence[ShardKey], *, base: type[DeclarativeBase]) -> tuple[PinnedKey, ...]:
+    """Give keys without rows slots of their own, so that each can lie alone on a shard. Return them with their slots.
+
+    A key stays on the shard of its hash slot until a plan moves its own slot. A set of 4 096 slots takes 12 288 pinned
+    keys. A pinned key stays as it is.
+
+    A call that was cut off is finished by the same call again. While another process moves slots of the set, this one
+    waits. `InvalidInput` for a key that has rows, that is too long for the table, or that nobody can route; `Conflict`
+    while the hash slot of a key moves, or another process changed the table. The keys before it are pinned then.
+    """
+    checked = check_keys(keys, base)
+    return await carried(url, name, lambda carrier: pinned(carrier, checked, base))
 
 
 async def plan(

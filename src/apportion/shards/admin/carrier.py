@@ -1,6 +1,7 @@
 """Carrier: carries out plans as the one mover of a set, which the landed election picks.
 
-Moves that another mover has begun come first: each is brought to its end before a new one begins.
+Moves that another mover has begun come first: each is brought to its end before a new one begins. Before them come
+pins of keys that were cut off.
 
 Promises: a call that was cut off anywhere goes on with the same call. The weights of a plan are written before its
 first move, so a plan that was cut off shows its aim.
@@ -23,12 +24,14 @@ from apportion.shards.admin.weights import set_weights
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import MoveEntry, MoveEvent, Mover
 from apportion.shards.mover.book import KnownMoves, MoveBook
+from apportion.shards.mover.own_slots import OwnSlots
 from apportion.shards.mover.rescue import MOVER_TTL
 from apportion.shards.mover.stop_points import stop_point
 from apportion.shards.plan import ShardPlan, check_plan, groups_to_move
 from apportion.shards.records import SetKeys
 from apportion.shards.reshard import BEFORE_SWITCH, Wish
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
+from apportion.stores.catalog import require_made
 
 _WITHIN_SECONDS = 5.0
 _OVER = frozenset({"complete", "cleaned"})
@@ -55,6 +58,7 @@ class Carrier:
     followed: FollowedSet
     mover: Mover
     token: FencingToken
+    own_slots: OwnSlots
 
     async def apply(self, plan: ShardPlan | None) -> MovesMade:
         """Bring all moves that have begun to their ends, and then those of a plan."""
@@ -116,6 +120,7 @@ async def carried(
 ) -> Result:
     """Stand for the mover of a set; when elected, work as it, on the I/O thread."""
     SetKeys(name)
+    await io_thread().hop(require_made(url))
     async with leader(url, f"{name}.mover", lease_ttl=MOVER_TTL) as election:
         token = await election.wait_until_elected()
         return await io_thread().hop(_worked(url, name, work, token, observer))
@@ -136,7 +141,9 @@ async def _worked(
             mover = Mover(
                 followed.store, name, sites, nodes, clock=clock, wall=time.time, reached=stop_point(), observer=observer
             )
-            return await work(Carrier(followed=followed, mover=mover, token=token))
+            own_slots = OwnSlots(followed.store, name, sites, mover.book, token)
+            await own_slots.settle()
+            return await work(Carrier(followed=followed, mover=mover, token=token, own_slots=own_slots))
     finally:
         await set_left(followed)
 

@@ -5,15 +5,17 @@ Refuses: to mend. A row with a wrong slot, or a slot with two owners, needs an o
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 from random import Random
 
 from sqlalchemy import Connection
 from sqlalchemy.orm import DeclarativeBase
 
 from apportion.errors import ApportionError
+from apportion.shards.admin.facts import moves_of
 from apportion.shards.models import check_models, tables_of
+from apportion.shards.mover.own_slots import is_of_pin
 from apportion.shards.place import DatabasePlace, is_relative
 from apportion.shards.records import SetKeys, ShardRecord
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
@@ -83,7 +85,7 @@ class Doctor:
         return judged(f"numbers of {shard}", found, advice if is_ahead else "", verdict="error")
 
     def _slots(self, connection: Connection, shard: str, base: type[DeclarativeBase]) -> Iterator[Finding]:
-        tables = tables_there(connection, base, self.table.hash_slots)
+        tables = replace(tables_there(connection, base, self.table.hash_slots), pinned=self.table.pinned)
         wrong, counted = [], 0
         for each in tables.each:
             for place in tables.wrong(connection, each, among=self.sampled):
@@ -120,14 +122,19 @@ async def doctor(
         look = Doctor(followed=followed, table=table, base=base, sampled=sampled)
         shards = sorted(followed.shards.items())
         found = {shard: await asyncio.to_thread(look.shard, shard, record) for shard, record in shards}
+        moving = (await moves_of(followed)).moving
     finally:
         await set_left(followed)
     findings = (finding for each in found.values() for finding in each.findings)
-    return (*findings, *_of_owners(table, found), *_of_schemas(found))
+    open_pins = {slot for move, listed in moving.items() if is_of_pin(move) for slot in listed}
+    return (*findings, *_of_owners(table, found, open_pins), *_of_schemas(found))
 
 
-def _of_owners(table: SlotTable, found: Mapping[str, LookedAt]) -> Iterator[Finding]:
+def _of_owners(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[int]) -> Iterator[Finding]:
     """Compare the rows of the slots with the table: each slot has one owner, and that is the table's."""
+    if open_pins:
+        advice = "A pin is under way, or was cut off: run the same pin again, or shards apply without a plan."
+        yield Finding(subject="pins", found=f"open: {_named(_words(open_pins))}", verdict="warning", advice=advice)
     if any(each.rows is None for each in found.values()):
         yield Finding(
             subject="slots", found="not compared: a shard was not read", verdict="warning", advice="See above."
@@ -141,7 +148,7 @@ def _of_owners(table: SlotTable, found: Mapping[str, LookedAt]) -> Iterator[Find
             twice.append(str(slot))
         elif "fenced" in states.values() or states.get(named or "") == "incoming":
             moving.append(str(slot))
-        elif owners != [named]:
+        elif owners != [named] and slot not in open_pins:
             astray.append(str(slot))
     yield from _owned(twice, astray, moving, len(table.owners))
 
@@ -176,6 +183,10 @@ def _relative(subject: str, record: ShardRecord) -> Finding:
 
 def _error(subject: str, found: str, advice: str) -> Finding:
     return Finding(subject=subject, found=found, verdict="error", advice=advice)
+
+
+def _words(slots: Set[int]) -> list[str]:
+    return [str(slot) for slot in sorted(slots)]
 
 
 def _named(names: list[str]) -> str:

@@ -99,7 +99,7 @@ class MoveBook:
             api.Put(key=self.keys.move(group.move), value=entry.encode()),
         ]
         owned = await self._owned(group)
-        return await self._commit([owned, self._list_compare(moves), api.Absent(key=puts[1].key)], puts)
+        return await self._commit([owned, self.list_compare(moves), api.Absent(key=puts[1].key)], puts)
 
     async def _owned(self, group: MoveGroup) -> api.Compare:
         """Return the compare that holds while the newest table says that the source owns all slots of a group."""
@@ -129,10 +129,25 @@ class MoveBook:
         is_listed = group.move in moves.moving
         when: list[api.Compare] = [self.compare(kept)]
         if is_listed:
-            when.append(self._list_compare(moves))
+            when.append(self.list_compare(moves))
         puts = [api.Put(key=self.keys.moving, value=encode_moving(rest))] if rest and is_listed else []
         gone = [] if rest or not is_listed else [self.keys.moving]
         return await self._commit(when, puts, [self.keys.move(group.move), *gone])
+
+    def listing(self, moves: KnownMoves, move: str, slots: tuple[int, ...]) -> tuple[api.Compare, api.Put]:
+        """Return the compare and the put by which another commit lists slots, so that no move takes one of them."""
+        value = encode_moving({**moves.moving, move: slots})
+        return self.list_compare(moves), api.Put(key=self.keys.moving, value=value)
+
+    async def unlist(self, move: str) -> None:
+        """Free the slots of a move that has no record; `Conflict` if the list changed meanwhile."""
+        moves = await self.read()
+        rest = {each: slots for each, slots in moves.moving.items() if each != move}
+        if move not in moves.moving:
+            return
+        puts = [api.Put(key=self.keys.moving, value=encode_moving(rest))] if rest else []
+        if not await self._commit([self.list_compare(moves)], puts, [] if rest else [self.keys.moving]):
+            raise Conflict("the list of moving slots changed meanwhile.", "Nothing was changed. Try again.")
 
     def compare(self, kept: KeptMove) -> api.Compare:
         """Return the compare that holds while the record of a move is as it was read."""
@@ -142,7 +157,8 @@ class MoveBook:
         """Return the put of a move's record."""
         return api.Put(key=self.keys.move(entry.group.move), value=entry.encode())
 
-    def _list_compare(self, moves: KnownMoves) -> api.Compare:
+    def list_compare(self, moves: KnownMoves) -> api.Compare:
+        """Return the compare that holds while the list of moving slots is as it was read."""
         if moves.moving_revision is None:
             return api.Absent(key=self.keys.moving)
         return api.Unchanged(key=self.keys.moving, revision=moves.moving_revision)

@@ -2,6 +2,7 @@
 
 A router that has waited in vain for a switch stands for the election of the set's mover. Once it is elected, no other
 mover lives. Then it settles a switch that was made, or opens the source again; the rest of the move is left to others.
+A pin of a key that was cut off is finished or taken back in the same way.
 
 Promises: a mover that lives is left alone, for it keeps the election.
 Refuses: to copy rows, and to wait for longer than half a minute; a router that still waits begins another rescue.
@@ -19,6 +20,7 @@ from apportion.errors import InvalidInput
 from apportion.groups.leader import leader
 from apportion.runtime.simulated import clock_here
 from apportion.shards.mover.mover import Mover
+from apportion.shards.mover.own_slots import OwnSlots
 from apportion.shards.records import ShardRecord
 from apportion.shards.sqlite.sites import SqliteSites
 from apportion.stores.catalog import opened
@@ -38,6 +40,7 @@ async def rescued(url: str, name: str, shards: Mapping[str, ShardRecord], slots:
         try:
             async with asyncio.timeout(RESCUE_SECONDS), leader(url, f"{name}.mover", lease_ttl=MOVER_TTL) as election:
                 token = await election.wait_until_elected()
+                await OwnSlots(store, name, sites, mover.book, token).settle(slots)
                 moving = (await mover.book.read()).moving
                 for move in sorted(move for move, listed in moving.items() if set(slots) & set(listed)):
                     await mover.run(move, token, is_rescue=True)

@@ -4,14 +4,14 @@ Promises: a chunk changes the slot alone. Its rows are read and written in one t
 Refuses (`InvalidInput`): rows that no slot fits, because their key has no hash, or their parent is absent.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, inspect, select, update
 
 from apportion.errors import InvalidInput
-from apportion.shards.slots import ShardKey, hash_slot
+from apportion.shards.slots import ShardKey, hash_slot, shard_key_bytes
 from apportion.shards.takeover.sharded_table import ShardedTable
 
 CHUNK_ROWS = 500
@@ -24,10 +24,11 @@ Place = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The sharded tables of a database, parents first, and the number of hash slots of the set."""
+    """The sharded tables of a database, parents first, the number of hash slots of the set, and its pinned keys."""
 
     each: tuple[ShardedTable, ...]
     slots: int
+    pinned: Mapping[bytes, int] = field(default_factory=dict)
 
     def parent_of(self, child: ShardedTable) -> ShardedTable:
         """Return the table of the parents of a child, and a table with a key itself."""
@@ -75,6 +76,16 @@ class Tables:
         statement = select(*columns, func.count()).select_from(table.bare).group_by(*columns)
         for *values, rows in connection.execute(statement, execution_options={"yield_per": _READ_ROWS}):
             yield tuple(values), slot_of(table, tuple(values), self.slots), rows
+
+    def has_key(self, connection: Connection, slot: int, key: bytes) -> bool:
+        """Whether a slot has a row with a shard key of these bytes. O(rows of the slot)."""
+        for table in self.each:
+            columns = table.columns(table.key)
+            statement = select(*columns).where(table.slot == slot).distinct() if columns else None
+            rows = () if statement is None else connection.execute(statement)
+            if any(shard_key_bytes(_key(tuple(row))) == key for row in rows):
+                return True
+        return False
 
     def check(self, connection: Connection, table: ShardedTable) -> None:
         """Refuse rows that no slot fits, and those that have a wrong one already."""
@@ -124,7 +135,10 @@ class Tables:
         return statement.order_by(*table.columns(table.primary_key)).limit(CHUNK_ROWS).with_for_update(key_share=True)
 
     def _slot(self, table: ShardedTable, deciding: Any) -> int:  # noqa: ANN401 - a part of a row
-        return int(deciding[0]) if table.parent else slot_of(table, tuple(deciding), self.slots)
+        if table.parent:
+            return int(deciding[0])
+        slot = slot_of(table, tuple(deciding), self.slots)
+        return self.pinned.get(shard_key_bytes(_key(tuple(deciding))), slot) if self.pinned else slot
 
 
 def has_slot(connection: Connection, table: ShardedTable) -> bool:
@@ -135,11 +149,15 @@ def has_slot(connection: Connection, table: ShardedTable) -> bool:
 def slot_of(table: ShardedTable, values: Place, slots: int) -> int:
     """Return the slot of the values of a shard key; `InvalidInput` names the table and its columns."""
     try:
-        key: ShardKey = values if len(values) > 1 else values[0]
-        return hash_slot(key, slots)
+        return hash_slot(_key(values), slots)
     except InvalidInput as error:
         error.within(f"shard key {', '.join(table.key)} of {table.name}")
         raise
+
+
+def _key(values: Place) -> ShardKey:
+    key: ShardKey = values if len(values) > 1 else values[0]
+    return key
 
 
 def _shown(place: Place) -> str:

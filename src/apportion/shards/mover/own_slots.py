@@ -1,0 +1,142 @@
+"""Own slots: gives a key without rows a slot of its own, on the shard that its hash slot has.
+
+    publish    the table names the new slot; the list of moving slots has it and the hash slot, in the same commit
+    raise      the row of the hash slot gets the number of that version: no older router writes the key there
+    look       the hash slot has no row of the key still; else the table is published without the new slot
+    own        the shard gets the row of the new slot, and accepts the key
+    unlist     both slots may move again
+
+The table is published first, so an act that was cut off stands in it, and holds up the writers of this key alone. The
+next mover looks at the row of the new slot: with the row, the pin is done; without it, nobody has written there, and
+the pin is taken back.
+
+Promises: no row of the key is left in its hash slot. A mover that wakes up after a later one changes nothing.
+Refuses: keys with rows, for rows keep their slots; and hash slots that are moving.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from apportion.errors import Conflict, InvalidInput
+from apportion.model.assignment import Assignment
+from apportion.model.epoch import FencingToken
+from apportion.shards.move_group import MoveGroup, RowChange
+from apportion.shards.mover.book import KnownMoves, MoveBook
+from apportion.shards.mover.sites import ShardSites
+from apportion.shards.slots import (
+    ShardKey,
+    SlotTable,
+    check_pinnable,
+    free_slot,
+    partition_of,
+    with_own_slot,
+    without_own_slot,
+)
+from apportion.stores.api import CoordinationStore
+from apportion.tables.layout import Version
+from apportion.tables.publisher import Publisher
+
+_PREFIX = "pin-"
+
+HasRows: TypeAlias = Callable[[str, int, bytes], Awaitable[bool]]
+"""Whether a slot of a shard has rows of a key, given by its bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedKey:
+    """A key with a slot of its own, and its shard. `is_new` is False if the key had the slot before."""
+
+    key: ShardKey
+    slot: int
+    shard: str
+    is_new: bool
+
+
+class OwnSlots:
+    """The slots of pinned keys in one set, as its elected mover gives them."""
+
+    def __init__(
+        self, store: CoordinationStore, name: str, sites: ShardSites, book: MoveBook, token: FencingToken
+    ) -> None:
+        self._store, self._name, self._sites, self._book, self._token = store, name, sites, book, token
+
+    async def pin(self, key: ShardKey, has_rows: HasRows) -> PinnedKey:
+        """Give a key a slot of its own; `InvalidInput` for a key with rows, `Conflict` while its hash slot moves."""
+        data = check_pinnable(key)
+        publisher, value, table, moves = await self._read()
+        hashed = table.slot(key)
+        shard = table.shard(hashed)
+        if data in table.pinned:
+            return PinnedKey(key=key, slot=hashed, shard=shard, is_new=False)
+        if (other := moves.moves_of(hashed)) is not None:
+            hint = "Let it end and run apportion shards clean, or abort it: apportion shards abort URL SET"
+            raise Conflict(f"slot {hashed} of key {key!r} moves, in move {other}.", hint)
+        if await has_rows(shard, hashed, data):
+            raise _refusal(key, hashed, shard)
+        slot = free_slot(table)
+        group = MoveGroup(move=f"{_PREFIX}{slot}", source=shard, target=shard, slots=(hashed,))
+        when, put = self._book.listing(moves, group.move, (hashed, slot))
+        changed = with_own_slot(value, slot, data, shard)
+        number = (await publisher.publish(changed, when=[when], puts=[put])).version
+        is_raised = await self._raised(group, number)
+        if not is_raised or await has_rows(shard, hashed, data):
+            await self._settle(group.move)
+            raise _refusal(key, hashed, shard) if is_raised else _unowned(hashed, shard)
+        change = RowChange(before=(None,), after="owner", number=number)
+        await (await self._sites.shard(shard)).change(replace(group, slots=(slot,)), change, self._token)
+        await self._book.unlist(group.move)
+        return PinnedKey(key=key, slot=slot, shard=shard, is_new=True)
+
+    async def settle(self, slots: Sequence[int] | None = None) -> None:
+        """Finish or take back the pins that were cut off: all, or those of some slots."""
+        for move, listed in (await self._book.read()).moving.items():
+            if move.startswith(_PREFIX) and (slots is None or set(slots) & set(listed)):
+                await self._settle(move)
+
+    async def _settle(self, move: str) -> None:
+        """End a pin by the row of its slot. The guard comes first: no older mover makes that row any more."""
+        publisher, value, table, moves = await self._read()
+        slot = int(move.removeprefix(_PREFIX))
+        shard = table.owners.get(slot)
+        if shard is not None:
+            group, place = MoveGroup(move=move, source=shard, target=shard, slots=(slot,)), self._sites
+            await (await place.shard(shard)).guard(group, self._token)
+            (row,) = await (await place.shard(shard)).rows(group)
+            if row is None:
+                await publisher.publish(without_own_slot(value, slot), when=[self._book.list_compare(moves)])
+        await self._book.unlist(move)
+
+    async def _raised(self, group: MoveGroup, number: Version) -> bool:
+        """Let the shard refuse older routers for the hash slot; False if it does not own the slot."""
+        shard = await self._sites.shard(group.source)
+        await shard.change(group, RowChange(before=("owner",), after="owner", number=number), self._token)
+        return all(row is not None and row.number == number for row in await shard.rows(group))
+
+    async def _read(self) -> tuple[Publisher, Assignment, SlotTable, KnownMoves]:
+        """Return the newest table, and a publisher whose next version follows exactly this one."""
+        moves, newest = await self._book.read(), await self._book.newest()
+        publisher = Publisher(self._store, self._name, incarnation=newest.incarnation)
+        value = await publisher.newest()
+        if not isinstance(value, Assignment):
+            hint = "Publish the set's table again."
+            raise InvalidInput("table of the set", "a table", "an assignment of slots", hint)
+        return publisher, value, SlotTable.of(newest, value), moves
+
+
+def is_of_pin(move: str) -> bool:
+    """Whether an entry in the list of moving slots is a pin, and no move."""
+    return move.startswith(_PREFIX)
+
+
+def _unowned(slot: int, shard: str) -> Conflict:
+    hint = "The key was not pinned. Look at the set: apportion shards doctor URL SET"
+    return Conflict(f"shard {shard} does not own slot {slot}, though the table says so.", hint)
+
+
+def _refusal(key: ShardKey, slot: int, shard: str) -> InvalidInput:
+    hint = (
+        "Rows keep their slots. Move the whole slot in place of the key: "
+        f"apportion shards plan URL SET --move {partition_of(slot)} --to ID"
+    )
+    return InvalidInput("key to pin", key, f"one without rows; slot {slot} of shard {shard} has some", hint)
