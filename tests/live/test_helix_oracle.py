@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from bench.jvm import Absent, oracle
-from tests.balance.helix_cases import MULTIROUND, STRATEGIES, filled, histories, ours
+from tests.balance.helix_cases import MULTIROUND, ONE_HASH, STRATEGIES, filled, histories, ours, with_one_hash
 from tests.live.seeds import fresh_seed
 
 pytestmark = pytest.mark.live
@@ -52,3 +52,13 @@ def test_lists_are_those_of_helix(helix, resources, record_property):
     # It throws where it finds no zone for a replica, and wherever there are no zones at all.
     assert {MULTIROUND} == set(thrown)
     assert 5 / 6 * resources <= compared.total()
+
+
+def test_helix_moves_along_a_circle_of_earlier_zones_for_some_minutes(helix):
+    earlier, zones = ONE_HASH
+    case = with_one_hash(zones)
+    afresh = helix.ask(case)["answer"]
+    assert ONE_HASH[zones].split() == [node for _, (node,) in sorted(afresh.items())]
+    helix.ask(with_one_hash(earlier))
+    later = helix.ask(case | {"remembers": True})["answer"]
+    assert {"p0": ["Aa"], "p5": ["Aa"]} == {name: nodes for name, nodes in later.items() if nodes != afresh[name]}

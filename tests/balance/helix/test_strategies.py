@@ -14,6 +14,7 @@ from apportion.balance.api import GroupView
 from apportion.balance.helix import auto, crush, crushed, multiround
 from apportion.errors import NotEnoughNodes
 from tests.balance.helix.clusters import MODELS, WEIGHTS, clusters
+from tests.balance.helix_cases import ONE_HASH, ours, with_one_hash
 
 ZONED = (crush, crushed, multiround)
 NAMES = ["helix.auto", "helix.crush", "helix.crushed", "helix.multiround"]
@@ -87,6 +88,11 @@ def test_crushed_holds_shares_by_weight_while_all_are_live(weights):
     total = sum(node.weight for node in topology)
     for node in topology:
         assert abs(loads[node.id] - 1200 * node.weight / total) <= 3
+
+
+@pytest.mark.parametrize("zones", ONE_HASH)
+def test_of_two_nodes_of_one_hash_crushed_gives_what_moves_to_the_later_as_helix(zones):
+    assert ONE_HASH[zones].split() == [node for (node,) in ours(with_one_hash(zones)).values()]
 
 
 def test_auto_keeps_what_is_there_and_fills_what_a_dead_node_held():

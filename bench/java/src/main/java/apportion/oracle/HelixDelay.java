@@ -2,7 +2,6 @@ package apportion.oracle;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -54,7 +53,8 @@ final class HelixDelay implements Case {
     HelixCluster.texts(given.get("partitions"))
         .forEach(each -> ideal.getRecord().setListField(each, new ArrayList<>()));
     cache = cluster.cache();
-    setOffline();
+    // A controller reads these from ZooKeeper alone.
+    HelixHidden.write(BaseControllerDataProvider.class, "_instanceOfflineTimeMap", cache, offline);
   }
 
   private void fill(InstanceConfig node, JsonNode each) {
@@ -108,35 +108,10 @@ final class HelixDelay implements Case {
       // A strategy throws where nobody is live; who is active is known all the same.
       said.put("error", error.toString());
     }
-    long next = scheduler().removeScheduledRebalance(ideal.getResourceName());
+    RebalanceScheduler scheduler =
+        (RebalanceScheduler) HelixHidden.read(DelayedRebalanceUtil.class, "REBALANCE_SCHEDULER", null);
+    long next = scheduler.removeScheduledRebalance(ideal.getResourceName());
     said.set("next", next < 0 ? null : Main.JSON.valueToTree(next - moved));
     return said;
-  }
-
-  private static RebalanceScheduler scheduler() {
-    try {
-      return (RebalanceScheduler) field(DelayedRebalanceUtil.class, "REBALANCE_SCHEDULER").get(null);
-    } catch (IllegalAccessException error) {
-      throw new IllegalStateException(error);
-    }
-  }
-
-  /** Set what a controller reads from ZooKeeper alone. */
-  private void setOffline() {
-    try {
-      field(BaseControllerDataProvider.class, "_instanceOfflineTimeMap").set(cache, offline);
-    } catch (IllegalAccessException error) {
-      throw new IllegalStateException(error);
-    }
-  }
-
-  private static Field field(Class<?> owner, String name) {
-    try {
-      Field field = owner.getDeclaredField(name);
-      field.setAccessible(true);
-      return field;
-    } catch (NoSuchFieldException error) {
-      throw new IllegalStateException(error);
-    }
   }
 }
