@@ -13,16 +13,19 @@ class Mutant(Bug):
     by: str = ""
     deaths: bool = False
     terms: int = 0
+    moves: str = ""
 
     @property
     def options(self) -> list[str]:
         """What the explorer is called with."""
         if self.terms:
             return ["--terms", str(self.terms)]
+        if self.moves:
+            return ["--moves", self.moves]
         return ["--bounds", self.bounds, *["--deaths"] * self.deaths]
 
 
-HANDOVER = "groups/handover.py"
+HANDOVER, RESHARD = "groups/handover.py", "shards/reshard.py"
 MUTANTS = (
     Mutant(
         "no fence: tokens do not grow",
@@ -184,5 +187,24 @@ MUTANTS = (
         "    if act is Act.GIVE and receiver is not None:",
         "    if act is Act.CLAIM and receiver is not None:",
         by="GrantLives",
+    ),
+    Mutant(
+        "an abort opens the source before its record is written",
+        RESHARD,
+        '    if found.wish == "abort" and state in BEFORE_SWITCH:\n',
+        '    if found.wish == "abort" and state == "fenced" and found.source.state == "fenced":\n'
+        '        return MoveAct(label="unfence")\n'
+        '    if found.wish == "abort" and state in BEFORE_SWITCH:\n',
+        moves="1,0,1,0,1,0,0",
+        by="S1",
+    ),
+    Mutant(
+        "a retreat opens the source before its record is written",
+        RESHARD,
+        '        return _to(found, "catching-up", attempts=1)\n    act = ',
+        '        is_open = found.source.state == "owner"\n'
+        '        return _to(found, "catching-up", attempts=1) if is_open else MoveAct(label="unfence")\n    act = ',
+        moves="1,0,1,0,0,1,0",
+        by="S1",
     ),
 )

@@ -16,7 +16,7 @@ from apportion.shards.sqlite.shard import SqliteShard
 from apportion.sim.conformance.shards.rig import OWNED, ShardPair
 
 SCHEMA = (
-    "CREATE TABLE place (slot SMALLINT NOT NULL, id INTEGER PRIMARY KEY NOT NULL, text TEXT)",
+    "CREATE TABLE place (slot SMALLINT NOT NULL, id INTEGER PRIMARY KEY NOT NULL, text TEXT COLLATE NOCASE)",
     "CREATE UNIQUE INDEX place_by_slot ON place (slot, id)",
 )
 _DELETE = "DELETE FROM place WHERE id = ? AND slot = ?"

@@ -1,9 +1,10 @@
 """Captures: from the moment it is on, the log has each change of a moving row, and no other."""
 
+from apportion.errors import Fenced
 from apportion.shards.channel import ChannelState
-from apportion.sim.conformance.expect import holds, same
+from apportion.sim.conformance.expect import holds, raises, same
 from apportion.sim.conformance.shards.case import shard_case
-from apportion.sim.conformance.shards.stage import BACK, GROUP, OTHER, STAYS, TOKEN, MoveStage, key_of
+from apportion.sim.conformance.shards.stage import BACK, GROUP, OTHER, STAYS, TOKEN, MoveStage, key_of, token_of
 
 SLOT = GROUP.slots[0]
 
@@ -60,6 +61,19 @@ async def the_log_can_be_applied_again(stage: MoveStage) -> None:
         await other.apply(TOKEN)
         await channel.apply(TOKEN)
         await stage.equal()
+
+
+@shard_case
+async def an_entry_is_forgotten_after_the_target_has_its_row(stage: MoveStage) -> None:
+    """A target that refuses a part of the log takes it later: the source keeps it."""
+    channel = await stage.copied()
+    await stage.pair.write("one", SLOT, {7: "new"})
+    newer = token_of(TOKEN.epoch + 1)
+    await (await stage.shard("two")).guard(GROUP, newer)
+    await raises(Fenced, channel.apply(TOKEN), "a part of the log under an older token than that of the target")
+    same(1, (await channel.state(1)).lag, "lag")
+    await channel.apply(newer)
+    await stage.equal()
 
 
 @shard_case

@@ -5,6 +5,7 @@ from apportion.sim.conformance.shards.case import shard_case
 from apportion.sim.conformance.shards.stage import GROUP, OTHER, STAYS, TOKEN, MoveStage, key_of
 
 SLOT, LAST = GROUP.slots[0], GROUP.slots[-1]
+_MANY_ROWS = 900
 
 
 @shard_case
@@ -74,6 +75,24 @@ async def an_applied_row_is_not_overwritten_by_a_chunk(stage: MoveStage) -> None
         await channel.copy(TOKEN)
         await stage.pair.write("one", LAST, {key_of(LAST, turn): f"turn {turn}", 600 + turn: "new"})
         await stage.drain(channel)
+    await stage.finish_copy(channel)
+    await stage.drain(channel)
+    await stage.equal()
+
+
+@shard_case
+async def rows_that_were_read_before_the_log_was_applied_are_not_written_after_it(stage: MoveStage) -> None:
+    """A channel may read many rows at once, and write them in several chunks."""
+    many = {number: f"text {number}" for number in range(_MANY_ROWS)}
+    await stage.fill(SLOT, rows=many)
+    channel = await stage.prepared()
+    await channel.copy(TOKEN)
+    while (await channel.state(1)).copied == 0:
+        await channel.copy(TOKEN)  # the first calls may only delete old rows
+    first, second = key_of(SLOT, _MANY_ROWS - 2), key_of(SLOT, _MANY_ROWS - 1)
+    holds(not (await channel.state(1)).is_copied, "a chunk is left")
+    await stage.pair.write("one", SLOT, {first: "newer", second: None})
+    await stage.drain(channel)
     await stage.finish_copy(channel)
     await stage.drain(channel)
     await stage.equal()

@@ -49,6 +49,12 @@ async def a_changed_row_is_found(stage: MoveStage) -> None:
 
 
 @shard_case
+async def another_case_of_a_letter_is_found(stage: MoveStage) -> None:
+    """A column may call `a` and `A` equal; the two rows differ all the same."""
+    await _found(stage, {KEY: "TEXT 11"})
+
+
+@shard_case
 async def a_missing_row_is_found(stage: MoveStage) -> None:
     """The target lacks a row that the source has."""
     await _found(stage, {KEY: None})
