@@ -60,9 +60,13 @@ CREATE TABLE stamp (country VARCHAR NOT NULL, year INTEGER NOT NULL, PRIMARY KEY
 class OldFile:
     """A file `one.db` with towns, their streets, the houses of those, and stamps; `two.db` is absent."""
 
-    def __init__(self, folder, towns=40):
+    def __init__(self, folder, towns=40, *, is_made=False):
         self.folder, self.url = folder, f"sqlite:///{folder}/control.db"
-        with closing(sqlite3.connect(folder / "one.db")) as connection:
+        if not is_made:
+            self.make(towns)
+
+    def make(self, towns):
+        with closing(sqlite3.connect(self.folder / "one.db")) as connection:
             connection.executescript(OLD)
         rows = range(towns)
         self.many("INSERT INTO town (id, country) VALUES (?, ?)", [(n, COUNTRIES[n % 5]) for n in rows])
