@@ -35,6 +35,8 @@ from apportion import _native
 print(_native.__file__)
 raise SystemExit(code)
 """
+# With CI set, pytest looks for every difference of two lists, which takes minutes for the tokens of a ring.
+PLAIN = "--assert=plain"
 EVERY_LENGTH = "test_positions.py::test_every_length_from_0_to_300_and_some_long_ones"
 EVERY_LABEL = "test_rankings.py::test_labels_of_every_length_have_the_hashes_of_the_reference"
 EVERY_BYTE = "test_layouts.py::test_it_is_for_every_byte_alone"
@@ -96,7 +98,7 @@ def ran(folder, data, tests):
     twin.write_bytes(data)
     named = [f"tests/native/{test}" for test in tests]
     process = subprocess.run(
-        [sys.executable, "-c", RUN, "-qx", "--noconftest", "-pno:cacheprovider", "-ppytest_timeout", *named],
+        [sys.executable, "-c", RUN, "-qx", "--noconftest", "-pno:cacheprovider", "-ppytest_timeout", PLAIN, *named],
         cwd=ROOT,
         env={**environ, "PYTHONPATH": str(folder), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
