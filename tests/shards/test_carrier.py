@@ -7,7 +7,8 @@ from uuid import UUID
 import pytest
 
 import apportion
-from apportion.errors import Conflict, InvalidInput, PlanRefused
+from apportion.errors import Conflict, InvalidInput, NotOwner, PlanRefused
+from apportion.groups.leader import AsyncElection
 from apportion.shards import admin
 from apportion.shards.admin import carrier
 from apportion.stores.sqlite.store import SqliteStore
@@ -135,3 +136,23 @@ def test_a_plan_of_another_set_or_of_an_old_table_is_refused(files):
     act("clean", files, soak=NOW)
     with pytest.raises(PlanRefused, match="lie at both"):
         act("apply", files, plan)
+
+
+def test_a_carrier_that_is_elected_no_more_begins_no_other_move(tmp_path, monkeypatch):
+    files, is_over = Files(tmp_path), []
+    asyncio.run(admin.add(files.url, SET, {"three": f"sqlite:///{tmp_path}/three.db"}, base=Base))
+    plan = act("plan", files, weights={"three": 1})
+    token = AsyncElection.token
+
+    def told(election):
+        if is_over:
+            raise NotOwner(0, "another process leads")
+        return token.fget(election)
+
+    monkeypatch.setattr(AsyncElection, "token", property(told))
+    with pytest.raises(Conflict, match=r"^another process moves slots of set world by now"):
+        act("apply", files, plan, observer=lambda event: is_over.append(1) if event.step == "switch" else None)
+    is_over.clear()
+    assert 1 == len(act("status", files).moves) < len(plan.moves)
+    assert act("apply", files, plan).is_whole
+    assert len(plan.moves) == len(act("status", files).moves)

@@ -7,6 +7,9 @@ from sqlalchemy.exc import DBAPIError
 
 from apportion.errors import InvalidInput
 
+_ABSENT_CODES = frozenset({"42P01", "3F000"})
+"""Of PostgreSQL: no such table, no such schema."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardMeta:
@@ -20,15 +23,21 @@ class ShardMeta:
 
 
 def meta_of(connection: Connection, table: str) -> ShardMeta | None:
-    """Return the row that a database has in this table, None if it is no shard."""
+    """Return the row that a database has in this table, None if it has no such table. Other errors are the driver's."""
     try:
         columns = "set_id, shard, slots, hasher, format"
         row = connection.exec_driver_sql(f"SELECT {columns} FROM {table}").fetchone()  # noqa: S608 - ours
     except DBAPIError as error:
-        if "is locked" in f"{error.orig}":
+        if not _is_absent(error.orig):
             raise
         return None
     return None if row is None else ShardMeta(set_id=row[0], shard=row[1], slots=row[2], hasher=row[3], format=row[4])
+
+
+def _is_absent(error: BaseException | None) -> bool:
+    """Whether a driver says that a table is not there: SQLite by its words, PostgreSQL by a code."""
+    code = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    return code in _ABSENT_CODES or f"{error}".startswith("no such table")
 
 
 def check_meta(connection: Connection, expected: ShardMeta, table: str) -> None:

@@ -1,5 +1,6 @@
 """A process that takes a file over is killed, again and again: the next one goes on, and no row is lost."""
 
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -17,12 +18,24 @@ KILLS = [("begin", 1), ("commit", 3), ("commit", 6), ("begin", 9), ("commit", 14
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def taken(folder, moment="begin", stop=0):
-    """Take the file over in a process; return its exit status, and how many transactions it began or committed."""
+def taken(folder, moment="begin", stop=0, *, most_bytes=None):
+    """Take the file over in a process; return its exit status.
+
+    With `most_bytes`, no file of it may grow further; return what it says then.
+    """
+
+    def limited():
+        if most_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
     command = [sys.executable, "-m", "tests.shards.takeover.killed", f"{folder}", moment, f"{stop}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, preexec_fn=limited
+    )
+    if most_bytes is not None:
+        return done.stderr
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode, int(done.stdout or 0)
+    return done.returncode
 
 
 class OldWriter(threading.Thread):
@@ -55,13 +68,13 @@ def test_a_process_that_was_killed_is_followed_by_one_that_goes_on(tmp_path, mod
     writer.start()
     try:
         for moment, stop in KILLS:
-            code, _ = taken(tmp_path, moment, stop)
+            code = taken(tmp_path, moment, stop)
             count += code == -signal.SIGKILL
             assert [("ok",)] == old.sql("PRAGMA integrity_check")
             has_slot = "slot" in old.sql("SELECT sql FROM sqlite_schema WHERE name = 'house'")[0][0]
             # no program writes houses: rows that have got their slot keep it
             without += old.sql("SELECT count(*) FROM house WHERE slot IS NULL")[0] if has_slot else []
-        assert 0 == taken(tmp_path)[0]
+        assert 0 == taken(tmp_path)
         writer.join(30)
     finally:
         writer.is_over = True
@@ -80,3 +93,16 @@ def test_a_process_that_was_killed_is_followed_by_one_that_goes_on(tmp_path, mod
     whole = OldFile(tmp_path / "whole")
     whole.take()
     assert whole.schema() == old.schema()
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+def test_a_disk_that_fails_is_told_and_the_same_call_goes_on(tmp_path, mode):
+    """The kernel refuses to let a file of the process grow, which SQLite calls a disk I/O error."""
+    old = OldFile(tmp_path, towns=3_000)
+    old.sql(f"PRAGMA journal_mode = {mode}")
+    said = taken(tmp_path, most_bytes=(tmp_path / "one.db").stat().st_size // 2)
+    assert "StoreUnavailable: database of shard one is unavailable: disk I/O error." in said
+    assert [("ok",)] == old.sql("PRAGMA integrity_check")
+    old.take(("one", "two"))
+    assert [] == old.wrong()
+    assert [(3_000,)] == old.sql("SELECT count(slot) FROM town")

@@ -5,7 +5,7 @@ pins of keys that were cut off.
 
 Promises: a call that was cut off anywhere goes on with the same call. The weights of a plan are written before its
 first move, so a plan that was cut off shows its aim.
-Refuses: to begin a move after one that was paused or aborted meanwhile.
+Refuses: to begin a move after one that was paused or aborted meanwhile, and any act once another mover is elected.
 """
 
 import time
@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TypeVar
 
-from apportion.groups.leader import leader
+from apportion.errors import Conflict, NotOwner
+from apportion.groups.leader import AsyncElection, leader
 from apportion.model.epoch import FencingToken
 from apportion.runtime.clock import SystemClock
 from apportion.runtime.io_thread import io_thread
@@ -59,6 +60,13 @@ class Carrier:
     mover: Mover
     token: FencingToken
     own_slots: OwnSlots
+    election: AsyncElection
+
+    def check(self) -> None:
+        """Raise `Conflict` before an act that another mover does by now; the shards themselves refuse late ones."""
+        if not _still_leads(self.election, self.token):
+            keys, hint = self.followed.keys, "Nothing more was begun. The same call goes on."
+            raise Conflict(f"another process moves slots of set {keys.name} by now.", hint)
 
     async def apply(self, plan: ShardPlan | None) -> MovesMade:
         """Bring all moves that have begun to their ends, and then those of a plan."""
@@ -83,6 +91,7 @@ class Carrier:
 
     async def _moved(self, group: MoveGroup, rows: int) -> MoveEntry | None:
         """Begin a move, or wish that it goes on, and run it."""
+        self.check()
         mover = self.mover
         kept = (await known_moves(self.followed)).kept.get(group.move)
         if kept is None:
@@ -101,6 +110,7 @@ class Carrier:
             if now - entry.since < soak.total_seconds():
                 is_whole = False
                 continue
+            self.check()
             await self.mover.run(move, self.token, cleans=True)
             made.append(move)
         return MovesMade(moves=tuple(made), is_whole=is_whole)
@@ -110,6 +120,7 @@ class Carrier:
         made, is_whole = [], True
         for move, kept in sorted((await known_moves(self.followed)).kept.items()):
             if kept.entry.wish == "abort" or kept.entry.record.state == "aborted":
+                self.check()
                 is_whole &= await self.mover.run(move, self.token) is None
                 made.append(move)
         return MovesMade(moves=tuple(made), is_whole=is_whole)
@@ -123,16 +134,25 @@ async def carried(
     await io_thread().hop(require_made(url))
     async with leader(url, f"{name}.mover", lease_ttl=MOVER_TTL) as election:
         token = await election.wait_until_elected()
-        return await io_thread().hop(_worked(url, name, work, token, observer))
+        return await io_thread().hop(_worked(url, name, work, (election, token), observer))
+
+
+def _still_leads(election: AsyncElection, token: FencingToken) -> bool:
+    """Whether this process is the leader under its token; another token is that of a later term."""
+    try:
+        return election.token == token
+    except NotOwner:
+        return False
 
 
 async def _worked(
     url: str,
     name: str,
     work: Callable[[Carrier], Awaitable[Result]],
-    token: FencingToken,
+    term: tuple[AsyncElection, FencingToken],
     observer: MoveObserved | None,
 ) -> Result:
+    election, token = term
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
         async with open_sites(name, followed.shards) as sites:
@@ -143,7 +163,8 @@ async def _worked(
             )
             own_slots = OwnSlots(followed.store, name, sites, mover.book, token)
             await own_slots.settle()
-            return await work(Carrier(followed=followed, mover=mover, token=token, own_slots=own_slots))
+            carrier = Carrier(followed=followed, mover=mover, token=token, own_slots=own_slots, election=election)
+            return await work(carrier)
     finally:
         await set_left(followed)
 

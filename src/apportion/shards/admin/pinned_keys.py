@@ -31,7 +31,11 @@ async def pinned(carrier: Carrier, keys: Sequence[ShardKey], base: type[Declarat
     async def _asked(shard: str, slot: int, key: bytes) -> bool:
         return await asyncio.to_thread(_has_rows, carrier, base, shard, slot, key)
 
-    return tuple([await carrier.own_slots.pin(key, _asked) for key in keys])
+    made = []
+    for key in keys:
+        carrier.check()
+        made.append(await carrier.own_slots.pin(key, _asked))
+    return tuple(made)
 
 
 def _has_rows(carrier: Carrier, base: type[DeclarativeBase], shard: str, slot: int, key: bytes) -> bool:

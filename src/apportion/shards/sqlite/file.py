@@ -57,6 +57,7 @@ class ShardFile:
         self.name: str = f"shard {place.shard}"
         self._source = source
         self._connection: sqlite3.Connection | None = None
+        self._is_closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="apportion-shard")
 
     async def read(self, work: Work[Result]) -> Result:
@@ -77,9 +78,13 @@ class ShardFile:
         return await self._run(lambda connection: self._transact(connection, _guarded))
 
     async def close(self) -> None:
-        """Close the connection, after the work that is under way."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
+        """Close the connection, after the work that is under way. A close that was cancelled is done all the same."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        closing = asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
         self._thread.shutdown(wait=False)
+        await closing
 
     async def _run(self, step: Work[Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._tried, step)

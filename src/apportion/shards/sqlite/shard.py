@@ -4,22 +4,25 @@
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from time import monotonic
 
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup, RowChange
 from apportion.shards.shard import CLEAN_ROWS, SlotSize
 from apportion.shards.slot_rows import SlotRow, SlotState
+from apportion.shards.slots import MOST_SLOTS
 from apportion.shards.sqlite import capture
 from apportion.shards.sqlite.cursors import forget
 from apportion.shards.sqlite.file import ShardFile, ShardPath
 from apportion.shards.sqlite.portion import Portion
 from apportion.shards.sqlite.schema import quoted
-from apportion.shards.sqlite.tables import swept, tables_of
+from apportion.shards.sqlite.tables import ShardTable, swept, tables_of
 from apportion.tables.layout import Version
 
 _DROP_SECONDS = 1.0
 _SAMPLE = 1_000
+_FEW_SLOTS = 16  # of the first read
 _ROW_BYTES = 16  # the header of a row and its place in the indexes
 
 
@@ -43,8 +46,24 @@ class SqliteShard:
         await self._file.write(group, token, lambda connection: _changed(connection, group, change))
 
     async def sizes(self) -> Mapping[int, SlotSize]:
-        """See `Shard`. The bytes of a row are the mean of the first thousand of its table."""
-        return await self._file.read(_sizes)
+        """See `Shard`. The bytes of a row are the mean of the first thousand of its table.
+
+        The slots are counted in many short reads: a long one would hold up writers, or let their log grow.
+        """
+        found: dict[int, SlotSize] = {}
+        for table in await self._file.read(tables_of):
+            mean, last = await self._file.read(partial(_mean, table=table))
+            after, portion = -1, Portion(_FEW_SLOTS, least=1, most=MOST_SLOTS)
+            while after < last:
+                upto = after + portion.rows
+                counts, seconds = await self._file.read(partial(_counts, table=table, after=after, upto=upto))
+                portion.took(portion.rows, seconds)
+                after = upto
+                for slot, count in counts:
+                    before = found.get(slot, SlotSize(rows=0, bytes=0))
+                    size = int(count * (mean + _ROW_BYTES))
+                    found[slot] = SlotSize(rows=before.rows + count, bytes=before.bytes + size)
+        return found
 
     async def clean(self, group: MoveGroup, token: FencingToken) -> int:
         """See `Shard`."""
@@ -118,17 +137,21 @@ def _write_slot(connection: sqlite3.Connection, slot: int, row: SlotRow | None, 
     connection.execute(statement, values)
 
 
-def _sizes(connection: sqlite3.Connection) -> dict[int, SlotSize]:
-    found: dict[int, SlotSize] = {}
-    for table in tables_of(connection):
-        length = " + ".join(f"coalesce(length(CAST({quoted(each)} AS BLOB)), 0)" for each in table.names)
-        sample = f"SELECT avg(bytes) FROM (SELECT {length} AS bytes FROM {table.quoted} LIMIT {_SAMPLE})"
-        [(mean,)] = connection.execute(sample).fetchall()
-        for slot, count in connection.execute(f"SELECT slot, count(*) FROM {table.quoted} GROUP BY slot"):
-            before = found.get(slot, SlotSize(rows=0, bytes=0))
-            size = int(count * (float(mean) + _ROW_BYTES))
-            found[slot] = SlotSize(rows=before.rows + count, bytes=before.bytes + size)
-    return found
+def _mean(connection: sqlite3.Connection, table: ShardTable) -> tuple[float, int]:
+    """Return the mean bytes of the first rows of a table, and its highest slot, -1 without a row."""
+    length = " + ".join(f"coalesce(length(CAST({quoted(each)} AS BLOB)), 0)" for each in table.names)
+    sample = f"SELECT avg(bytes) FROM (SELECT {length} AS bytes FROM {table.quoted} LIMIT {_SAMPLE})"
+    [(mean, last)] = connection.execute(f"SELECT ({sample}), (SELECT max(slot) FROM {table.quoted})").fetchall()
+    return float(mean or 0), -1 if last is None else int(last)
+
+
+def _counts(
+    connection: sqlite3.Connection, table: ShardTable, after: int, upto: int
+) -> tuple[list[tuple[int, int]], float]:
+    """Return the number of rows of each slot behind one and up to another, and the seconds that it took."""
+    begun = monotonic()
+    counted = f"SELECT slot, count(*) FROM {table.quoted} WHERE slot > ? AND slot <= ? GROUP BY slot"
+    return connection.execute(counted, (after, upto)).fetchall(), monotonic() - begun
 
 
 def _left_behind(connection: sqlite3.Connection, move: str) -> list[str]:

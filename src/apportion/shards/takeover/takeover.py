@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, inspect
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.orm import DeclarativeBase
 
 from apportion.errors import InvalidInput, StoreUnavailable
@@ -150,6 +150,8 @@ def reached(shard: str, act: Callable[[], Result]) -> Result:
     """Do an act on a database; one that cannot do it now is `StoreUnavailable`."""
     try:
         return act()
-    except OperationalError as error:
+    except DatabaseError as error:
+        if type(error) not in (DatabaseError, OperationalError):
+            raise  # an error of a statement, which no waiting mends
         hint = "The same call goes on where this one stopped. Look at its locks, its disk, and its rights."
         raise StoreUnavailable(f"database of shard {shard}", str(error.orig).strip(), hint) from error
