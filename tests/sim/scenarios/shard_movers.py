@@ -18,6 +18,7 @@ from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import Mover
 from apportion.shards.reshard import BEFORE_SWITCH, Wish
+from apportion.shards.slots import SlotTable
 from apportion.sim.shards.memory import MemoryChannel, MemoryShard
 from apportion.sim.world.world import World
 from tests.sim.scenarios.shard_set import FIRST_TABLES, SET, SLOTS, URL, ShardSet, read_table
@@ -109,18 +110,20 @@ class ShardOperator:
     async def _order(self, mover: Mover) -> None:
         draw = random.random()
         if draw < 0.6:
-            await mover.begin(await self._drawn(mover))
+            await mover.begin(self._drawn(await read_table(self._shards.world.store(self._process))))
         elif draw < 0.7:
             await self._wish(mover, "abort")
         elif draw < 0.78:
             await self._wish(mover, "pause")
-        else:
+        elif draw < 0.95:
             await self._wish(mover, "go")
+        else:
+            self._shards.world.trace.cover("a plan of an old table is applied")
+            await mover.begin(self._drawn(random.choice(self._shards.tables)))
 
-    async def _drawn(self, mover: Mover) -> MoveGroup:
-        """Draw a move; half of them bring a slot back to a shard that has had it."""
+    def _drawn(self, table: SlotTable) -> MoveGroup:
+        """Draw a move that a table allows; half of them bring a slot back to a shard that has had it."""
         shards = self._shards
-        table = await read_table(shards.world.store(self._process))
         slot = random.randrange(SLOTS)
         source = table.shard(slot)
         others = [name for name in shards.names if name != source]
