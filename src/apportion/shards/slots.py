@@ -7,14 +7,19 @@ Promises: the slot of a key is that of `Slots` with as many slots and the defaul
 Refuses: names that are neither, a gap in the hash slots, and a slot or key that is named twice.
 """
 
+from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import repeat
+from types import MappingProxyType
 from typing import TypeAlias
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.plan import Key
+from apportion.model.rows import NOBODY, Rows
 from apportion.model.topology import MAX_NAME_BYTES, Node
 from apportion.placement.hashers import DEFAULT, resolve
 from apportion.placement.keys.key_bytes import key_bytes
@@ -42,19 +47,11 @@ class SlotTable:
     @classmethod
     def of(cls, version: Version, assignment: Assignment) -> "SlotTable":
         """Read a published assignment; `BadSnapshot` if its partitions are not the slots of a set. O(slots)."""
-        owners: dict[int, str | None] = {}
-        pinned: dict[bytes, int] = {}
-        hashed = 0
-        for name, row in assignment.preference_lists.items():
-            slot, key = _read(name)
-            if slot in owners or key in pinned:
-                raise _refusal(name, "a slot and a key that no other partition has")
-            owners[slot] = next(iter(row), None)
-            if key is None:
-                hashed += 1
-            else:
-                pinned[key] = slot
+        slots, pinned, hashed = _numbered(_names(assignment))
         check_hash_slots(hashed)
+        ids, nobody = assignment.topology.ids, None
+        rows = zip(slots, assignment.rows, strict=True)
+        owners = {slot: ids[row[0]] if row else nobody for slot, row in rows}
         if any(slot not in owners for slot in range(hashed)):
             raise _refusal(hashed, f"hash slots 0 .. {hashed - 1}, each named once")
         return cls(version=version, hash_slots=hashed, owners=owners, pinned=pinned)
@@ -114,13 +111,17 @@ def partitions(hash_slots: int, pinned: Mapping[bytes, int]) -> tuple[str, ...]:
 def shifted(assignment: Assignment, slots: Iterable[int], shard: Node) -> Assignment:
     """Return the assignment in which a shard owns these slots. A shard that was not in it before comes to it."""
     wanted = set(slots)
-    old = assignment.topology
+    old, laid = assignment.topology, Rows.of(assignment.rows)
     topology = old if shard.id in old.ids else old.add(shard)
-    rows = [
-        (topology.index(shard.id),) if _read(name)[0] in wanted else tuple(topology.index(each) for each in row)
-        for name, row in assignment.preference_lists.items()
-    ]
-    return Assignment(topology=topology, rows=rows, names=assignment.names)
+    places = [topology.index(each) for each in old.ids]
+    buffer, width = laid.buffer[:], laid.width
+    if places != [*range(len(places))]:
+        buffer = array("I", [each if each == NOBODY else places[each] for each in buffer])
+    row = array("I", [topology.index(shard.id), *repeat(NOBODY, width - 1)])
+    for place, slot in enumerate(_numbered(_names(assignment))[0]):
+        if slot in wanted:
+            buffer[place * width : (place + 1) * width] = row
+    return Assignment(topology=topology, rows=Rows(buffer, width=width), names=assignment.names)
 
 
 def free_slot(table: SlotTable) -> int:
@@ -163,6 +164,28 @@ def check_hash_slots(count: object) -> int:
         expected = f"a power of two, at most {MOST_HASH_SLOTS}"
         raise InvalidInput("slots", count, expected, f"It is fixed for the life of a set; take {DEFAULT_SLOTS}.")
     return count
+
+
+def _names(assignment: Assignment) -> tuple[str, ...]:
+    return assignment.names or tuple(assignment.preference_lists)
+
+
+@lru_cache(maxsize=4)
+def _numbered(names: tuple[str, ...]) -> tuple[tuple[int, ...], Mapping[bytes, int], int]:
+    """Return the slots of partitions, the pinned keys, and the number of hash slots.
+
+    They are kept: a switch changes no name, and all programs read the new table while writers wait for it.
+    """
+    slots: dict[int, bytes | None] = {}
+    pinned: dict[bytes, int] = {}
+    for name in names:
+        slot, key = _read(name)
+        if slot in slots or key in pinned:
+            raise _refusal(name, "a slot and a key that no other partition has")
+        slots[slot] = key
+        if key is not None:
+            pinned[key] = slot
+    return tuple(slots), MappingProxyType(pinned), len(slots) - len(pinned)
 
 
 def _read(name: str) -> tuple[int, bytes | None]:
