@@ -6,8 +6,8 @@ more than another member that wants it. A moved partition goes back to an older 
 member.
 
 Promises: Java's result, except where this result cannot be used. Java may move a partition back to an older owner
-that does not want its topic any more; this algorithm does not. No member could be relieved by giving one partition to
-another directly.
+that does not want its topic any more. If one is there at the end, this algorithm begins again and makes no such move.
+No member could be relieved by giving one partition to another directly.
 Refuses: the optimum. Chains of moves may come nearer to it, and `kafka.optimal` finds it.
 O(partitions · members) at worst for each round of moves, of which there are few.
 Source: `AbstractStickyAssignor` of Kafka 4.1. Two of its steps are left out. It asks for racks while it evens out,
@@ -15,7 +15,7 @@ which never changes the moves. It undoes all moves if nothing became more even, 
 random groups.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heapreplace
 
 from apportion.balance.kafka.claims import NOBODY, Claims, older_claims
@@ -26,14 +26,23 @@ from apportion.balance.kafka.nearby import Nearby
 
 def even_out(group: CheckedGroup, claims: Claims, nearby: Nearby | None) -> tuple[list[int], ...]:
     """Return the partitions of each member in a group where members want different topics."""
-    evening = _Evening(group, nearby)
-    evening.keep(claims)
-    evening.assign()
-    evening.move()
+    older = older_claims(group)
+    evening = _evened(group, claims, nearby, older)
+    wanted = {index: place for index, place in older.items() if evening.wants(place, index)}
+    if len(wanted) < len(older) and not all(map(evening.wants, evening.owners, range(group.layout.total))):
+        evening = _evened(group, claims, nearby, wanted)
     rows: tuple[list[int], ...] = tuple([] for _ in group.members)
     for index, place in enumerate(evening.owners):
         rows[place].append(index)
     return rows
+
+
+def _evened(group: CheckedGroup, claims: Claims, nearby: Nearby | None, older: Mapping[int, int]) -> "_Evening":
+    evening = _Evening(group, nearby)
+    evening.keep(claims)
+    evening.assign()
+    evening.move(older)
+    return evening
 
 
 class _Evening:
@@ -113,9 +122,9 @@ class _Evening:
         """Return the least loaded of members that are sorted by id."""
         return min(places, key=self.sizes.__getitem__)
 
-    def move(self) -> None:
+    def move(self, older: Mapping[int, int]) -> None:
         """Move partitions until none can go to a member with two fewer: first those that had no owner."""
-        moving = _Moving(self)
+        moving = _Moving(self, older)
         if not self.has_revoked:
             moving.until_settled(self.unassigned)
         moving.until_settled(self.order)
@@ -124,9 +133,9 @@ class _Evening:
 class _Moving:
     """Moves of partitions from members with more to members with less."""
 
-    def __init__(self, evening: _Evening) -> None:
+    def __init__(self, evening: _Evening, older: Mapping[int, int]) -> None:
         self._evening = evening
-        self._older = older_claims(evening.group)
+        self._older = older
         self._moves = Moves(evening.group.layout)
         self._least: dict[int, int] = {}
 
@@ -142,7 +151,7 @@ class _Moving:
         evening, sizes = self._evening, self._evening.sizes
         owner = evening.owners[index]
         older = self._older.get(index, NOBODY)
-        if older != NOBODY and sizes[owner] > sizes[older] + 1 and evening.wants(older, index):
+        if older != NOBODY and sizes[owner] > sizes[older] + 1:
             self._move(index, older)
             return True
         least = self._least_loaded(evening.kind_of[evening.topic_of[index]])
