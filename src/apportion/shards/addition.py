@@ -1,6 +1,7 @@
 """Addition: an empty database becomes a shard of a set that is there. It owns no slot until a plan moves some to it.
 
-Promises: a database joins only with the tables that the other shards have. A call that was cut off is finished by the
+Promises: a database joins only with the tables that the other shards have, and with the rows of their reference tables.
+A call that was cut off is finished by the
 same call again.
 Refuses: a database with rows, or of another set; an id that another database has.
 """
@@ -16,6 +17,7 @@ from apportion.shards.foundation import Founded, untold
 from apportion.shards.numbers import check_given, give_stride
 from apportion.shards.place import DatabasePlace
 from apportion.shards.records import SetKeys, ShardRecord
+from apportion.shards.references import copy_references
 from apportion.shards.router import FollowedSet, set_followed, set_left
 from apportion.shards.schema import Schema, schema_of
 from apportion.shards.takeover.takeover import within
@@ -59,6 +61,9 @@ async def _joined(followed: FollowedSet, joining: Founded, shard: str) -> None:
         hint = "Begin with an empty database; slots move to it with their rows."
         raise InvalidInput(f"database of shard {shard}", "one with rows", "an empty one", hint)
     await joining.prepare(shard, (), untold)
+    first, record = min(followed.shards.items())
+    if first != shard:
+        await asyncio.to_thread(copy_references, (first, record), (shard, joining.shards[shard]), joining.base)
     key, value = followed.keys.shard(shard), joining.shards[shard].encode()
     if shard in followed.shards:
         return

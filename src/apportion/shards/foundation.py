@@ -1,7 +1,8 @@
 """Founding: makes a set of shards out of databases that are empty, or one of which has the rows of an application.
 
 Each shard is prepared first: tables, triggers, and a row for each slot that it owns. Then the table of the slots is
-published. So nobody routes to a shard that is not ready. The shard that has rows owns all slots.
+published. So nobody routes to a shard that is not ready. The shard that has rows owns all slots; the others get its
+rows of reference tables.
 
 Promises: a founding that was cut off is finished by the same call again; a finished one is left as it is.
 Refuses: another number of slots, other shards, a database that is a shard of another set, and rows in two databases.
@@ -24,6 +25,7 @@ from apportion.shards.models import check_models, tables_of
 from apportion.shards.numbers import check_given, give_stride
 from apportion.shards.place import DatabasePlace, placed
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, check_shard_id
+from apportion.shards.references import copy_references
 from apportion.shards.schema import Schema, check_equal, schema_of
 from apportion.shards.slots import DEFAULT_SLOTS, check_hash_slots
 from apportion.shards.takeover.obstacles import obstacles_of
@@ -67,6 +69,11 @@ async def found(
         table = _table(topology, record)
         for shard in founded.shards:
             await founded.prepare(shard, _owned(table, shard), told)
+        if record.holder:
+            source = (record.holder, founded.shards[record.holder])
+            for target in founded.shards.items():
+                if target != source:
+                    await asyncio.to_thread(copy_references, source, target, base)
         if is_strided:
             await asyncio.to_thread(give_stride, founded.shards, base)
         if not (await store.scan(TableKeys(name).head)).items:

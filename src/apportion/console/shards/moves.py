@@ -64,8 +64,8 @@ def verify_shards(url: Url, name: SetName, /, *, models: Models, json: Json = Fa
     with Progress("comparing", is_shown=not json):
         found = asyncio.run(admin.verify(url, name, base=base))
     if json:
-        told = {"rows": found.rows, "left_behind": found.left, "faulty": found.faulty, "faults": list(found.faults)}
-        print_json("shards verify", set=name, sound=found.is_sound, **told)
+        told = {"rows": found.rows, "references": found.references, "left_behind": found.left, "faulty": found.faulty}
+        print_json("shards verify", set=name, sound=found.is_sound, **told, faults=list(found.faults))
         return 0 if found.is_sound else 1
     for fault in found.faults:
         print_text(f"- {fault}")

@@ -115,10 +115,13 @@ async def add(
 ) -> None:
     """Make empty databases shards of a set that is there. They own no slot, and have the weight 0.
 
+    The rows of reference tables come from the first shard of the set. Rows that are there already must be equal.
+
     - `stride`: let the sequences of PostgreSQL count by 64 on all shards, as in `init`.
 
     A call that was cut off is finished by the same call again; it also makes triggers again that are absent.
-    `SchemaDiffers` if the tables differ from those of the other shards; `InvalidInput` for a database with rows.
+    `SchemaDiffers` if the tables differ from those of the other shards; `Unequal` if rows of a reference table do;
+    `InvalidInput` for a database with rows of other tables.
     """
     records = {shard: replace(each, weight=0.0) for shard, each in _records(shards).items()}
     await io_thread().hop(added(url, name, records, base, is_strided=stride))
@@ -201,7 +204,9 @@ async def clean(url: str, name: str, *, soak: timedelta = SOAK, observer: MoveOb
 
 
 async def verify(url: str, name: str, *, base: type[DeclarativeBase]) -> SetVerification:
-    """Compare every row of a set with its slot, and the owners of the slots with each other. O(rows).
+    """Compare every row of a set with its slot, the owners of the slots with each other, and rows of reference tables.
+
+    O(rows).
 
     `InvalidInput` if a slot has no owner or two, also after three looks.
     """

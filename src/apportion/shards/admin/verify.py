@@ -4,7 +4,8 @@ A transaction that reads is begun on every shard first. Then the owners of the s
 way, the transactions begin anew.
 
 Promises: the slot of each row is that of its key, or of its parent; no primary key lies in owned slots of two shards;
-each slot has one owner. O(rows) in time, and 100 bytes per row in memory.
+each slot has one owner; rows of reference tables are equal on all shards. O(rows) in time, and 100 bytes per row in
+memory.
 Refuses: to call a set sound of which it saw no row.
 """
 
@@ -24,6 +25,7 @@ from apportion.shards.dialects import address_of, fence_of
 from apportion.shards.forms import sync_form
 from apportion.shards.models import RowRule, Sharded, check_models, rule_of
 from apportion.shards.records import SetKeys, ShardRecord
+from apportion.shards.references import compare_references
 from apportion.shards.router import set_followed, set_left, table_of
 from apportion.shards.slot_rows import SlotState
 from apportion.shards.slots import SlotTable
@@ -41,13 +43,15 @@ _ANSWER: tuple[SlotState, ...] = ("owner", "fenced", "incoming")
 class SetVerification:
     """The result of a comparison: rows in owned slots, copies that moves have left, and faults.
 
-    `faults` describes the first 20 of them; `faulty` counts all.
+    `references` counts the rows of reference tables on one shard; each was compared with those of the others. `faults`
+    describes the first 20 of them; `faulty` counts all.
     """
 
     rows: int
     left: int
     faulty: int
     faults: tuple[str, ...]
+    references: int = 0
 
     @property
     def is_sound(self) -> bool:
@@ -76,12 +80,13 @@ class _Comparison:
             self.rows += 1
             due = kept[0] if rule.parent else self.table.slot(rule.key_of(dict(zip(rule.key, kept, strict=True))))
             if slot != due:
-                self._fault(f"{name} {primary} on shard {shard} has slot {slot}, and its key has {due}")
+                self.fault(f"{name} {primary} on shard {shard} has slot {slot}, and its key has {due}")
             digest = xxh3_128_digest(repr((name, primary)).encode())
             if self.seen.setdefault(digest, shard) != shard:
-                self._fault(f"{name} {primary} lies on shard {self.seen[digest]}, and on shard {shard}")
+                self.fault(f"{name} {primary} lies on shard {self.seen[digest]}, and on shard {shard}")
 
-    def _fault(self, said: str) -> None:
+    def fault(self, said: str) -> None:
+        """Count a fault, and describe it while there are few."""
         self.faulty += 1
         if len(self.faults) < MOST_FAULTS:
             self.faults.append(said)
@@ -118,7 +123,10 @@ def _verified(
             for mapper in base.registry.mappers:
                 if issubclass(mapper.class_, Sharded) and mapper.inherits is None:
                     tally.compare(connection, mapper, shard, owned)
-    return SetVerification(rows=tally.rows, left=tally.left, faulty=tally.faulty, faults=tuple(tally.faults))
+        references = compare_references({shard: each for shard, (each, _) in begun.items()}, base, tally.fault)
+    return SetVerification(
+        rows=tally.rows, left=tally.left, faulty=tally.faulty, faults=tuple(tally.faults), references=references
+    )
 
 
 def _reading(stack: ExitStack, record: ShardRecord) -> tuple[Connection, Mapping[int, SlotState]]:
