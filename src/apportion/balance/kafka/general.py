@@ -10,9 +10,10 @@ that does not want its topic any more. If one is there at the end, this algorith
 No member could be relieved by giving one partition to another directly.
 Refuses: the optimum. Chains of moves may come nearer to it, and `kafka.optimal` finds it.
 O(partitions · members) at worst for each round of moves, of which there are few.
-Source: `AbstractStickyAssignor` of Kafka 4.1. Two of its steps are left out. It asks for racks while it evens out,
-which never changes the moves. It undoes all moves if nothing became more even, which never happened in thousands of
-random groups.
+Source: `AbstractStickyAssignor` of Kafka 4.1. Three of its steps are left out. It asks for racks while it evens out,
+which never changes the moves. It undoes all moves if nothing became more even. It stops as soon as no member wants a
+partition of one with two more; here one may still go to an older owner that does not want it, which makes this
+algorithm begin again. The last two never changed an answer in thousands of random groups.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
