@@ -2,18 +2,21 @@
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
     "ci", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("few", settings.get_profile("ci"), max_examples=25)
+settings.register_profile("few", settings.get_profile("ci"), max_examples=10)
 settings.register_profile("unshrunk", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
@@ -22,6 +25,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
+
+# Stores sync each commit, and a test kills processes but never the machine: so the files of tests need no disk.
+MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 << 30
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 pytest_plugins = ["apportion.sim.conformance.plugin"]
 
@@ -49,9 +57,24 @@ def pytest_collection(session):
         imported_in_turn(session.config)
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.enable()
+
+
+class WithoutDoctests:
+    """Skips the search for doctests in the many files that have none: each worker would search all of them."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path):
+        collectors = yield
+        if file_path.suffix == ".py" and b">>> " not in file_path.read_bytes():
+            return [each for each in collectors if not isinstance(each, DoctestModule)]
+        return collectors
+
+
+def pytest_configure(config):
+    """Look at files outside of this folder too."""
+    config.pluginmanager.register(WithoutDoctests())
 
 
 @pytest.fixture
@@ -69,7 +92,3 @@ def pytest_terminal_summary(terminalreporter):
         for name, said in getattr(report, "user_properties", ()):
             if name == "figures" and report.when == "call":
                 terminalreporter.write_line(said)
-
-
-# Checked by mypy, never run.
-collect_ignore = ["typing"]
