@@ -1,6 +1,7 @@
 """The set of shards of a scenario: its shards, its tables and keys, and every table that was published."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from random import Random
 
 from apportion.errors import StoreUnavailable
@@ -113,9 +114,16 @@ def _first_rows(name: str, former: list[str], owners: list[str], second: Version
 
 def table_of(items: Mapping[str, Item], incarnation: int) -> SlotTable:
     """Return the table that items of the store hold."""
-    chunks = {key: item.value for key, item in items.items() if key.startswith(_TABLE.prefix)}
-    head = decode_head(chunks[_TABLE.head])
-    value = resolved(head, _TABLE, chunks)
+    return _table_in(
+        incarnation, tuple((key, item.value) for key, item in items.items() if key.startswith(_TABLE.prefix))
+    )
+
+
+@lru_cache(maxsize=64)  # each of many readers reads the few tables of a run
+def _table_in(incarnation: int, chunks: tuple[tuple[str, bytes], ...]) -> SlotTable:
+    values = dict(chunks)
+    head = decode_head(values[_TABLE.head])
+    value = resolved(head, _TABLE, values)
     assert isinstance(value, Assignment)
     return SlotTable.of(Version(incarnation=incarnation, number=head.version), value)
 
