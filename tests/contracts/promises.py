@@ -6,6 +6,7 @@
 import sys
 from array import array
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 from math import log2
 from pathlib import Path
@@ -28,7 +29,7 @@ def name_is_the_catalogs(spec):
 
 def build_makes_a_placement(spec):
     """A placement on a topology answers as the protocol says, in the same way for every call."""
-    built, keys = start(spec, NODES), keys_of(spec)
+    built, keys = built_of(spec), keys_of(spec)
     routed = [built.route(key) for key in keys]
     assert NODES == built.topology
     assert set(NODES.ids) == set(routed)
@@ -37,8 +38,14 @@ def build_makes_a_placement(spec):
     assert (array, 2) == (type(indexes), indexes.itemsize)
     assert routed == [NODES.ids[index] for index in indexes]
     assert routed[:200] == [built.preference(key, 1)[0] for key in keys[:200]]
-    assert routed[:200] == [built.explain(key).owner for key in keys[:200]]
+    assert routed[:50] == [built.explain(key).owner for key in keys[:50]]
     assert {spec.name} == {built.explain(key).placement for key in keys[:5]}
+
+
+@cache
+def built_of(spec):
+    """Return the placement of a spec that all checks look at and none changes."""
+    return start(spec, NODES)
 
 
 def source_has_a_page(spec, docs=DOCS):
@@ -110,7 +117,7 @@ def ranked_lists_have_any_length(spec):
 
     Elsewhere a second node is refused, or comes from an assignment.
     """
-    built = start(spec, NODES)
+    built = built_of(spec)
     if not spec.ranked:
         _refuses(NotEnoughNodes, lambda: built.preference(key_of(spec, "k"), 2))
         return
@@ -134,7 +141,7 @@ def _names_those_that_come_next(spec, built):
 
 def tabular_tables_hold_every_answer(spec):
     """Where promised, `table()` answers for every key, at the key's position; elsewhere there is none."""
-    built = start(spec, NODES)
+    built = built_of(spec)
     table = built.table()
     if not spec.tabular:
         assert table is None, f"{spec.name} has a table but does not say so"
@@ -142,6 +149,7 @@ def tabular_tables_hold_every_answer(spec):
     assert table is not None, f"{spec.name} has no table"
     for key in keys_of(spec)[:500]:
         assert built.route(key) == table.owners(position(built, key))[0]
+    for key in keys_of(spec)[:50]:
         assert table.range_at(position(built, key)) == built.explain(key).range
     if spec.ranked:
         _rows_are_preference_lists(built, keys_of(spec))
@@ -155,7 +163,7 @@ def _rows_are_preference_lists(built, keys):
 
 def removes_as_promised(spec):
     """Any node may leave, or only the last in order and all others are refused, as promised."""
-    old = start(spec, NODES)
+    old = built_of(spec)
     last = getattr(old, "order", NODES.ids)[-1]
     for node_id in NODES.ids:
         rest = NODES.without(node_id)
@@ -179,7 +187,7 @@ def takes_what_it_says(spec):
         assert spec(NODES).route_many(keys_of(spec)) == spec(list(NODES)).route_many(keys_of(spec))
         _refuses(InvalidInput, lambda: spec(assignment))
     else:
-        assert start(spec, NODES).topology == NODES
+        assert built_of(spec).topology == NODES
         _wants_more(lambda: spec(NODES))
         _wants_more(lambda: spec(assignment))
 
