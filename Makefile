@@ -20,6 +20,8 @@ TOPOLOGY ?=
 export APPORTION_GROUP_RUNS ?= $(if $(filter live,$(MAKECMDGOALS)),500,36)
 export CARGO_TARGET_DIR := $(CURDIR)/.venv/cargo
 # Of each property `make check` tries the first examples, and `make test` all of them.
+# Stores sync each commit, and no fast test asks whether its files outlive the machine: where memory has room, they lie there.
+MEMORY := $(shell df --output=avail /dev/shm 2>/dev/null | awk 'NR > 1 && $$1 >= 4194304 { print "TMPDIR=/dev/shm" }')
 EXAMPLES := $(if $(filter test,$(MAKECMDGOALS)),ci,few)
 # Bytecode is kept: the tests start hundreds of processes, and an import without it takes three times as long.
 export PYTHONDONTWRITEBYTECODE :=
@@ -39,7 +41,7 @@ test: .venv/engines.stamp check complete live ## Everything: checks and fast tes
 
 check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fast tests; some minutes on two cores
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync rust types form
-	HYPOTHESIS_PROFILE=$(EXAMPLES) $(BIN)/pytest -q -n 4 --dist worksteal -m 'not live and not slow and not soak'
+	$(MEMORY) HYPOTHESIS_PROFILE=$(EXAMPLES) $(BIN)/pytest -q -n 4 --dist worksteal -m 'not live and not slow and not soak'
 
 rust:
 	@native/lint

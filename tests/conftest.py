@@ -2,9 +2,7 @@
 
 import gc
 import os
-import shutil
 import signal
-import tempfile
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -25,11 +23,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
-
-# Stores sync each commit, and a test kills processes but never the machine: so the files of tests need no disk.
-MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 << 30
-if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
-    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 pytest_plugins = ["apportion.sim.conformance.plugin"]
 

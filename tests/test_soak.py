@@ -48,6 +48,7 @@ def test_a_failing_history_ends_the_soak_with_its_seed_which_stays_the_next(tmp_
     assert "1\n" == state.read_text()
 
 
+@pytest.mark.slow
 def test_groups_are_soaked_too_and_a_failure_says_how_to_see_it_again(tmp_path, capsys, monkeypatch):
     state = tmp_path / "groups"
     assert 0 == soak.main(["--of", "groups", "--minutes", "1"], state=state, elapsed=Clock(40))

@@ -189,6 +189,7 @@ print(before.epoch.digest, after.epoch.digest, after.certificate)
 """
 
 
+@pytest.mark.slow
 def test_every_process_gives_the_same_answer_whatever_its_hash_seed():
     answers = {
         subprocess.run(

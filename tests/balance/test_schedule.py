@@ -20,6 +20,7 @@ def assignment(topology, *lists, **fields):
     return Assignment(topology=topology, rows=tuple(tuple(map(topology.index, row)) for row in lists), **fields)
 
 
+@pytest.mark.slow
 def test_every_process_makes_the_same_schedule():
     code = (
         "from apportion import Topology, Node, Throttle, balance;"

@@ -165,6 +165,7 @@ def test_the_same_assignment_is_saved_again_and_an_empty_file_is_filled(state):
     assert ("b",) == loaded(state, "empty.json").down
 
 
+@pytest.mark.slow
 def test_ids_come_from_standard_input_and_after_a_byte_order_mark(tmp_path):
     listed = run("assign", *NODES, "--partitions", "-", "--json", folder=tmp_path, stdin=b"\xef\xbb\xbfp1\np2\n")
     assert {"p1", "p2"} == set(json.loads(listed.stdout)["assignment"])

@@ -157,6 +157,7 @@ def test_a_mistake_in_an_imported_table_is_named_and_nothing_is_written(lines, s
     assert not (tmp_path / "table.json").exists()
 
 
+@pytest.mark.slow
 def test_a_snapshot_above_the_cap_is_refused_without_reading_it(tmp_path):
     with (tmp_path / "big.json").open("wb") as file:
         file.truncate(2**31)

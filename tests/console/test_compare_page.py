@@ -70,6 +70,7 @@ def test_the_command_says_what_it_wrote_and_shows_every_placement_and_node(writt
         assert name in root.text, name
 
 
+@pytest.mark.slow
 def test_the_page_holds_the_command_that_makes_it_again(written_page):
     (command,) = parsed(written_page[0]).find("pre")
     expected = ["apportion", "compare", "--nodes", f"a,{HOSTILE},größe", "--keys", "keys & more", "--html", "page.html"]
@@ -245,6 +246,7 @@ def test_a_page_that_cannot_be_written_is_refused_before_anything_is_measured(wh
     assert [] == list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_page_is_replaced_by_another_file_or_not_at_all(tmp_path, monkeypatch):
     monkeypatch.setattr(catalog, "names", lambda: ("jump",))
     written(tmp_path, "keys", "a\n")

@@ -40,6 +40,7 @@ def test_bash_completes_a_word_that_was_begun(words, expected, script):
     assert expected == set(out.stdout.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shell", "begin"), [("zsh", "#compdef apportion\n"), ("fish", "# Fish completion")])
 def test_the_script_is_for_the_shell_that_was_named(shell, begin, tmp_path):
     text = run("completion", shell, folder=tmp_path).stdout.decode()

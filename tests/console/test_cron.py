@@ -208,6 +208,7 @@ DAMAGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_every_command_survives_a_damaged_row(folder, damage):
     said("apply", "app:queue", folder=folder)

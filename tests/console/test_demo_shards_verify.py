@@ -116,6 +116,7 @@ def test_a_ledger_keeps_whole_lines(tmp_path):
     assert json.loads(file.read_text().splitlines()[0])["at"] > 0
 
 
+@pytest.mark.slow
 def test_a_file_is_read_with_all_that_a_move_could_leave(tmp_path):
     world = DemoWorld(tmp_path)
     world.found()

@@ -231,6 +231,7 @@ def test_an_interruption_leaves_no_page_and_says_so(tmp_path, monkeypatch):
     assert ["page.html", "s.toml"] == sorted(path.name for path in tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["0", "1"])
 def test_every_process_finds_the_same(measured, seed, tmp_path):
     done = subprocess.run(

@@ -167,6 +167,7 @@ def test_a_command_that_ends_by_itself_is_started_again_later_each_time(tmp_path
     assert 1 == len({token for _, token in begun(tmp_path)[0]}), "one grant, one token"
 
 
+@pytest.mark.slow
 def test_what_a_command_leaves_behind_ends_with_it(tmp_path):
     script = 'sleep 60 & echo "begin $APPORTION_PARTITION $! $APPORTION_TOKEN" >>log; exit 0'
     with runner(tmp_path, "a", script, partitions=1):
@@ -174,6 +175,7 @@ def test_what_a_command_leaves_behind_ends_with_it(tmp_path):
         assert not is_running(begun(tmp_path)[0][0][0])
 
 
+@pytest.mark.slow
 def test_ctrl_c_hands_over_too_and_reports_can_be_json(tmp_path):
     with runner(tmp_path, "a", more=("--json",)) as process:
         eventually(lambda: all_run_once(tmp_path))

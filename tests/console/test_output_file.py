@@ -100,6 +100,7 @@ def test_the_last_step_itself_replaces_no_pipe_and_no_folder(tmp_path):
     assert ["pipe"] == [path.name for path in tmp_path.iterdir()]
 
 
+@pytest.mark.slow
 def test_standard_output_holds_the_file_alone(tmp_path):
     command = [*COMMAND, "plan", "--nodes", "a,b", "--add", "c", "-o", "/dev/stdout"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
@@ -199,6 +200,7 @@ def test_a_table_that_cannot_be_read_is_replaced_only_by_force(fault, tmp_path):
     assert 0 == run("table", "export", "--nodes", "a,b", "--force", folder=tmp_path).returncode
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):
     written(tmp_path, "plan.json", "")
 

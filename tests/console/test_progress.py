@@ -131,6 +131,7 @@ def test_each_command_that_may_take_long_shows_its_work(monkeypatch, tmp_path):
             assert [(each, False) for each in work.split()] == begun, words
 
 
+@pytest.mark.slow
 def test_ctrl_c_on_a_terminal_ends_a_command_with_one_line_and_leaves_the_files(tmp_path):
     page = written(tmp_path, "page.html", '<!DOCTYPE html><meta name="generator" content="apportion">')
     before = page.read_bytes()

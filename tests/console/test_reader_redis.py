@@ -98,6 +98,7 @@ def test_addresses_of_every_release_are_read(address, expected):
     assert {"a" * 40: expected} == parse_cluster_nodes(line(address=address)).addresses
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.lists(st.integers(1, SLOTS - 1), max_size=30, unique=True), st.randoms(use_true_random=False))
 def test_ranges_in_any_order_cover_what_they_name(cuts, random):

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from apportion import Node, Ring, Slots, Topology, balance
 from tests.console.running import COMMAND, refused, run, written
 
@@ -22,6 +24,7 @@ def test_a_ring_is_routed_with_its_options(tmp_path):
     assert f"k\t{Ring(['a', 'b'], vnodes=7, hasher='md5').route('k')}\n" == out.stdout.decode()
 
 
+@pytest.mark.slow
 def test_lines_of_a_file_and_of_standard_input_are_keys_whatever_their_line_ending(tmp_path):
     file = written(tmp_path, "keys.txt", "one\r\ntwo\nthree")
     from_file = run("route", "--nodes", "a,b", "--keys", file, folder=tmp_path)
@@ -30,6 +33,7 @@ def test_lines_of_a_file_and_of_standard_input_are_keys_whatever_their_line_endi
     assert from_file.stdout == from_stdin.stdout
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_text_are_routed_as_they_are(tmp_path):
     out = run("route", "--nodes", "a,b,c", "--keys", "-", folder=tmp_path, stdin=b"\xff\xfe\x00x\n"[2:] + b"\xff\n")
     slots = Slots(balance.slots(Topology(["a", "b", "c"])))
@@ -68,11 +72,13 @@ def test_json_says_its_format_version_and_epoch(tmp_path):
     assert (1, "route", "1:") == (document["format_version"], document["command"], document["epoch"][:2])
 
 
+@pytest.mark.slow
 def test_keys_from_nowhere_and_from_two_places_are_refused(tmp_path):
     assert "--keys FILE" in refused(run("route", "--nodes", "a", folder=tmp_path))
     assert "given twice" in refused(run("route", "--nodes", "a", "k", "--keys", "-", folder=tmp_path, stdin=b""))
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path):
     read, write = os.pipe()
     os.close(read)

@@ -46,6 +46,7 @@ def test_compare_prints_no_progress_where_nobody_looks(tmp_path):
     assert b"" == run("compare", "--nodes", "a,b", "--keys", "keys", folder=tmp_path).stderr
 
 
+@pytest.mark.slow
 def test_other_keys_and_other_nodes_change_every_figure_of_the_tour(tmp_path):
     written(tmp_path, "keys", "".join(f"k{number}\n" for number in range(3000)))
     written(tmp_path, "t.toml", "[[node]]\nid='a'\nzone=['x']\n[[node]]\nid='b'\nweight=3\n[[node]]\nid='c'\n")

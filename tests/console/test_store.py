@@ -147,6 +147,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", MISTAKES)
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)
 def test_no_mistake_in_a_url_makes_a_command_say_the_password(url, command, tmp_path):

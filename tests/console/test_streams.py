@@ -27,11 +27,13 @@ def test_closed_output_is_no_traceback(arguments):
     assert b"Traceback" not in process.stderr
 
 
+@pytest.mark.slow
 def test_closed_input_holds_no_keys():
     process = shell("<&-", "route", "--nodes", "a", "--keys", "-")
     assert b"Traceback" not in process.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["route --nodes a k", "plan --nodes a,b --add c", "doctor", "--help"])
 def test_a_full_disk_is_an_error_and_no_traceback(words):
     process = shell(">/dev/full", *words.split())
@@ -40,6 +42,7 @@ def test_a_full_disk_is_an_error_and_no_traceback(words):
     assert b"could not be written" in process.stderr
 
 
+@pytest.mark.slow
 def test_an_output_that_is_lost_does_not_hide_that_the_work_was_done(tmp_path):
     run("table", "export", "--nodes", "a,b", folder=tmp_path)
     run("plan", "--table", "table.json", "--add", "c", "-o", "plan.json", folder=tmp_path)
@@ -48,6 +51,7 @@ def test_an_output_that_is_lost_does_not_hide_that_the_work_was_done(tmp_path):
     assert b"+c" in run("table", "log", folder=tmp_path).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 def test_a_terminal_of_another_encoding_shows_what_it_cannot_print_escaped(encoding):
     for arguments in (("explain", "€", "--nodes", "é,b"), ("route", "--nodes", "é,b", "é", "--json")):

@@ -47,6 +47,7 @@ def routed(folder, name="table.json"):
     return [line.rpartition("\t")[2] for line in done.stdout.decode().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_redis_cluster_routes_explains_and_plans_as_the_cluster_would(tmp_path):
     table = imported(tmp_path, REDIS, "redis-cluster")
     cluster = RedisSlots(read_cluster_nodes(REDIS).assignment)

@@ -213,6 +213,7 @@ def test_options_come_from_the_file_of_the_folder_and_a_misspelt_one_is_an_error
     assert "Did you mean 'limit'?" in refused(run("tasks", "limit", URL, "mail", "--off", folder=tmp_path))
 
 
+@pytest.mark.slow
 def test_the_screen_follows_the_queues_until_ctrl_c(tmp_path):
     enqueued(tmp_path)
     ours, theirs = pty.openpty()

@@ -142,6 +142,7 @@ def test_a_second_signal_ends_the_worker_at_once(tmp_path):
         assert -signal.SIGTERM == worker.process.returncode
 
 
+@pytest.mark.slow
 def test_reports_are_json_on_request(tmp_path):
     enqueue(tmp_path, "other", "call")
     with Worker(tmp_path, "program:other", "--json") as worker:

@@ -78,7 +78,8 @@ def test_nothing_wraps_inside_a_word(columns, shown, tmp_path):
                 )
 
 
-@pytest.mark.parametrize("columns", [pytest.param(80, marks=pytest.mark.slow), 40])
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [80, 40])
 def test_reports_wrap_nothing_inside_a_word(columns, shown, tmp_path, monkeypatch):
     monkeypatch.setattr(catalog, "names", lambda: ("jump", "lists", "ring", "slots"))
     nodes = "".join(f'[[node]]\nid = "cache-{number}.example.com"\nzone = ["eu-{number % 2}"]\n' for number in range(4))

@@ -9,16 +9,10 @@ from tests.docs.blocks import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 MOST_LINES = 40
-QUICK = {"undo_a_change"}  # the others take seconds together
 
 
-@pytest.mark.parametrize(
-    "example",
-    [
-        pytest.param(example, id=example.name, marks=() if example.stem in QUICK else pytest.mark.slow)
-        for example in EXAMPLES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_an_example_prints_what_it_says_at_its_end(example, tmp_path):
     done = subprocess.run(
         [sys.executable, example], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False

@@ -79,6 +79,7 @@ HOLDS_ON = """if True:
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_waits_for_a_member_whose_leaving_was_cancelled(tmp_path):
     path = tmp_path / "s.db"
     done = subprocess.run(

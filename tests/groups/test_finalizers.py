@@ -136,16 +136,11 @@ FORK = """
 """
 
 
-OTHERS = {"async": ASYNC, "store": STORE, "fork": FORK}
+PROGRAMS = {"sync": SYNC, "async": ASYNC, "store": STORE, "fork": FORK}
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        pytest.param(SYNC, id="sync"),
-        *(pytest.param(code, id=name, marks=pytest.mark.slow) for name, code in OTHERS.items()),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("code", PROGRAMS.values(), ids=PROGRAMS)
 def test_what_is_collected_at_any_allocation_gives_back_what_it_held_and_stops_nobody(tmp_path, code):
     url = f"sqlite:///{tmp_path / 's.db'}"
     warned = "ignore::DeprecationWarning"  # of a fork beside threads, since Python 3.12

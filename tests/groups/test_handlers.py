@@ -546,6 +546,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, -signal.SIGINT)])
 def test_a_sync_group_serves_until_the_process_is_asked_to_end(tmp_path, number, code):
     command = [sys.executable, "-c", SERVING, f"sqlite:///{tmp_path / 'group.db'}"]

@@ -264,7 +264,8 @@ def test_an_observer_that_raises_costs_no_session_no_event_and_one_log_line_each
         counted = group.statistics
     assert (1, 2, 2) == (counted.sessions, counted.gained, counted.lost)
     assert Departed is kinds(heard)[-1]
-    lines = [each.getMessage() for each in caplog.records if "observer" in each.getMessage()]
+    lines = [each.getMessage() for each in caplog.records if each.name == "apportion.group"]
+    lines = [line for line in lines if "observer" in line]
     assert [f"failed on {kind.__name__}" for kind in kinds(heard)] == [
         line[line.index("failed on") :] for line in lines
     ]

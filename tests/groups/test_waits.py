@@ -106,6 +106,7 @@ def test_a_start_says_that_it_waits_for_a_store_that_does_not_answer(caplog):
     assert "s3cr3t" not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_quick_start_and_exit_say_nothing_and_a_slow_one_is_read_without_any_logging_set_up(tmp_path):
     story = """
 import sys

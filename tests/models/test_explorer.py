@@ -29,8 +29,6 @@ TOLD_WITHIN = {
     (Phase.GIVING, HandOverEvent.OVER): (Bounds(2, 1, 0), False),
     (Phase.SERVING, HandOverEvent.PROVEN): DEATHS,
 }
-# Told only among so many states that it takes seconds.
-TOLD_LATE = {(Phase.GIVING, HandOverEvent.OVER)}
 
 
 def explored(bounds: Bounds, *, deaths: bool = False, guarded: bool = True):
@@ -52,13 +50,8 @@ def test_terms_and_leases_are_nobody_elses():
     assert report.states > 2_000
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(row, id=f"{row[0].name}-{row[1].name}", marks=pytest.mark.slow if row in TOLD_LATE else ())
-        for row in handover.TRANSITIONS
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("row", [pytest.param(row, id=f"{row[0].name}-{row[1].name}") for row in handover.TRANSITIONS])
 def test_every_row_is_needed(row, monkeypatch):
     monkeypatch.delitem(handover.TRANSITIONS, row)
     bounds, deaths = TOLD_WITHIN.get(row, FAILURES)

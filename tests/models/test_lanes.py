@@ -25,6 +25,7 @@ def test_nothing_is_found_in_a_lane_whose_two_stores_each_end_a_session():
     assert report.states >= 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", SMALL_LANES[1:], ids=str)
 def test_nothing_is_found_in_a_lane(bounds):
     report = Explorer(Lanes(bounds)).run()

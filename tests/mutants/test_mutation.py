@@ -64,6 +64,7 @@ def test_a_text_or_type_has_no_mutant(text):
     assert set() == mutated(text)
 
 
+@pytest.mark.slow
 def test_every_mutant_of_a_file_compiles_and_no_two_are_alike():
     source = (SOURCES / "groups" / "controller" / "controller.py").read_bytes()
     found = [each.applied(source) for each in mutations("controller.py", source)]

@@ -75,6 +75,7 @@ def implementation(code="", **environment):
     return check["found"], check["advice"], document["native"]["profile"], process.returncode
 
 
+@pytest.mark.slow
 @needs_twin
 @pytest.mark.parametrize("value", ["1", ""])
 def test_the_twin_answers_where_it_is_built(value):
@@ -98,6 +99,7 @@ def test_another_value_of_the_switch_is_refused():
     assert "APPORTION_NATIVE is 'yes', expected one of 0, 1." in finished(DOCTOR, APPORTION_NATIVE="yes").stderr
 
 
+@pytest.mark.slow
 def test_an_absent_twin_is_no_fault():
     assert ("reference (the native twin was not built)", "", None, 0) == implementation(MODULES + "None")
 
@@ -109,12 +111,14 @@ def test_an_absent_twin_is_one_warning_and_a_chosen_reference_is_none():
     assert "" == finished(asked, APPORTION_NATIVE="0").stderr
 
 
+@pytest.mark.slow
 def test_a_twin_of_another_version_is_not_used_and_doctor_says_so():
     found = implementation(MODULES + "types.SimpleNamespace(VERSION='0.0.9', PROFILE='release')")
     said = "reference (the native twin is of version 0.0.9)", "it is not used; install apportion again", None, 1
     assert said == found
 
 
+@pytest.mark.slow
 def test_a_twin_that_cannot_be_loaded_is_not_used_and_doctor_says_so(tmp_path):
     (tmp_path / "_native.py").write_text("raise ImportError('wrong machine')\n")
     found = implementation(f"import apportion; apportion.__path__.insert(0, {str(tmp_path)!r})")

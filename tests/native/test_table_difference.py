@@ -56,6 +56,7 @@ def test_saved_tables_of_rings(changed, replicas):
     agreed(new, Ring(["other"]).table())
 
 
+@pytest.mark.slow
 def test_tables_of_more_nodes_than_16_bits_count():
     random, ids = Random(5), [f"n{number}" for number in range(70_000)]
     old, new = Topology(ids), Topology(ids[1:])

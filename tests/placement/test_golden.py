@@ -129,6 +129,7 @@ def test_every_golden_file_is_compared():
     assert {f"{name}.json" for name in answers()} <= {path.name for path in VECTORS.glob("*.json")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["0", "1", "4242"])
 def test_a_fresh_process_with_another_hash_seed_gives_the_same_answers(seed):
     command = "import json; from tests.placement import test_golden; print(json.dumps(test_golden.answers()))"

@@ -13,6 +13,7 @@ def interrupt():
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_of_the_user_is_noted_and_one_by_code_is_not():
     story = """
 with noted_interrupts():
@@ -33,6 +34,7 @@ with noted_interrupts():
     assert (0, ["False", "True", "False", "False"]) == told(BEGIN + story)
 
 
+@pytest.mark.slow
 def test_the_last_of_two_blocks_puts_the_handler_back():
     story = """
 first, second = noted_interrupts(), noted_interrupts()
@@ -60,6 +62,7 @@ with noted_interrupts():
     assert (0, ["True", str(handler != "print")]) == told(BEGIN + story)
 
 
+@pytest.mark.slow
 def test_a_block_in_another_thread_changes_no_handler():
     story = """
 def block():

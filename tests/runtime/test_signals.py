@@ -28,6 +28,7 @@ def told(story, *arguments):
     return done.returncode, done.stdout.split()
 
 
+@pytest.mark.slow
 def test_one_sigterm_leaves_every_group_and_candidacy_of_a_process(tmp_path):
     story = """
 url = sys.argv[1]
@@ -70,6 +71,7 @@ print("goes on")
     assert (-15, ["leaves", "ends"]) == told(story)
 
 
+@pytest.mark.slow
 def test_a_block_that_begins_after_the_first_signal_hears_the_next_one_at_once():
     story = """
 with leaving_on_sigterm(lambda: heard.append("first")):
@@ -98,6 +100,7 @@ print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
     assert (0, ["outer", "outer", "later", "True"]) == told(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_before", [True, False])
 def test_a_handler_of_the_program_is_left_alone_whenever_it_was_installed(is_before):
     story = """
@@ -115,6 +118,7 @@ print(*heard)
     assert (0, ["program", "program"]) == told(story, str(is_before))
 
 
+@pytest.mark.slow
 def test_what_another_thread_opened_leaves_with_the_rest():
     story = """
 with ExitStack() as blocks:
@@ -129,6 +133,7 @@ with ExitStack() as blocks:
     assert (0, ["True", "main", "thread"]) == told(story)
 
 
+@pytest.mark.slow
 def test_sigterm_ends_a_process_whose_last_block_another_thread_has_ended():
     story = """
 blocks = ExitStack()
@@ -142,6 +147,7 @@ time.sleep(20)
     assert (-15, []) == told(story)
 
 
+@pytest.mark.slow
 def test_a_forked_child_ends_by_its_first_sigterm_however_early_it_comes():
     story = """
 fork, codes = multiprocessing.get_context("fork"), set()
@@ -159,6 +165,7 @@ print(*codes, *heard)
     assert (0, ["-15", "left"]) == told(story)
 
 
+@pytest.mark.slow
 def test_a_child_that_a_thread_forks_ends_by_its_first_sigterm():
     story = """
 def fork():
@@ -178,6 +185,7 @@ print(*heard)
     assert (0, ["-15"]) == told(story)
 
 
+@pytest.mark.slow
 def test_a_forked_child_that_opens_a_block_of_its_own_leaves_that_one_alone():
     story = """
 with leaving_on_sigterm(lambda: heard.append("parent")):
@@ -194,6 +202,7 @@ with leaving_on_sigterm(lambda: heard.append("parent")):
     assert (0, ["True", "child", "goes-on"]) == told(story)
 
 
+@pytest.mark.slow
 def test_signals_that_a_program_has_blocked_are_blocked_after_a_fork():
     story = """
 with leaving_on_sigterm(lambda: None):

@@ -65,6 +65,7 @@ def test_a_plan_is_carried_out_and_cleaned_up_after(files):
     assert admin.MovesMade(moves=()) == act("apply", files, plan)
 
 
+@pytest.mark.slow
 def test_moves_that_rest_go_on_with_the_next_call_and_no_other_begins(files):
     plan = act("plan", files, slots=range(64), to="two")
 
@@ -84,6 +85,7 @@ def test_moves_that_rest_go_on_with_the_next_call_and_no_other_begins(files):
     assert 64 == shards(files)["two"][0]
 
 
+@pytest.mark.slow
 def test_moves_are_taken_back_and_leave_nothing(files):
     plan = act("plan", files, slots=range(64), to="two")
     one, two = rows(files, "one"), rows(files, "two")

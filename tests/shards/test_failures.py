@@ -77,6 +77,7 @@ def test_row_4_a_session_reads_one_shard_and_keys_of_two_are_refused(router):
         router.session(keys=[*keys.values()])
 
 
+@pytest.mark.slow
 def test_row_6_a_router_that_is_cut_off_from_the_store_writes_nothing_to_a_moved_slot(files, router):
     slot, here, there = ends(router)
     follower = router._follower

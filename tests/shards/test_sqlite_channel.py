@@ -216,6 +216,7 @@ def test_a_row_without_a_key_is_refused(tmp_path):
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [10, 60, 5_000])
 def test_groups_of_many_slots_are_copied_in_chunks_of_windows(tmp_path, window):
     """A slot has 25 rows: a window is a part of it, two whole ones, or all."""

@@ -8,7 +8,7 @@ from tests.sim.test_seeds import played, start
 DAMAGE = ("--scenario", "damage")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 def test_a_seed_of_damaged_records_holds_and_repeats(seed):
     report = play(seed, scenario="damage")
     assert () == report.violations

@@ -195,6 +195,7 @@ def test_who_leaves_after_its_deadline_gives_up_what_a_late_renewal_would_bring_
     assert set() == held(driver, world)
 
 
+@pytest.mark.slow
 def test_a_controller_does_not_wait_for_an_answer_of_an_old_session(world):
     """Found by reading: a write whose task had ended with the session was waited for ever after."""
     driver = takes_part(world, "a")

@@ -76,6 +76,7 @@ def written_keys(scene, since, *kinds):
     return [key for fact in changes for key, _ in fact.items if GroupKeys.parsed(key)[1] in kinds]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_static", [False, True], ids=["dynamic", "static"])
 def test_05_a_store_that_is_down_for_six_leases_moves_nothing_and_all_go_on_under_their_tokens(open_scene, is_static):
     scene = open_scene(is_static=is_static)
@@ -88,6 +89,7 @@ def test_05_a_store_that_is_down_for_six_leases_moves_nothing_and_all_go_on_unde
     assert [] == written_keys(scene, lost, "own", "target", "member", "controller")
 
 
+@pytest.mark.slow
 def test_05_static_members_whose_leases_ended_while_nobody_reached_the_store_get_back_what_they_had(open_scene):
     scene = open_scene(is_static=True)
     before, sessions = scene.owners(), [scene.view.session(each) for each in MEMBERS]

@@ -155,6 +155,7 @@ def test_04_of_two_processes_under_one_static_id_one_is_there_and_the_other_wait
 # 5
 
 
+@pytest.mark.slow
 def test_05_a_store_that_dies_during_a_move_of_200_ends_no_session_and_moves_each_once(open_scene):
     scene = open_scene(partitions=400, ttl_seconds=4.0)
     habits = Habits(most_seconds=0.0, listens=False, is_deaf=False)
@@ -236,6 +237,7 @@ def test_06_a_compaction_that_a_live_session_sleeps_through_costs_it_nothing(ope
 # 7
 
 
+@pytest.mark.slow
 def test_07_controllers_of_two_releases_that_plan_at_once_bound_the_churn_and_converge(open_scene, monkeypatch):
     plan_as_another_release(monkeypatch, "b")
     scene = open_scene(partitions=6)
@@ -304,6 +306,7 @@ def test_08_who_reaches_the_store_alone_keeps_all_and_its_clients_see_it_again(o
     assert before == scene.owners()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["both ways", "to the store", "from the store"])
 def test_08_who_reaches_its_clients_alone_stops_in_time_and_others_go_on(open_scene, how):
     scene = open_scene()
@@ -506,6 +509,7 @@ class NoMoreThanThrottled(GroupInvariant):
             self.broken(f"{len(live)} planned moves are under way")
 
 
+@pytest.mark.slow
 def test_12_a_poison_in_a_crash_loop_waits_ever_longer_while_half_of_all_members_leave_at_once(open_scene):
     scene = open_scene(partitions=64, throttle=NoMoreThanThrottled.throttle, held=(NoMoreThanThrottled,))
     names, deaths = [f"m{number:02}" for number in range(16)], []

@@ -81,7 +81,7 @@ def test_the_shipped_sqlite_store_holds_in_the_world_too():
     assert {seed: hashes[seed] for seed in range(SQLITE_REPEATED)} == again
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))  # the thousand are played too
 def test_a_seed_holds_and_repeats(seed):
     report = play(seed)
     assert () == report.violations
@@ -89,6 +89,7 @@ def test_a_seed_holds_and_repeats(seed):
     assert report.seconds > 12
 
 
+@pytest.mark.slow
 def test_faults_of_many_kinds_come_in_a_few_seeds():
     kinds = set().union(*(play(seed).injected for seed in range(20)))
     assert len(kinds) >= 20
@@ -151,6 +152,7 @@ def test_in_a_checkout_the_scenarios_are_played_by_their_former_name():
     assert not hasattr(apportion.sim, "plays")
 
 
+@pytest.mark.slow
 @IN_A_CHECKOUT
 def test_a_reader_that_has_seen_enough_makes_no_traceback():
     command = [sys.executable, "-m", "apportion.sim", "7"]
@@ -160,6 +162,7 @@ def test_a_reader_that_has_seen_enough_makes_no_traceback():
     assert (1, "") == (playing.returncode, said)
 
 
+@pytest.mark.slow
 def test_without_the_source_tree_the_command_says_where_the_scenarios_are(tmp_path):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "apportion").symlink_to(Path(apportion.__file__).parent)

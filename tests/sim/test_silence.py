@@ -10,7 +10,9 @@ SILENCES = 12
 
 
 @pytest.mark.parametrize("way", [Way.REQUEST, Way.REPLY])
-@pytest.mark.parametrize("ttl_seconds", [2.0, 4.0, 6.0, 10.0])
+@pytest.mark.parametrize(
+    "ttl_seconds", [4.0, *(pytest.param(seconds, marks=pytest.mark.slow) for seconds in (2.0, 6.0, 10.0))]
+)
 def test_silence_ends_no_session_and_moves_nothing(way, ttl_seconds):
     with Scene(1, ttl_seconds=ttl_seconds) as scene:
         scene.begin("a", "b")

@@ -12,6 +12,7 @@ from tests.sim.scenarios.cron_schedules import _RULES, ZONES
 BEGIN, END = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 4, tzinfo=UTC)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize(("gap", "fold"), [("run-after", "first"), ("skip", "last"), ("run-after", "both")])
 def test_the_walk_finds_the_slots_of_the_calendar(zone, gap, fold):

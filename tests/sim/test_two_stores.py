@@ -131,6 +131,7 @@ def test_a_worker_without_the_store_of_its_group_loses_its_lane_and_its_run_goes
         assert [(first, 1, "begins"), (first, 1, "ends"), (second, 2, "ends")] == RUNS
 
 
+@pytest.mark.slow
 def test_a_worker_that_was_long_without_the_store_of_its_group_has_its_share_again_at_once():
     lanes, seconds = 6, 60.0
     with started("a", "b", "c", partitions=lanes) as world:

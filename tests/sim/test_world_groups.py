@@ -402,6 +402,7 @@ def test_the_same_seed_gives_the_same_run():
     assert told(5)[1] != told(6)[1]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_run_in_another_process():
     code = "from tests.sim.test_world_groups import told; print(told(5)[1])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -72,6 +72,7 @@ def test_a_package_without_a_bug_has_nothing_to_find(tmp_path):
     assert ({}, 5) == hunt(harmless, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_hunt_begins_with_the_seed_that_found_the_bug_before(tmp_path, monkeypatch):
     harmless = Bug("none", "stores/ledger.py", '"""Ledger: ', '"""The ledger: ', seeds=1)
     monkeypatch.setitem(FIRST, "none", 7)
@@ -85,6 +86,7 @@ def test_the_copy_is_what_runs(tmp_path):
     assert Path(PACKAGE).is_dir()
 
 
+@pytest.mark.slow
 def test_the_copy_of_a_scenario_is_what_runs(tmp_path):
     broken = Bug(
         "no member", "sim/scenarios/store_member.py", "class StoreMember:", "class StoreMember(missing):", tree="tests"

@@ -1,6 +1,6 @@
 """Stores on real engines keep every promise of `CoordinationStore`, or say which they do not make.
 
-All cases of PostgreSQL and etcd are marked `slow`, and those of Redis that restart it, step its clock or wait.
+All cases are marked `slow`.
 """
 
 from dataclasses import fields
@@ -17,7 +17,7 @@ from tests.stores.slow_cases import SLOW
 
 TestPostgres = pytest.mark.slow(certify(rig_of("postgres")))
 TestEtcd = pytest.mark.slow(certify(rig_of("etcd")))
-TestRedis = certify(rig_of("redis"), slow=SLOW)
+TestRedis = pytest.mark.slow(certify(rig_of("redis")))
 
 
 def test_each_slow_case_is_a_case():

@@ -183,6 +183,7 @@ def test_a_forked_child_has_a_dead_handle_and_a_thread_of_its_own():
         assert ["a"] == [item.key for item in store.scan("").items]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", ["store.grant(ttl_seconds=60)", "next(changes)"], ids=["lease", "watch"])
 def test_a_process_with_an_open_store_ends_at_once_and_in_silence(held):
     code = f"""if True:

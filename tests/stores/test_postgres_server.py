@@ -181,6 +181,7 @@ def test_without_a_pooler_nothing_is_said_of_one(rig):
     assert "pooler" not in findings(rig.url("direct"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
 def test_a_server_that_does_not_flush_is_not_durable_and_issues_no_tokens(rig, setting, caplog):
     async def main():
@@ -285,6 +286,7 @@ def test_transactions_that_overlap_lose_no_event(rig, schema):
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_watch_goes_on_soon_after_the_server_was_killed_and_is_back(rig, schema):
     async def main():
         url = rig.url("killed", options=schema)
@@ -670,6 +672,7 @@ def certified(rig):
         yield certificate
 
 
+@pytest.mark.slow
 def test_a_certificate_for_another_name_is_refused_and_a_right_one_taken(rig, certified):
     strict = f"&sslrootcert={certified}&sslmode="
     assert "TLS failed" in str(refused(rig.url("tls", options=f"{strict}verify-full")))

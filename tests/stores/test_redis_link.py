@@ -423,6 +423,7 @@ class Clock:
         return self.now
 
 
+@pytest.mark.slow
 def test_a_lease_that_nobody_renews_is_ended_by_what_was_read_of_it_and_an_error_ends_no_reaping():
     async def story(server, store):
         renewed = count()

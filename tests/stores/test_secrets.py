@@ -123,6 +123,7 @@ def leaks(words, capsys, every):
     return leaked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_no_command_echoes_a_secret_whatever_is_wrong_with_the_rest(words, place, capsys, tmp_path, monkeypatch):

@@ -196,6 +196,7 @@ def test_a_handle_does_not_open_a_file_that_was_moved_beside_its_wal(path, url, 
 # What looks like it and is none
 
 
+@pytest.mark.slow
 def test_a_file_that_a_checkpoint_has_made_younger_than_its_wal_opens(path, url):
     member = written(url, 0, 5)
     try:
@@ -212,6 +213,7 @@ def test_a_file_that_a_checkpoint_has_made_younger_than_its_wal_opens(path, url)
     assert [f"k{number}" for number in range(5)] == asyncio.run(keys(url))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pages", [9, 16, 40])
 def test_a_checkpoint_that_was_killed_half_way_costs_nothing(path, url, pages):
     killed(written(url, 0, 40))
@@ -234,6 +236,7 @@ def test_a_copy_beside_the_wal_of_a_checkpoint_that_was_killed_is_refused(path, 
     assert copy.read_bytes() == path.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_whole_directory_that_was_copied_after_a_crash_keeps_its_commits(path, tmp_path, url):
     killed(written(url, 0, 5))
     there = tmp_path / "there"
@@ -243,6 +246,7 @@ def test_a_whole_directory_that_was_copied_after_a_crash_keeps_its_commits(path,
     assert [f"k{number}" for number in range(5)] == asyncio.run(keys(f"sqlite:///{there}/store.db"))
 
 
+@pytest.mark.slow
 def test_a_change_of_rights_after_a_crash_does_no_harm(path, url):
     killed(written(url, 0, 5))
     path.chmod(0o600)

@@ -285,7 +285,7 @@ class Twins:
 EVERYTHING = Listing(states=STATES, most=1_000)
 
 
-@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 60))])
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 60))])
 def test_an_sqlite_file_answers_as_the_ledger_does(seed):
     twins = Twins(seed, SqliteTwin())
     for _ in range(120):

@@ -151,6 +151,7 @@ def _changed(value, place):
     return Assignment(topology=Topology(value.topology.nodes, number=value.topology.number + 1), rows=tuple(rows))
 
 
+@pytest.mark.slow
 def test_a_new_reader_meets_few_deltas_that_are_smaller_than_their_snapshot():
     head, was, lengths = None, None, []
     value = many(1)

@@ -312,6 +312,7 @@ def test_tasks_are_shown_in_the_order_of_their_ids_and_only_within_the_namespace
     played(_play())
 
 
+@pytest.mark.slow
 def test_the_cause_of_a_spent_rate_is_the_limit_until_it_allows_another_start(queue):
     @queue.task()
     def run() -> None: ...

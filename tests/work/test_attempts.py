@@ -161,6 +161,7 @@ def test_a_task_in_a_format_of_another_release_is_given_back(queue, monkeypatch)
     assert ([AttemptClaimed, AttemptReleased], "this worker cannot read 'cbor'") == (kinds(events), events[-1].reason)
 
 
+@pytest.mark.slow
 def test_a_completion_of_an_attempt_that_another_process_ended_is_refused(queue):
     @queue.task()
     async def end_elsewhere() -> None:

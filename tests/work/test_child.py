@@ -90,6 +90,7 @@ def test_a_child_runs_plain_and_async_functions_elsewhere():
     assert str(os.getpid()).encode() != process.result
 
 
+@pytest.mark.slow
 def test_a_run_in_a_child_is_within_the_wrappers_and_has_plain_calls():
     desk = Desk(notes=[])
     (settlement,) = ran(job(functions.within, desk=desk))
@@ -98,11 +99,13 @@ def test_a_run_in_a_child_is_within_the_wrappers_and_has_plain_calls():
     assert os.getpid() != process
 
 
+@pytest.mark.slow
 def test_a_failure_in_a_child_is_told_as_one_here():
     failed, last = ran(job(functions.fail), job(functions.fail, failures=1))
     assert ("retry", "ValueError: no", "dead") == (failed.fate, failed.reason, last.fate)
 
 
+@pytest.mark.slow
 def test_one_child_runs_one_attempt_after_another_until_it_dies():
     first, second, died, third = ran(*map(job, 2 * [functions.process] + [functions.poison, functions.process]))
     assert first.result == second.result
@@ -110,11 +113,13 @@ def test_one_child_runs_one_attempt_after_another_until_it_dies():
     assert ("done", True) == (third.fate, third.result != first.result)
 
 
+@pytest.mark.slow
 def test_a_function_that_closes_all_files_of_its_child_and_goes_on_is_killed():
     (settlement,) = ran(job(functions.cut_off))
     assert ("crashed", "its process ended with -9") == (settlement.fate, settlement.reason)
 
 
+@pytest.mark.slow
 def test_a_free_child_that_was_killed_costs_no_task_a_crash():
     async def _run():
         children = Children("memory://x", most=1)
@@ -128,6 +133,7 @@ def test_a_free_child_that_was_killed_costs_no_task_a_crash():
     assert ("done", True) == (second.fate, first.result != second.result)
 
 
+@pytest.mark.slow
 def test_a_plain_function_is_killed_at_its_limit_even_if_it_never_yields(tmp_path):
     began = time.monotonic()
     slow, stubborn = ran(job(functions.slow, str(tmp_path / "there")), job(functions.stubborn))
@@ -137,11 +143,13 @@ def test_a_plain_function_is_killed_at_its_limit_even_if_it_never_yields(tmp_pat
     assert not (tmp_path / "there").exists()
 
 
+@pytest.mark.slow
 def test_a_plain_function_moves_its_limit_in_both_directions():
     longer, shorter = ran(job(functions.extended, 30), job(functions.extended, 0.2))
     assert ("done", b'"in time"', "retry") == (longer.fate, longer.result, shorter.fate)
 
 
+@pytest.mark.slow
 def test_a_note_of_a_run_is_written_by_the_worker():
     notes = []
     noted, lost = ran(job(functions.note, desk=Desk(notes)), job(functions.note))
@@ -149,12 +157,14 @@ def test_a_note_of_a_run_is_written_by_the_worker():
     assert lost.reason.startswith("ClaimLost: ")
 
 
+@pytest.mark.slow
 def test_a_child_knows_until_when_the_session_of_its_worker_lasts():
     long, over = ran(*(job(functions.seconds_left, desk=Desk(seconds=each)) for each in (60.0, -1.0)))
     assert 30 < float(long.result) < 60
     assert b"0.0" == over.result
 
 
+@pytest.mark.slow
 def test_a_child_says_that_it_cannot_import_a_function():
     absent, there = ran(job(functions.process, place=("tests.work.absent", "process")), job(functions.process))
     assert (None, "done") == (absent, there.fate)
@@ -189,12 +199,14 @@ def lives(pid):
         return False
 
 
+@pytest.mark.slow
 def test_children_come_from_new_interpreters_where_nothing_can_fork(monkeypatch):
     monkeypatch.setattr(nursery, "_CAN_FORK", False)
     done, crashed = ran(job(functions.process), job(functions.poison))
     assert ("done", "crashed", "its process ended with -9") == (done.fate, crashed.fate, crashed.reason)
 
 
+@pytest.mark.slow
 def test_a_fork_server_that_was_killed_is_started_anew():
     async def _run():
         children = Children("memory://x", most=1)
@@ -221,6 +233,7 @@ def test_a_fork_server_that_is_still_starting_ends_with_its_worker():
     assert asyncio.run(asyncio.wait_for(_run(), SECONDS)) is None
 
 
+@pytest.mark.slow
 def test_two_workers_on_one_loop_share_a_fork_server_until_both_have_ended():
     async def _run():
         first, second = Children("memory://x", most=1), Children("memory://x", most=1)
@@ -240,6 +253,7 @@ def test_two_workers_on_one_loop_share_a_fork_server_until_both_have_ended():
     assert "done" == asyncio.run(asyncio.wait_for(_run(), SECONDS)).fate
 
 
+@pytest.mark.slow
 def test_a_child_that_dies_is_noticed_though_a_process_that_it_forked_lives_on():
     began = time.monotonic()
     (died,) = ran(job(functions.leave_a_process_and_die))

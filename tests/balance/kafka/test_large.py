@@ -50,6 +50,7 @@ def test_a_million_partitions_and_one_member_that_wants_less():
     assert [500] * 1499 + [501] * 500 == loads(left(asked, before))
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_partitions_for_two_hundred_members():
     asked = group({f"topic{number:03}": 2000 for number in range(50)}, 200)
     before = asked.given("kafka.sticky")

@@ -146,6 +146,7 @@ def test_lanes_that_come_during_a_turn_are_claimed_at_once(monkeypatch):
     played(_play())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["incarnation", "epoch", "session", "holder"])
 @pytest.mark.parametrize("value", ["'x'", "x'ff00'", "CAST(x'ff' AS TEXT)"])
 def test_the_token_of_a_damaged_lane_is_forgotten(tmp_path, column, value):
@@ -165,6 +166,7 @@ def test_the_token_of_a_damaged_lane_is_forgotten(tmp_path, column, value):
     played(_play())
 
 
+@pytest.mark.slow
 def test_a_lane_whose_token_is_damaged_upwards_is_told_and_mended_by_its_owner(tmp_path, caplog):
     path = tmp_path / "work.db"
     queue, log = Queue(f"sqlite:///{path}", "q", lease_ttl=TTL, partitions=1), Log()
