@@ -1,6 +1,11 @@
-"""Balance: pure functions from a topology and the previous assignment to the next one, and the order of its changes."""
+"""Balance: pure functions from a topology and the previous assignment to the next one, and the order of its changes.
 
-from apportion.balance import helix, kafka, scores
+The balancers of other systems and the scores are loaded at their first use: most processes need none of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from apportion.balance.api import BalancerSpec, GroupView
 from apportion.balance.catalog import get, names
 from apportion.balance.optimal import optimal
@@ -9,6 +14,9 @@ from apportion.balance.slots import slots
 from apportion.balance.succession import succeed
 from apportion.balance.verify import Verdict, verify
 from apportion.balance.waves.schedule import schedule
+
+if TYPE_CHECKING:
+    from apportion.balance import helix, kafka, scores
 
 __all__ = [
     "BalancerSpec",
@@ -27,3 +35,9 @@ __all__ = [
     "succeed",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("helix", "kafka", "scores"):
+        return import_module(f"{__name__}.{name}")
+    raise import_module("apportion.errors.missing_name").MissingName(__name__, name, __all__, room=__name__)
