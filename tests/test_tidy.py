@@ -43,6 +43,7 @@ NESTING = (
     ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match
 )  # fmt: skip
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)  # an expression holds no statement
 
 
 @cache
@@ -75,8 +76,9 @@ def violations(path: Path, text: str) -> Iterator[str]:
         if "readers" in path.parts and better in FOREIGN:
             continue
         yield from (f"says {found!r}; say {better}" for found in re.findall(pattern, text))
-    told = set(chain.from_iterable(_told_by_protocols(node) for node in ast.walk(tree)))
-    for node in ast.walk(tree):
+    nodes = [*ast.walk(tree)]
+    told = set(chain.from_iterable(map(_told_by_protocols, nodes)))
+    for node in nodes:
         yield from _of_node(node)
         if isinstance(node, DEFINITIONS) and node not in told and _lacks_docstring(node):
             yield f"{node.name} has no docstring"
@@ -131,8 +133,8 @@ def _is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _depth(node: ast.AST) -> int:
-    deepest = max((_depth(child) for child in ast.iter_child_nodes(node)), default=0)
-    return deepest + isinstance(node, NESTING)
+    blocks = (child for child in ast.iter_child_nodes(node) if isinstance(child, BLOCKS))
+    return max(map(_depth, blocks), default=0) + isinstance(node, NESTING)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
