@@ -127,6 +127,6 @@ def open_shards(
         has_triggers=triggers,
     )
 
-    begin = partial(set_followed, url, SetKeys(name), within_seconds)
+    begin = partial(set_followed, url, SetKeys(name), within_seconds, needs_all=False)
     shown = partial(AsyncShardRouter, async_form, options)
     return AsyncShardResource("apportion.open_shards(url, name)", begin, set_left, shown)

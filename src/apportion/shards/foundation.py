@@ -24,7 +24,7 @@ from apportion.shards.meta import ShardMeta
 from apportion.shards.models import check_models, tables_of
 from apportion.shards.numbers import check_given, give_stride
 from apportion.shards.place import DatabasePlace, placed
-from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, check_shard_id
+from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, check_shard_id, read_record
 from apportion.shards.references import copy_references
 from apportion.shards.schema import Schema, check_equal, schema_of
 from apportion.shards.slots import DEFAULT_SLOTS, check_hash_slots
@@ -63,7 +63,11 @@ async def found(
     store = await connect(url)
     try:
         known = (await store.scan(keys.set)).items
-        holder = SetRecord.decode(known[0].value).holder if known else await asyncio.to_thread(founded.holder)
+        holder = (
+            read_record(known[0].key, known[0].value, SetRecord.decode).holder
+            if known
+            else await asyncio.to_thread(founded.holder)
+        )
         record = replace(founded.record, holder=holder)
         await _write_records(store, keys, record, founded.shards)
         table = _table(topology, record)

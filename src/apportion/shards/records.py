@@ -13,7 +13,9 @@ Refuses: passwords in URLs. Write `${NAME}`; each process fills it from its envi
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model.codec.parsing import integer, items, members, pairs, refuse, text
@@ -28,6 +30,10 @@ MOST_SHARD_BYTES = 63
 _PASSWORD = re.compile(r"://[^/@]*:(?!\$\{\w+\}@)[^/]*@|[?&]password=(?!\$\{\w+\}(?:&|$))")
 _NAME = re.compile(r"\$\{(\w+)\}")
 _SHARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+_BOUND = 2**64
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +125,9 @@ class ShardRecord:
     def decode(cls, data: bytes) -> "ShardRecord":
         """Return the record that bytes hold."""
         _, url, weight, zone = members(decoded(data, "shard"), "format", "url", "weight", "zone")
-        if isinstance(weight, bool) or not isinstance(weight, (int, float)):
-            refuse(weight, "a number")
-        return cls(url=text(url), weight=float(weight), zone=tuple(map(text, items(zone))))
+        record = cls(url=text(url), weight=number(weight), zone=tuple(map(text, items(zone))))
+        Node("any", weight=record.weight, zone=record.zone)  # its refusal is one of the record
+        return record
 
 
 def check_shard_id(shard_id: str) -> str:
@@ -138,6 +144,23 @@ def _from_environment(match: re.Match[str]) -> str:
     if value is None:
         raise InvalidInput(f"environment variable {match[1]}", None, "the part of a shard's URL", "Set it, and retry.")
     return value
+
+
+def read_record(key: str, data: bytes, decode: Callable[[bytes], Record]) -> Record:
+    """Return the record that the control store has under a key; `BadSnapshot` names the key, whatever is wrong."""
+    try:
+        return decode(data)
+    except InvalidInput as error:
+        damage = BadSnapshot("value", None, "one that apportion writes", "Restore the control store from a copy.")
+        damage.problem = f"record {key}: {error.problem}"
+        raise damage from error
+
+
+def number(value: object) -> float:
+    """Return a finite number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -_BOUND < value < _BOUND:
+        refuse(value, "a finite number")
+    return float(value)
 
 
 def encoded(values: dict[str, object]) -> bytes:

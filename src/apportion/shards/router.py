@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Engine
@@ -26,7 +26,7 @@ from apportion.shards.forms import Form
 from apportion.shards.meta import ShardMeta
 from apportion.shards.mover.rescue import rescued
 from apportion.shards.pin import Fence, Pin
-from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord
+from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, read_record
 from apportion.shards.slots import ShardKey, SlotTable
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import connect, require_made
@@ -49,13 +49,14 @@ class FollowedSet:
     shards: dict[str, ShardRecord]
     store: CoordinationStore
     follower: Follower
+    damaged: Mapping[str, BadSnapshot] = field(default_factory=dict)
 
     async def learn(self, shard: str) -> None:
         """Read the record of a shard that was added after the set was opened."""
         key = self.keys.shard(shard)
         for item in (await self.store.scan(key)).items:
             if item.key == key:
-                self.shards[shard] = ShardRecord.decode(item.value)
+                self.shards[shard] = read_record(key, item.value, ShardRecord.decode)
 
     def meta(self, shard: str) -> ShardMeta:
         """Return the row that the database of a shard has to have."""
@@ -63,8 +64,11 @@ class FollowedSet:
         return ShardMeta(set_id=self.keys.name, shard=shard, slots=slots, hasher=hasher, format=FORMAT)
 
 
-async def set_followed(url: str, keys: SetKeys, within_seconds: float) -> FollowedSet:
-    """Open the control store, read the records of a set, and follow its table."""
+async def set_followed(url: str, keys: SetKeys, within_seconds: float, *, needs_all: bool = True) -> FollowedSet:
+    """Open the control store, read the records of a set, and follow its table.
+
+    Without `needs_all`, a shard with a record that nobody can read is `damaged`, and costs its own slots alone.
+    """
     await require_made(url)
     store = await connect(url)
     async with or_undo(store.close):
@@ -72,11 +76,28 @@ async def set_followed(url: str, keys: SetKeys, within_seconds: float) -> Follow
         if keys.set not in items:
             hint = "Make it: apportion shards init URL SET --shard ID=URL"
             raise InvalidInput("set", keys.name, "one that this control store has", hint)
+        record = read_record(keys.set, items[keys.set], SetRecord.decode)
+        shards, damaged = _shards_in(keys, items)
+        if needs_all and damaged:
+            raise next(iter(damaged.values()))
         follower = Follower(store, keys.name)
         await follower.start(within_seconds=within_seconds)
-    shards = {shard: ShardRecord.decode(value) for key, value in items.items() if (shard := keys.shard_of(key))}
-    record = SetRecord.decode(items[keys.set])
-    return FollowedSet(url=url, keys=keys, record=record, shards=shards, store=store, follower=follower)
+    return FollowedSet(
+        url=url, keys=keys, record=record, shards=shards, damaged=damaged, store=store, follower=follower
+    )
+
+
+def _shards_in(keys: SetKeys, items: Mapping[str, bytes]) -> tuple[dict[str, ShardRecord], dict[str, BadSnapshot]]:
+    """Return the shards with a record that can be read, and the reasons why others have none."""
+    shards: dict[str, ShardRecord] = {}
+    damaged: dict[str, BadSnapshot] = {}
+    for key, value in items.items():
+        if shard := keys.shard_of(key):
+            try:
+                shards[shard] = read_record(key, value, ShardRecord.decode)
+            except BadSnapshot as error:
+                damaged[shard] = error
+    return shards, damaged
 
 
 async def set_left(followed: FollowedSet) -> None:

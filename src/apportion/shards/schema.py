@@ -117,6 +117,19 @@ def schema_differences(first: tuple[str, Schema], second: tuple[str, Schema]) ->
         yield from _unlike(name, first[1][name], second[1][name], second[0])
 
 
+def affinity_of(declared: str) -> str:
+    """Return the kind to which SQLite converts the values of a column, by the declared type of the column.
+
+    >>> affinity_of("VARCHAR(20)"), affinity_of("BIGINT"), affinity_of("")
+    ('text', 'integer', 'blob')
+    """
+    written = declared.upper()
+    if not written:
+        return "blob"
+    real = "real" if any(mark in written for mark in _REALS) else "numeric"
+    return next((affinity for mark, affinity in _AFFINITIES if mark in written), real)
+
+
 def _unfit(wanted: Schema, found: Schema, *, is_taken: bool) -> Iterator[str]:
     for name, form in wanted.items():
         there = found.get(name)
@@ -158,9 +171,4 @@ def _type(kind: Any, dialect: Dialect) -> str:  # noqa: ANN401 - any type of SQL
         written = kind.compile(dialect=dialect).upper()
     except CompileError:  # a type that the database does not name
         written = ""
-    if dialect.name != "sqlite":
-        return str(written)
-    if not written:
-        return "blob"
-    real = "real" if any(mark in written for mark in _REALS) else "numeric"
-    return next((affinity for mark, affinity in _AFFINITIES if mark in written), real)
+    return affinity_of(written) if dialect.name == "sqlite" else str(written)

@@ -126,6 +126,6 @@ def open_shards(
         has_triggers=triggers,
     )
 
-    begin = partial(set_followed, url, SetKeys(name), within_seconds)
+    begin = partial(set_followed, url, SetKeys(name), within_seconds, needs_all=False)
     shown = partial(SyncShardRouter, sync_form, options)
     return SyncShardResource("apportion.sync.open_shards(url, name)", begin, set_left, shown)

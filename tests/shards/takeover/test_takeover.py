@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 import apportion
 from apportion.errors import InvalidInput, StoreUnavailable
-from apportion.shards import place
+from apportion.shards import admin, place
 from apportion.shards.foundation import found
 from apportion.shards.records import ShardRecord
 from apportion.shards.slots import hash_slot
@@ -214,3 +214,17 @@ def test_progress_is_told_for_each_chunk(tmp_path):
     old.take(told=told.append)
     assert {"town", "street", "house", "stamp"} == {each.table for each in told}
     assert all(each.rows <= each.total for each in told)
+
+
+@pytest.mark.parametrize("kind", ["VARCHAR", "TEXT"])
+def test_rows_of_a_file_that_declared_its_columns_in_its_own_words_move(tmp_path, kind):
+    old = OldFile(tmp_path, is_made=True)
+    declared = f"CREATE TABLE town (changed INT NOT NULL DEFAULT 0, country {kind} NOT NULL, id BIGINT PRIMARY KEY)"
+    old.sql(declared)
+    old.make(40)
+    old.take()
+    counted = {table: old.sql(f"SELECT count(*) FROM {table}") for table in TABLES}
+    plan = asyncio.run(admin.plan(old.url, SET, weights={"one": 0, "two": 1}))
+    assert asyncio.run(admin.apply(old.url, SET, plan)).is_whole
+    assert counted == {table: old.sql(f"SELECT count(*) FROM {table}", file="two.db") for table in TABLES}
+    assert () == asyncio.run(admin.verify(old.url, SET, base=OldBase)).faults

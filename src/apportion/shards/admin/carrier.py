@@ -5,6 +5,7 @@ pins of keys that were cut off.
 
 Promises: a call that was cut off anywhere goes on with the same call. The weights of a plan are written before its
 first move, so a plan that was cut off shows its aim.
+A move with a damaged record is told at the end, and holds up no other one.
 Refuses: to begin a move after one that was paused or aborted meanwhile, and any act once another mover is elected.
 """
 
@@ -71,7 +72,7 @@ class Carrier:
     async def apply(self, plan: ShardPlan | None) -> MovesMade:
         """Bring all moves that have begun to their ends, and then those of a plan."""
         followed = self.followed
-        moves = await known_moves(self.followed)
+        moves = await moves_of(followed)
         if plan is not None:
             moving = {slot: move for move, slots in moves.moving.items() for slot in slots}
             check_plan(plan, followed.keys.name, moving)
@@ -87,13 +88,14 @@ class Carrier:
             if entry is None or entry.record.state not in _OVER:
                 return MovesMade(moves=tuple(made), is_whole=False)
             made.append(group.move)
+        check_records(moves)
         return MovesMade(moves=tuple(made))
 
     async def _moved(self, group: MoveGroup, rows: int) -> MoveEntry | None:
         """Begin a move, or wish that it goes on, and run it."""
         self.check()
         mover = self.mover
-        kept = (await known_moves(self.followed)).kept.get(group.move)
+        kept = (await moves_of(self.followed)).kept.get(group.move)
         if kept is None:
             await mover.begin(group)
         elif kept.entry.wish == "pause":
@@ -103,7 +105,8 @@ class Carrier:
     async def clean(self, soak: timedelta) -> MovesMade:
         """Delete the old rows of the moves that are complete for as long as `soak`."""
         now, made, is_whole = time.time(), [], True
-        for move, kept in sorted((await known_moves(self.followed)).kept.items()):
+        moves = await moves_of(self.followed)
+        for move, kept in sorted(moves.kept.items()):
             entry = kept.entry
             if entry.record.state != "complete":
                 continue
@@ -113,16 +116,19 @@ class Carrier:
             self.check()
             await self.mover.run(move, self.token, cleans=True)
             made.append(move)
+        check_records(moves)
         return MovesMade(moves=tuple(made), is_whole=is_whole)
 
     async def abort(self) -> MovesMade:
         """Take back the moves that are to be aborted."""
         made, is_whole = [], True
-        for move, kept in sorted((await known_moves(self.followed)).kept.items()):
+        moves = await moves_of(self.followed)
+        for move, kept in sorted(moves.kept.items()):
             if kept.entry.wish == "abort" or kept.entry.record.state == "aborted":
                 self.check()
                 is_whole &= await self.mover.run(move, self.token) is None
                 made.append(move)
+        check_records(moves)
         return MovesMade(moves=tuple(made), is_whole=is_whole)
 
 
@@ -174,7 +180,7 @@ async def wish(url: str, name: str, wished: Wish) -> int:
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
         book, count = MoveBook(followed.store, name, SystemClock()), 0
-        for move in (await known_moves(followed)).kept:
+        for move in (await moves_of(followed)).kept:
             count += await _wished(book, move, wished)
         return count
     finally:
@@ -191,9 +197,7 @@ async def _wished(book: MoveBook, move: str, wished: Wish) -> bool:
             return True
 
 
-async def known_moves(followed: FollowedSet) -> KnownMoves:
-    """Return the moves of a set; a record that nobody can read is raised."""
-    moves = await moves_of(followed)
+def check_records(moves: KnownMoves) -> None:
+    """Raise for a record that nobody can read, after the other moves have gone on."""
     for damage in moves.damaged.values():
         raise damage
-    return moves

@@ -5,14 +5,14 @@ Refuses: to mend. A row with a wrong slot, or a slot with two owners, needs an o
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from random import Random
 
 from sqlalchemy import Connection
 from sqlalchemy.orm import DeclarativeBase
 
-from apportion.errors import ApportionError
+from apportion.errors import ApportionError, BadSnapshot
 from apportion.shards.admin.facts import moves_of
 from apportion.shards.models import check_models, tables_of
 from apportion.shards.mover.own_slots import is_of_pin
@@ -112,7 +112,7 @@ async def doctor(
     """Return the findings about a set; errors are those of `open_shards`."""
     if base is not None:
         check_models(base)
-    followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
+    followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS, needs_all=False)
     try:
         table = table_of(followed.follower.routes)
         slots = sorted(table.owners)
@@ -122,12 +122,23 @@ async def doctor(
         look = Doctor(followed=followed, table=table, base=base, sampled=sampled)
         shards = sorted(followed.shards.items())
         found = {shard: await asyncio.to_thread(look.shard, shard, record) for shard, record in shards}
-        moving = (await moves_of(followed)).moving
+        moving, damages = await _moving(followed)
     finally:
         await set_left(followed)
-    findings = (finding for each in found.values() for finding in each.findings)
+    damages = [*followed.damaged.values(), *damages]
+    findings = [_error("control store", each.problem, each.hint) for each in damages]
+    findings += [finding for each in found.values() for finding in each.findings]
     open_pins = {slot for move, listed in moving.items() if is_of_pin(move) for slot in listed}
     return (*findings, *_of_owners(table, found, open_pins), *_of_schemas(found))
+
+
+async def _moving(followed: FollowedSet) -> tuple[Mapping[str, tuple[int, ...]], Sequence[BadSnapshot]]:
+    """Return the list of moving slots, and the records of moves that nobody can read."""
+    try:
+        moves = await moves_of(followed)
+    except BadSnapshot as error:
+        return {}, [error]
+    return moves.moving, [*moves.damaged.values()]
 
 
 def _of_owners(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[int]) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from apportion.errors import Conflict, StoreUnavailable
-from apportion.shards.records import ShardRecord
+from apportion.shards.records import ShardRecord, read_record
 from apportion.shards.router import FollowedSet
 from apportion.stores import api
 
@@ -17,7 +17,7 @@ async def set_weights(followed: FollowedSet, weights: Mapping[str, float]) -> No
     puts: list[api.Put] = []
     for shard, weight in sorted(weights.items()):
         item = found.get(keys.shard(shard))
-        record = None if item is None else ShardRecord.decode(item.value)
+        record = None if item is None else read_record(item.key, item.value, ShardRecord.decode)
         if item is None or record is None or record.weight == weight:
             continue
         when.append(api.Unchanged(key=item.key, revision=item.revision))

@@ -6,13 +6,15 @@ Refuses: to say that a commit failed when no reply came: `StoreUnavailable`, and
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from apportion.errors import BadSnapshot, Conflict, InvalidInput, StoreUnavailable
 from apportion.model.assignment import Assignment
+from apportion.model.codec.parsing import refuse
 from apportion.runtime.clock import Clock
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.records import MoveEntry, decode_moving, encode_moving
-from apportion.shards.records import SetKeys
+from apportion.shards.records import SetKeys, read_record
 from apportion.shards.slots import SlotTable
 from apportion.stores import api
 from apportion.tables.layout import TableKeys, Version, decode_head, resolved
@@ -66,13 +68,13 @@ class MoveBook:
         """Return all moves."""
         found = {item.key: item for item in (await self._store.scan(f"{self.keys.prefix}mov")).items}
         listed = found.pop(self.keys.moving, None)
-        moving = {} if listed is None else decode_moving(listed.value)
+        moving = {} if listed is None else read_record(listed.key, listed.value, decode_moving)
         kept: dict[str, KeptMove] = {}
         damaged: dict[str, BadSnapshot] = {}
         for key, item in found.items():
             move = key.removeprefix(self.keys.move(""))
             try:
-                entry = MoveEntry.decode(item.value)
+                entry = read_record(key, item.value, partial(_entry, move))
             except BadSnapshot as error:
                 damaged[key] = error
             else:
@@ -170,6 +172,12 @@ class MoveBook:
         if isinstance(outcome, api.Unknown):
             raise StoreUnavailable("the control store", outcome.reason)
         return isinstance(outcome, api.Committed)
+
+
+def _entry(move: str, data: bytes) -> MoveEntry:
+    """Return the record of this move; that of another one is damage."""
+    entry = MoveEntry.decode(data)
+    return entry if entry.group.move == move else refuse(entry.group.move, move)
 
 
 def check_slots(slots: Mapping[int, str], owners: Mapping[int, str | None], shards: Mapping[str, object]) -> None:

@@ -13,9 +13,11 @@ from typing import get_args
 
 from apportion.model.codec.parsing import integer, items, members, pairs, refuse, text
 from apportion.shards.move_group import MOST_SLOTS, MoveGroup
-from apportion.shards.records import decoded, encoded
+from apportion.shards.records import decoded, encoded, number
 from apportion.shards.reshard import MoveRecord, MoveState, Wish
+from apportion.shards.slots import MOST_SLOTS as MOST_NUMBERS
 
+_MOST_ATTEMPTS = 2**31
 _STATES: tuple[MoveState, ...] = get_args(MoveState)
 _WISHES: tuple[Wish, ...] = get_args(Wish)
 
@@ -56,17 +58,17 @@ class MoveEntry:
         """Return the record that bytes hold."""
         names = ("format", "move", "source", "target", "slots", "state", "attempt", "wish", "since")
         _, move, source, target, listed, state, attempt, wish, since = members(decoded(data, "move"), *names)
-        if isinstance(since, bool) or not isinstance(since, (int, float)):
-            refuse(since, "a number of seconds")
         slots = slots_in(listed)
         if not 0 < len(slots) <= MOST_SLOTS:
             refuse(len(slots), f"1 to {MOST_SLOTS} slots")
+        if not 0 < integer(attempt) <= _MOST_ATTEMPTS:
+            refuse(attempt, f"an attempt of 1 to {_MOST_ATTEMPTS}")
         group = MoveGroup(move=text(move), source=text(source), target=text(target), slots=slots)
         return cls(
             group=group,
             record=MoveRecord(state=_state(state), attempt=integer(attempt)),
             wish=_wish(wish),
-            since=float(since),
+            since=number(since),
         )
 
 
@@ -99,8 +101,9 @@ def ranges(slots: Iterable[int]) -> list[SlotRange]:
 def slots_in(listed: object) -> tuple[int, ...]:
     """Return the slots that a list of ranges names; `BadSnapshot` for ranges that are empty or not ascending."""
     bounds = [integer(each) for pair in items(listed) for each in items(pair, 2)]
-    if any(after < before for before, after in pairwise([0, *bounds])) or len(set(bounds[::2])) * 2 != len(bounds):
-        refuse(str(bounds), "ranges of slots, ascending")
+    is_descending = any(after < before for before, after in pairwise([0, *bounds, MOST_NUMBERS]))
+    if is_descending or len(set(bounds[::2])) * 2 != len(bounds):
+        refuse(str(bounds), f"ranges of slots, ascending, up to {MOST_NUMBERS}")
     return tuple(slot for start, end in zip(bounds[::2], bounds[1::2], strict=True) for slot in range(start, end))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from apportion.errors import Unequal
 from apportion.shards.sqlite.schema import quoted
-from apportion.shards.sqlite.tables import NO_TYPE, ShardTable, columns
+from apportion.shards.sqlite.tables import ShardTable, columns
 
 KEYS = "temp.apportion_keys"
 _SHOWN = 8
@@ -148,12 +148,12 @@ def piece(table: ShardTable, after: str = "", until: str = "") -> str:
 def differing(table: ShardTable, pairs: Iterable[tuple[str, str]]) -> str:
     """Return the condition that two rows differ in a value or its type; 1, 1.0 and '1' are three values.
 
-    The type is compared where the declared one lets 1 and 1.0 both be stored: with BLOB, with ANY, and without a type.
+    The type is compared where 1 and 1.0 can both be stored: with the affinity BLOB, and with ANY.
     """
     conditions = []
     for (left, right), (_, form) in zip(pairs, table.columns, strict=True):
         conditions.append(f"{left} IS NOT {right} COLLATE BINARY")
-        if any(kind in form for kind in ("BLOB", "ANY", NO_TYPE)):
+        if "BLOB" in form or "ANY" in form:
             conditions.append(f"typeof({left}) <> typeof({right})")
     return " OR ".join(conditions)
 

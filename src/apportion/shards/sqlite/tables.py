@@ -13,17 +13,20 @@ from graphlib import CycleError, TopologicalSorter
 
 from apportion.errors import InvalidInput, SchemaDiffers
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.schema import affinity_of
 from apportion.shards.sqlite.schema import quoted
 
 MOST_KEY_COLUMNS = 4
-NO_TYPE = "of no type"
 _NAMED = """SELECT tbl_name FROM {schema}.sqlite_master
     WHERE type = 'trigger' AND name = 'apportion_' || tbl_name || '_insert'"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardTable:
-    """One sharded table. `columns` are those with stored values, by name; each has its declared form.
+    """One sharded table. `columns` are those with stored values, in the order of their names; each has its form.
+
+    The form is the affinity of the declared type, by which the database converts values. A file that had rows before
+    may declare its columns in other words, in another order, and a key or a slot without NOT NULL.
 
     `uniques` are the other lists of columns that no two rows share.
     """
@@ -143,7 +146,7 @@ def _listed(found: Collection[object]) -> str:
 
 
 def _table(connection: sqlite3.Connection, name: str, schema: str) -> ShardTable:
-    described = 'SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?, ?) ORDER BY cid'
+    described = 'SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?, ?) ORDER BY name'
     rows = connection.execute(described, (name, schema)).fetchall()
     key = tuple(row[0] for row in sorted(rows, key=lambda row: int(row[3])) if row[3])
     if not 0 < len(key) <= MOST_KEY_COLUMNS:
@@ -153,14 +156,19 @@ def _table(connection: sqlite3.Connection, name: str, schema: str) -> ShardTable
     return ShardTable(
         name=name,
         key=key,
-        columns=tuple((column, _form(kind, strict)) for column, kind, strict, _, hidden in rows if not hidden),
+        columns=tuple(
+            (column, _form(kind, is_strict=strict and not place and column != "slot"))
+            for column, kind, strict, place, hidden in rows
+            if not hidden
+        ),
         uniques=frozenset(_uniques(connection, name, schema, key)),
         parents=frozenset(parent for (parent,) in parents),
     )
 
 
-def _form(kind: str, is_strict: int) -> str:
-    return f"{kind.upper() or NO_TYPE}{' NOT NULL' if is_strict else ''}"
+def _form(kind: str, *, is_strict: bool) -> str:
+    affinity = kind.upper() if kind.upper() == "ANY" else affinity_of(kind).upper()
+    return f"{affinity}{' NOT NULL' if is_strict else ''}"
 
 
 def _uniques(connection: sqlite3.Connection, name: str, schema: str, key: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

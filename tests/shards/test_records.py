@@ -1,0 +1,105 @@
+"""Records that another hand wrote: the error names the record, and only its move or its shard waits for a repair."""
+
+import asyncio
+import json
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+
+import apportion
+from apportion.errors import BadSnapshot
+from apportion.shards import admin
+from tests.shards.sample import SET, Base, Files, Place
+
+MOVE, SHARD, MOVING = "move/a-000", "shard/two", "moving"
+HUGE = b'{"format":' + b"9" * 5000 + b"}"
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A set with a move that rests, of slots that shard one owns."""
+    files = Files(tmp_path)
+    plan = asyncio.run(admin.plan(files.url, SET, weights={"two": 3}))
+    (group,) = plan.groups
+    entry = {
+        "format": 1,
+        "move": "a-000",
+        "source": "one",
+        "target": "two",
+        "slots": [[group.slots[0], group.slots[0] + 1]],
+    }
+    entry |= {"state": "planned", "attempt": 1, "wish": "pause", "since": 0.0}
+    write(tmp_path, MOVE, json.dumps(entry).encode())
+    write(tmp_path, MOVING, json.dumps({"format": 1, "moving": {"a-000": entry["slots"]}}).encode())
+    return files
+
+
+def write(folder, name, value):
+    with closing(sqlite3.connect(folder / "control.db")) as connection, connection:
+        row = (f"apportion/shards/{SET}/{name}".encode(), value)
+        connection.execute("INSERT OR REPLACE INTO item (key, value, revision) VALUES (?, ?, 1)", row)
+
+
+def changed(folder, name, **members):
+    with closing(sqlite3.connect(folder / "control.db")) as connection:
+        key = f"apportion/shards/{SET}/{name}".encode()
+        ((value,),) = connection.execute("SELECT value FROM item WHERE key = ?", (key,)).fetchall()
+    write(folder, name, json.dumps({**json.loads(value), **members}).encode())
+
+
+def ill(files):
+    found = asyncio.run(admin.doctor(files.url, SET))
+    return [each.found for each in found if each.subject == "control store"]
+
+
+@pytest.mark.parametrize("value", [b"", b"null", b"\xff\x00", b"[" * 100_000, HUGE])
+@pytest.mark.parametrize("name", ["set", SHARD, MOVING, MOVE])
+def test_an_error_names_the_record(files, tmp_path, name, value):
+    write(tmp_path, name, value)
+    with pytest.raises(BadSnapshot, match=f"record shards/{SET}/{name}: "):
+        asyncio.run(admin.apply(files.url, SET))
+    if name != "set":
+        assert f"record shards/{SET}/{name}: " in ill(files)[0]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"slots": [[0, 2**40]]},
+        {"slots": [[20_000, 20_001]]},
+        {"attempt": 0},
+        {"attempt": 2**63},
+        {"since": 10**400},
+        {"since": float("nan")},
+        {"move": "another"},
+    ],
+)
+def test_a_damaged_move_holds_up_no_other_one(files, tmp_path, members):
+    changed(tmp_path, MOVE, **members)
+    plan = asyncio.run(admin.plan(files.url, SET, slots=[31], to="two"))
+    for call in (lambda: admin.apply(files.url, SET, plan), lambda: admin.clean(files.url, SET, soak=timedelta(0))):
+        with pytest.raises(BadSnapshot, match=f"record shards/{SET}/{MOVE}: "):
+            asyncio.run(call())
+    assert "two" == asyncio.run(admin.status(files.url, SET)).table.owners[31]
+    assert f"record shards/{SET}/{MOVE}: " in ill(files)[0]
+
+
+@pytest.mark.parametrize(
+    "members", [{"weight": float("nan")}, {"weight": -1}, {"weight": 10**400}, {"url": "postgresql://u:p@h/x"}]
+)
+def test_a_damaged_shard_holds_up_no_other_one(files, tmp_path, members):
+    changed(tmp_path, SHARD, **members)
+    with apportion.sync.open_shards(files.url, SET, base=Base) as router:
+        near, far = (next(key for key in map(str, range(99)) if router.shard(key) == shard) for shard in ("one", "two"))
+        router.run(near, lambda session: session.add(Place(country=near)))
+        with pytest.raises(BadSnapshot, match=f"record shards/{SET}/{SHARD}: "):
+            router.run(far, lambda session: session.add(Place(country=far)))
+    assert f"record shards/{SET}/{SHARD}: " in ill(files)[0]
+
+
+def test_the_list_of_moving_slots_names_slots_of_a_set(files, tmp_path):
+    changed(tmp_path, MOVING, moving={"x": [[0, 2**40]]})
+    with pytest.raises(BadSnapshot, match=f"record shards/{SET}/{MOVING}: "):
+        asyncio.run(admin.status(files.url, SET))
