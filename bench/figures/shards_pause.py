@@ -25,12 +25,13 @@ from sqlalchemy import update
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from apportion import shards, sync
-from apportion.model.epoch import FencingToken
+from apportion.groups.leader import leader
 from apportion.model.topology import Node
 from apportion.runtime.clock import SystemClock
 from apportion.shards import admin
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import MoveEvent, Mover
+from apportion.shards.mover.rescue import MOVER_TTL
 from apportion.shards.slots import SlotTable
 from apportion.shards.sqlite.sites import SqliteSites
 from apportion.stores.catalog import connect
@@ -40,7 +41,6 @@ from bench.row import Row
 
 WRITERS, SLOTS, SWITCHES, THINK_SECONDS, WARM_SECONDS = 8, 32, 104, 0.002, 2.0
 PAUSE = at_most(150, "ms")
-_TOKEN = FencingToken(resource="world.mover", holder="bench", incarnation=1, epoch=1)
 
 
 class Base(DeclarativeBase):
@@ -109,13 +109,15 @@ async def _moved(control: str, paths: dict[str, Path], slots: tuple[int, ...]) -
             switched.append(time.monotonic())
 
     store, sites = await connect(control), SqliteSites("world", paths)
+    nodes = {shard: Node(shard) for shard in paths}
+    mover = Mover(store, "world", sites, nodes, clock=SystemClock(), wall=time.time, observer=_heard)
     try:
-        nodes = {shard: Node(shard) for shard in paths}
-        mover = Mover(store, "world", sites, nodes, clock=SystemClock(), wall=time.time, observer=_heard)
-        for number in range(SWITCHES):
-            source, target = ("one", "two") if number % 2 == 0 else ("two", "one")
-            await mover.begin(MoveGroup(move=f"m{number}", source=source, target=target, slots=slots))
-            await mover.run(f"m{number}", _TOKEN, cleans=True)
+        async with leader(control, "world.mover", lease_ttl=MOVER_TTL) as election:
+            token = await election.wait_until_elected()
+            for number in range(SWITCHES):
+                source, target = ("one", "two") if number % 2 == 0 else ("two", "one")
+                await mover.begin(MoveGroup(move=f"m{number}", source=source, target=target, slots=slots))
+                await mover.run(f"m{number}", token, cleans=True)
     finally:
         await sites.close()
         await store.close()
