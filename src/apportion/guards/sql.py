@@ -11,7 +11,7 @@ Source: https://www.postgresql.org/docs/current/transaction-iso.html, https://ww
 import re
 from typing import Final
 
-from apportion.errors import Fenced, InvalidInput
+from apportion.errors import BadSnapshot, Fenced, InvalidInput
 from apportion.guards.connections import (
     Executes,
     is_sqlalchemy_async,
@@ -105,8 +105,13 @@ def _values(token: FencingToken) -> dict[str, str]:
 
 def _fenced(token: FencingToken, rows: list[tuple[str | bytes, str | bytes]]) -> Fenced:
     """Return the error with the newer token, from the kept row, which the refused transaction can see."""
-    [(place, holder)] = [tuple(_text(value) for value in row) for row in rows]
-    incarnation, epoch = map(int, place.split(":"))
+    try:
+        [(place, holder)] = [tuple(_text(value) for value in row) for row in rows]
+        incarnation, epoch = map(int, place.split(":"))
+    except ValueError as error:
+        hint = "Nothing was written. Restore the row from a copy; without it, an old holder is refused no more."
+        field = f"row of {token.resource} in the table of tokens"
+        raise BadSnapshot(field, rows[0][0] if rows else None, "the position of a token", hint) from error
     newer = FencingToken(resource=token.resource, holder=holder, incarnation=incarnation, epoch=epoch)
     return Fenced(token.resource, token, newer)
 

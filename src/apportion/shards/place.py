@@ -17,17 +17,17 @@ from apportion.shards.meta import ShardMeta, meta_of
 from apportion.shards.pin import Fence
 from apportion.shards.postgres.takeover import PostgresTakeover
 from apportion.shards.records import ShardRecord
-from apportion.shards.slot_rows import SlotRow
+from apportion.shards.slot_rows import SlotRow, slot_row
 from apportion.shards.sqlite.takeover import SqliteTakeover
 from apportion.shards.takeover.takeover import TakeoverStatements
 from apportion.stores.sqlite.place import check
-from apportion.tables.layout import Version
 
 _TAKEOVERS: dict[str, type[TakeoverStatements]] = {"postgresql": PostgresTakeover, "sqlite": SqliteTakeover}
 LOCK_SECONDS = 30.0
 """The longest wait for the lock of a file, with busy writers beside an operator's call."""
 
 _SLOT_ROWS = {"sqlite": (None, "apportion_slot"), "postgresql": ("apportion", "slot")}
+SQLITE_TABLES = ("apportion_mover", "apportion_fences", "apportion_move")
 SQLITE_ACTS = ("insert", "update", "delete", "slot")
 POSTGRES_ACTS = ("insert", "update", "delete", "truncate")
 _METAS = {"sqlite": (None, "apportion_meta"), "postgresql": ("apportion", "shard_meta")}
@@ -73,16 +73,17 @@ class DatabasePlace:
         schema, name = _SLOT_ROWS[self.url.get_backend_name()]
         columns: list[Any] = [column(each) for each in ("slot", "state", "life", "number")]
         rows = connection.execute(select(table(name, *columns, schema=schema)))
-        return {
-            slot: SlotRow(state=state, number=None if number is None else Version(incarnation=life, number=number))
-            for slot, state, life, number in rows
-        }
+        return {slot: slot_row(slot, state, life, number) for slot, state, life, number in rows}
 
     def absent_triggers(self, connection: Connection, tables: Sequence[Table]) -> list[str]:
-        """Return the triggers that tables of this shard should have, and lack; one that is disabled is absent."""
+        """Return the triggers that tables of this shard should have, and lack; one that is disabled is absent.
+
+        In SQLite the tables that a set adds are named too.
+        """
         if self.url.get_backend_name() == "sqlite":
             expected = [f"apportion_{each.name}_{act}" for each in tables for act in SQLITE_ACTS]
-            there = connection.exec_driver_sql("SELECT name FROM sqlite_schema WHERE type = 'trigger'").scalars()
+            expected += SQLITE_TABLES
+            there = connection.exec_driver_sql("SELECT name FROM sqlite_schema WHERE type <> 'index'").scalars()
             return [*filterfalse(set(there).__contains__, expected)]
         statement = (
             "SELECT c.relname || '.' || t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "

@@ -12,7 +12,11 @@ psql or cron, is accepted by an `owner` alone.
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from apportion.errors import BadSnapshot
+from apportion.errors.shown import shown
 from apportion.tables.layout import Version
+
+DAMAGE = "Another program changed the tables of the set on this shard. Restore the shard from a copy."
 
 SlotState: TypeAlias = Literal["owner", "fenced", "moved", "incoming"]
 
@@ -23,6 +27,16 @@ class SlotRow:
 
     state: SlotState
     number: Version | None = None
+
+
+def slot_row(slot: int, state: SlotState, life: object, number: object) -> SlotRow:
+    """Return the row of a slot as a database has it; `BadSnapshot` for a number that no mover writes."""
+    if number is None:
+        return SlotRow(state=state)
+    if type(life) is not int or type(number) is not int:
+        found = f"{shown(life)} and {shown(number)}"
+        raise BadSnapshot(f"number of slot {slot}", found, "two integers", DAMAGE)
+    return SlotRow(state=state, number=Version(incarnation=life, number=number))
 
 
 def accepts(row: SlotRow | None, version: Version | None) -> bool:

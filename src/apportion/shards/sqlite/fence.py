@@ -6,6 +6,7 @@ so no writer is in flight when a slot is fenced.
 Source: https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#serializable-isolation-savepoints-transactional-ddl
 """
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
@@ -13,10 +14,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, event
 
+from apportion.errors import BadSnapshot
 from apportion.shards.meta import ShardMeta, check_meta, meta_of
 from apportion.shards.pin import NotAccepted
 from apportion.shards.pinned_slot import FUNCTION
-from apportion.shards.slot_rows import SlotRow, SlotState, accepts
+from apportion.shards.slot_rows import DAMAGE, SlotRow, SlotState, accepts, slot_row
 from apportion.shards.sqlite import schema
 from apportion.tables.layout import Version
 
@@ -79,12 +81,16 @@ def _row(connection: Connection, slot: int) -> SlotRow | None:
     try:
         cursor.execute("SELECT state, life, number FROM apportion_slot WHERE slot = ?", (slot,))
         found = cursor.fetchone()
+    except sqlite3.OperationalError as error:
+        if not f"{error}".startswith("no such"):
+            raise
+        raise BadSnapshot("apportion_slot", f"{error}", "the table that apportion makes", DAMAGE) from error
     finally:
         cursor.close()
     if found is None:
         return None
     state, life, number = found
-    return SlotRow(state=state, number=None if number is None else Version(incarnation=life, number=number))
+    return slot_row(slot, state, life, number)
 
 
 def _prepared(connection: Connection) -> None:

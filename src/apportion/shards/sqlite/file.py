@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from apportion.errors import ApportionError, InvalidInput, SchemaDiffers, StoreDenied, StoreUnavailable
+from apportion.errors import ApportionError, BadSnapshot, InvalidInput, SchemaDiffers, StoreDenied, StoreUnavailable
 from apportion.guards.sql import SqlGuard
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.slot_rows import DAMAGE
 from apportion.stores.sqlite.connection import code_of, is_busy
 
 Result = TypeVar("Result")
@@ -158,6 +159,8 @@ class ShardFile:
         if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             self._let_go()
             return StoreUnavailable(self.name, f"{error}", _AGAIN)
+        if f"{error}".startswith("no such"):
+            return BadSnapshot(f"tables of {self.name}", f"{error}", "those that apportion makes", DAMAGE)
         return error
 
 

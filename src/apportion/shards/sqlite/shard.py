@@ -10,7 +10,7 @@ from time import monotonic
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup, RowChange
 from apportion.shards.shard import CLEAN_ROWS, SlotSize
-from apportion.shards.slot_rows import SlotRow, SlotState
+from apportion.shards.slot_rows import SlotRow, SlotState, slot_row
 from apportion.shards.slots import MOST_SLOTS
 from apportion.shards.sqlite import capture
 from apportion.shards.sqlite.cursors import forget
@@ -18,7 +18,6 @@ from apportion.shards.sqlite.file import ShardFile, ShardPath
 from apportion.shards.sqlite.portion import Portion
 from apportion.shards.sqlite.schema import quoted
 from apportion.shards.sqlite.tables import ShardTable, swept, tables_of
-from apportion.tables.layout import Version
 
 _DROP_SECONDS = 1.0
 _SAMPLE = 1_000
@@ -114,7 +113,7 @@ class SqliteShard:
 def _slot_row(connection: sqlite3.Connection, slot: int) -> SlotRow | None:
     read = "SELECT state, life, number FROM main.apportion_slot WHERE slot = ?"
     for state, life, number in connection.execute(read, (slot,)).fetchall():
-        return SlotRow(state=state, number=None if number is None else Version(incarnation=life, number=number))
+        return slot_row(slot, state, life, number)
     return None
 
 
