@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from apportion.groups.deaths import HEALTHY_SECONDS, with_death
+from apportion.groups.crash_loops import HEALTHY_SECONDS, with_death
 from apportion.groups.handover import Act, HandOver, HandOverEvent, Known, OwnSession, Phase, request
 from apportion.groups.view.records import OwnershipRecord, decoded
 from apportion.stores.api import Absent

@@ -5,7 +5,7 @@ A process that lives on counts as no death; after the third death in a row the n
 
 import signal
 
-from apportion.groups.deaths import wait_seconds
+from apportion.groups.crash_loops import wait_seconds
 from apportion.runtime.clock import SystemClock
 from apportion.sim.conformance.rig import Rig
 from bench import engines

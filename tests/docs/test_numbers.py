@@ -8,7 +8,7 @@ from pkgutil import walk_packages
 import pytest
 
 import apportion
-from apportion.groups import deaths, group, opening, session
+from apportion.groups import crash_loops, group, opening, session
 from apportion.groups.controller import arrivals, publish_owners
 from apportion.groups.view import records
 from apportion.placement import directory
@@ -53,8 +53,8 @@ def kept(module):
         ("groups/guarantees", f"The deadline is {1 - session.MARGIN_RATIO:g} of the `lease_ttl` after"),
         ("groups/operate", f"deadline, {1 - session.MARGIN_RATIO:g} of the `lease_ttl` after"),
         ("groups/guarantees", f"{WORDS[1 / session.RENEWALS_PER_TTL]} of the `lease_ttl` later at most"),
-        ("groups/guarantees", f"each within {WORDS[deaths.HEALTHY_SECONDS]} of taking it"),
-        ("groups/guarantees", f"1 s, 2 s, 4 s, up to {WORDS[deaths.LONGEST_WAIT_SECONDS]}."),
+        ("groups/guarantees", f"each within {WORDS[crash_loops.HEALTHY_SECONDS]} of taking it"),
+        ("groups/guarantees", f"1 s, 2 s, 4 s, up to {WORDS[crash_loops.LONGEST_WAIT_SECONDS]}."),
         ("groups/guarantees", f"keep coming within {arrivals.STILL_SECONDS:g} s of each other"),
         ("groups/guarantees", f"come for `settle` ({opening.SETTLE.total_seconds():g} s)"),
         ("groups/guarantees", f"at the latest {arrivals.LONGEST_SECONDS:g} s after the first"),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apportion.groups.deaths import HEALTHY_SECONDS, KEPT_DEATHS
+from apportion.groups.crash_loops import HEALTHY_SECONDS, KEPT_DEATHS
 from apportion.groups.handover import Act, Phase
 from apportion.groups.member import (
     AGAIN_SECONDS,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.groups.deaths import ended, next_try, wait_seconds
+from apportion.groups.crash_loops import ended, next_try, wait_seconds
 from tests.live.crew import CLOCK, Crew, percentiles
 from tests.stores.rigs import absent
 from tests.stores.rigs.etcd import EtcdRig

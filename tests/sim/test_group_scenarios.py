@@ -13,7 +13,7 @@ import pytest
 
 from apportion.balance import catalog
 from apportion.groups.controller.controller import Controller
-from apportion.groups.deaths import ended, next_try, wait_seconds
+from apportion.groups.crash_loops import ended, next_try, wait_seconds
 from apportion.groups.settled import is_at_rest
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import OwnershipRecord, decoded, decoded_target

@@ -7,7 +7,7 @@ import pytest
 
 import apportion
 from tests.stores.test_postgres_tasks import rig, schema, url
-from tests.work.test_claims import (
+from tests.work.test_claim_loop import (
     test_a_cancelled_task_ends_its_block_and_the_loop_goes_on,
     test_the_end_of_a_block_completes_and_an_exception_fails,
 )

@@ -18,7 +18,7 @@ from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model import codec
 from apportion.model.epoch import Epoch
 from apportion.model.plan import Plan
-from apportion.placement.change import apply as apply_to
+from apportion.placement.plans import apply as apply_to
 
 
 def apply(

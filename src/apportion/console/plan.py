@@ -22,7 +22,7 @@ from apportion.errors import InvalidInput
 from apportion.model import codec
 from apportion.model.assignment import Spread
 from apportion.model.plan import Plan
-from apportion.placement.change import plan as plan_of
+from apportion.placement.plans import plan as plan_of
 
 PENDING = 2
 

@@ -15,8 +15,8 @@ from apportion.console.print.output import FORMAT_VERSION, key_member
 from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput, NotEnoughNodes, shown
 from apportion.placement.api import Placement
-from apportion.placement.change import epoch_of
 from apportion.placement.frozen import Frozen
+from apportion.placement.plans import epoch_of
 
 WAYS_OUT = {
     "in distinct zones": "Ask for fewer, or add zones to the topology file.",

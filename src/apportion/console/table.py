@@ -23,7 +23,7 @@ from apportion.console.table_import import Reading, imported
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.table import Table
-from apportion.placement.change import plan as plan_of
+from apportion.placement.plans import plan as plan_of
 from apportion.tables.followed import repaired
 
 Output = Annotated[Path, Parameter(name=("--output", "-o"))]

@@ -9,7 +9,7 @@ bounds the wait for an answer. A missing answer counts as a failure, and `handov
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from apportion.groups.deaths import HEALTHY_SECONDS, ended, next_try
+from apportion.groups.crash_loops import HEALTHY_SECONDS, ended, next_try
 from apportion.groups.handover import Act, HandOver, HandOverEvent, Known, OwnSession, Phase, outcome, request
 from apportion.groups.unanswered_commits import Batches, Commit, CommitAnswered, PendingMove
 from apportion.groups.view.intake import IntakeChanges

@@ -11,7 +11,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from apportion.errors import BadSnapshot, DuplicateMember, LeaseLost, StoreDenied, StoreUnavailable, StoreWentBack
-from apportion.groups.deaths import ended
+from apportion.groups.crash_loops import ended
 from apportion.groups.handover import Act, Known, OwnSession, request
 from apportion.groups.opening import Options
 from apportion.groups.view.records import KEPT_SESSIONS, LEAVES, REPLACED, MemberRecord, decoded, encoded, led_by

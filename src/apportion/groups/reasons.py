@@ -6,7 +6,7 @@ Refuses: to ask the store. A reason shows only the view of this process.
 
 from collections.abc import Collection
 
-from apportion.groups.deaths import ended, next_try
+from apportion.groups.crash_loops import ended, next_try
 from apportion.groups.driver import Driver
 from apportion.runtime.simulated import clock_here
 

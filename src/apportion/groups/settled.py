@@ -1,6 +1,6 @@
 """Settled: whether the partitions of a group have the owners that its target names."""
 
-from apportion.groups.deaths import is_quarantined
+from apportion.groups.crash_loops import is_quarantined
 from apportion.groups.view.records import Target
 from apportion.groups.view.view import View
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from apportion.errors.brief import brief
-from apportion.groups.deaths import next_try
+from apportion.groups.crash_loops import next_try
 from apportion.groups.settled import is_settled
 from apportion.groups.view.view import View
 from apportion.runtime.events import Gained, GaveUp, GroupEvent, HandedOver, Lost, SessionBegan, TookOver

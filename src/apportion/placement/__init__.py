@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     )
     from apportion.placement.api import Placement, PlacementSpec
     from apportion.placement.catalog import get, names
-    from apportion.placement.change import Handover, apply, handover, plan
     from apportion.placement.explanation import Explanation
     from apportion.placement.hashers import Hasher
     from apportion.placement.jump import Jump
     from apportion.placement.layouts import cassandra, envoy, envoy_maglev, kafka, ketama, nginx, redis_slots
     from apportion.placement.modulo import Modulo
+    from apportion.placement.plans import Handover, apply, handover, plan
     from apportion.placement.rendezvous import Rendezvous
     from apportion.placement.ring import Ring
     from apportion.placement.slots import Slots
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "api": ("Placement", "PlacementSpec"),
     "catalog": ("get", "names"),
-    "change": ("Handover", "apply", "handover", "plan"),
     "explanation": ("Explanation",),
     "hashers": ("Hasher",),
     "jump": ("Jump",),
     "modulo": ("Modulo",),
+    "plans": ("Handover", "apply", "handover", "plan"),
     "rendezvous": ("Rendezvous",),
     "ring": ("Ring",),
     "slots": ("Slots",),

@@ -20,7 +20,7 @@ from apportion.runtime.simulated import simulated
 from apportion.stores.catalog import check_url, parsed_url
 from apportion.stores.schedules.values import Fold, Gap, Missed, Overlap, TaskSchedule
 from apportion.work.call import Call
-from apportion.work.claims import ClaimedTask, ClaimLoop, LoopWorker
+from apportion.work.claim_loop import ClaimedTask, ClaimLoop, LoopWorker
 from apportion.work.cron.declaration import Policies, cron_schedule, every_schedule, scheduled_call
 from apportion.work.cron.scheduler import ScheduledHere
 from apportion.work.function import AnyTaskFunction, Params, Result, TaskFunction, TaskOptions

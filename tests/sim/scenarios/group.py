@@ -13,7 +13,7 @@ from logging import CRITICAL, getLogger
 from typing import Any
 
 from apportion.groups import handover
-from apportion.groups.deaths import LONGEST_WAIT_SECONDS
+from apportion.groups.crash_loops import LONGEST_WAIT_SECONDS
 from apportion.groups.handover import Act, HandOverEvent, Phase
 from apportion.groups.log import logger
 from apportion.groups.opening import Options

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from apportion.errors import InvariantBroken
-from apportion.groups.deaths import HEALTHY_SECONDS
+from apportion.groups.crash_loops import HEALTHY_SECONDS
 from apportion.sim.facts import Calm
 from apportion.sim.invariants import groups
 from apportion.sim.invariants.orphans import BoundedOrphan

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from apportion.console.print.output import FORMAT_VERSION, print_columns, print_json, print_text
 from apportion.groups.admin import Explained, Found, HistoryLine, Repaired, remarks
 from apportion.groups.admin.standing import standing, state_of
-from apportion.groups.deaths import ended
+from apportion.groups.crash_loops import ended
 
 MAX_PARTITIONS_SHOWN = 20
 MAX_LINES_SHOWN = 10

@@ -14,7 +14,7 @@ from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.console.print.placement_plan_report import mark_of, print_transfers, transfers_of
 from apportion.model.assignment import Assignment
 from apportion.model.plan import Plan
-from apportion.placement.change import plan as plan_of
+from apportion.placement.plans import plan as plan_of
 
 MAX_DEGRADED_SHOWN = 20
 

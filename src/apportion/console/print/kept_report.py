@@ -17,7 +17,7 @@ from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.plan import Plan
 from apportion.model.table import Table
-from apportion.placement.change import plan as plan_of
+from apportion.placement.plans import plan as plan_of
 
 MOST_NAMED = 3
 

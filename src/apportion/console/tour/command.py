@@ -19,7 +19,7 @@ from apportion.console.tour.peer import peer_name, peer_routes
 from apportion.console.tour.places import FILE, places
 from apportion.errors import InvalidInput, shown
 from apportion.model.topology import Node, Topology
-from apportion.placement.change import plan
+from apportion.placement.plans import plan
 
 HERE = Path(__file__).parent
 TOPOLOGY = HERE / "topology.toml"

@@ -14,7 +14,7 @@ from apportion.errors import Compacted, InvalidInput, UnknownOption, Unsafe
 from apportion.groups.admin.found import Found, happened, read
 from apportion.groups.admin.history import HistoryLine, Story
 from apportion.groups.admin.standing import Standing, standing
-from apportion.groups.deaths import ended
+from apportion.groups.crash_loops import ended
 from apportion.groups.membership import ask_to_leave, request_to_leave
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import DRAINED, OwnershipRecord, Target, checked_partitions, encoded, encoded_target

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar, TypeVarTuple
 
 from apportion.errors import BadSnapshot, Compacted, InvalidInput, StoreUnavailable, UnknownOption
-from apportion.groups.deaths import next_try
+from apportion.groups.crash_loops import next_try
 from apportion.groups.settled import is_at_rest, is_settled
 from apportion.groups.view.damage import Damage
 from apportion.groups.view.fields import parsed

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from apportion.groups.admin.found import Found
-from apportion.groups.deaths import ended
+from apportion.groups.crash_loops import ended
 from apportion.groups.settled import knows_all
 from apportion.groups.view.records import Target
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from apportion.balance.api import Owners
-from apportion.groups.deaths import ended
+from apportion.groups.crash_loops import ended
 from apportion.groups.view.view import View
 
 _ENDED = 2  # one death proves nothing, because it counts against every partition of the dead owner

@@ -74,7 +74,7 @@ class MemberRecord:
 class OwnershipRecord:
     """The owner of a partition (None: nobody), the session of that owner, and its epoch.
 
-    `ended` lists the last sessions in a row that ended under the partition soon after they took it; see `deaths`.
+    `ended` lists the last sessions in a row that ended under the partition soon after they took it; see `crash_loops`.
     """
 
     owner: str | None = None

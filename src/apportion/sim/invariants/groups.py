@@ -7,7 +7,7 @@ of real processes, which keep a log of their effects, are checked by the same li
 
 from collections.abc import Callable, Iterator
 
-from apportion.groups.deaths import wait_seconds
+from apportion.groups.crash_loops import wait_seconds
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import KEPT_DEATHS, LEAVES, OwnershipRecord, Target, decoded_target
 from apportion.sim.facts import Asked, Began, Changed, Delivered, Entered, Scanned, Watching

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from apportion.groups.deaths import wait_seconds
+from apportion.groups.crash_loops import wait_seconds
 from apportion.groups.view.keys import GroupKeys
 from apportion.model.epoch import FencingToken
 from apportion.sim.facts import Died, RunBegan, TasksChanged, TaskServed

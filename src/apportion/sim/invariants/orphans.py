@@ -5,7 +5,7 @@ This is the one promise of groups about time; the promises about safety are in `
 
 from collections.abc import Callable, Iterable
 
-from apportion.groups.deaths import wait_seconds
+from apportion.groups.crash_loops import wait_seconds
 from apportion.groups.view.keys import GROUPS, GroupKeys
 from apportion.groups.view.records import MemberRecord, OwnershipRecord, decoded
 from apportion.sim.facts import Began, Changed

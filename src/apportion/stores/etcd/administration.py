@@ -11,8 +11,8 @@ from apportion.errors import ApportionError, StoreDenied, StoreUnavailable
 from apportion.stores.administration import Administration, Finding, checked_user, judged
 from apportion.stores.api import Capabilities
 from apportion.stores.etcd.gateway import Gateway
-from apportion.stores.etcd.life import Origin, ask, begin, unavailable
 from apportion.stores.etcd.messages import INCARNATION_KEY, Reply, range_of
+from apportion.stores.etcd.origin import Origin, ask, begin, unavailable
 from apportion.stores.etcd.store import CAPABILITIES
 from apportion.stores.etcd.wire import EtcdNoReply, Rejected, Unreached
 from apportion.stores.reaper import Counter

@@ -2,7 +2,7 @@
 
 Promises: every request asks for a server that has a leader. A server that fails is left for the next one. An expired
 token is renewed. `ask` repeats requests that may be repeated. `tell` sends at most once, and never over a connection
-that was opened for it. So a commit goes only to a server that `life` has looked at.
+that was opened for it. So a commit goes only to a server that `origin` has looked at.
 Refuses: to say that a request had no effect when it was sent and no answer came (`EtcdNoReply`).
 """
 

@@ -19,7 +19,6 @@ from apportion.runtime.clock import Clock
 from apportion.runtime.endings import or_undo
 from apportion.stores import api
 from apportion.stores.etcd.gateway import Gateway, message_of, pause_seconds
-from apportion.stores.etcd.life import Origin, ask, revision_of, unavailable
 from apportion.stores.etcd.messages import (
     READ_LIFE,
     KeyValue,
@@ -31,6 +30,7 @@ from apportion.stores.etcd.messages import (
     range_of,
     transaction_of,
 )
+from apportion.stores.etcd.origin import Origin, ask, revision_of, unavailable
 from apportion.stores.etcd.watch import Feed
 from apportion.stores.etcd.wire import EtcdNoReply, Rejected, Unreached
 from apportion.stores.requests import CommitRequest, Space, checked_after, checked_leases, checked_ttl

@@ -20,8 +20,8 @@ from apportion.errors import Compacted, StoreClosed, StoreDenied, StoreUnavailab
 from apportion.runtime.clock import Clock
 from apportion.stores.api import Event, StoreChange
 from apportion.stores.etcd.gateway import Gateway, Stream, pause_seconds
-from apportion.stores.etcd.life import GRANTS, Origin
 from apportion.stores.etcd.messages import Message, StreamMessage, event_of, watch_of
+from apportion.stores.etcd.origin import GRANTS, Origin
 from apportion.stores.etcd.wire import EtcdNoReply, Unreached
 from apportion.stores.requests import Space
 

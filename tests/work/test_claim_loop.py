@@ -178,7 +178,7 @@ def test_tasks_that_a_loop_has_not_begun_go_back_when_it_is_asked_to_end(queue, 
 
     begun, made = [], []
     monkeypatch.setattr(
-        "apportion.work.claims.LoopWorker.__aenter__",
+        "apportion.work.claim_loop.LoopWorker.__aenter__",
         lambda self: made.append(self) or super(type(self), self).__aenter__(),
     )
 

@@ -1,4 +1,4 @@
-"""Change: the plan from one placement to the next, and its application to a table.
+"""Plans: the plan from one placement or assignment to the next, and its application to a table.
 
 Between two tables the plan is exact: their boundaries are merged, so no position is missed or guessed. A function of
 the key has no table; then the plan is counted over the keys that are passed. Between two assignments the plan is

@@ -1,4 +1,4 @@
-"""Deaths: after repeated deaths of its owners, a partition waits longer before each next owner (crash-loop back-off).
+"""Crash loops: after repeated deaths of its owners, a partition waits longer before each next owner (back-off).
 
 An ownership record lists the last sessions that ended under it, each within a minute of taking the partition. A
 session does not count if its process lives on, or has left the group. After the third death in a row the next owner

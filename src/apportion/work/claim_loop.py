@@ -1,4 +1,4 @@
-"""Claims: the tasks of a queue for a loop of the program's own, in place of its task functions.
+"""Claim loop: the tasks of a queue for a loop of the program's own, in place of its task functions.
 
     async for task in queue.claims():
         async with task:

@@ -10,8 +10,8 @@ import pytest
 from apportion.errors import StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.stores.catalog import parsed_url
 from apportion.stores.etcd.gateway import Gateway
-from apportion.stores.etcd.life import Origin, begin, surplus_of, unavailable
 from apportion.stores.etcd.messages import StoreLife
+from apportion.stores.etcd.origin import Origin, begin, surplus_of, unavailable
 from apportion.stores.etcd.wire import Rejected
 from tests.stores.net import LIFE, Cluster, Net, failing, no, replied
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.groups.deaths import HEALTHY_SECONDS, KEPT_DEATHS, LONGEST_WAIT_SECONDS, wait_seconds, with_death
+from apportion.groups.crash_loops import HEALTHY_SECONDS, KEPT_DEATHS, LONGEST_WAIT_SECONDS, wait_seconds, with_death
 
 
 def test_two_deaths_cost_nothing_and_each_more_doubles_the_wait_up_to_a_minute():

@@ -1,4 +1,4 @@
-"""The life of an etcd cluster: read it, check answers against it, begin another.
+"""Origin: the life of an etcd cluster: read it, check answers against it, begin another.
 
 A life is an incarnation in a cluster, kept under one key outside all namespaces. Any of these means another life: the
 number differs; another cluster answers; the cluster shows an older revision than before; its log is too short for its
