@@ -18,7 +18,7 @@ from apportion.errors import UnknownOption
 if TYPE_CHECKING:
     from types import ModuleType
 
-    # The stub beside the package types it. At run time it is None unless `IN_USE`.
+    # The types are in `_native.pyi`. At run time `extension` is None unless `IN_USE`.
     from apportion import _native as extension
 
 __all__ = ["DETAIL", "IN_USE", "STATE", "SWITCH", "TwinState", "extension"]
@@ -57,7 +57,7 @@ def _found() -> "tuple[TwinState, str, ModuleType | None]":
 STATE, DETAIL, _twin = _found()
 IN_USE = STATE is TwinState.IN_USE
 if STATE not in {TwinState.IN_USE, TwinState.SWITCHED_OFF}:
-    import logging  # of no use where the twin answers
+    import logging  # not loaded where the twin answers
 
     logging.getLogger(__name__).warning(
         "%s. The reference in Python answers, some 10 to 80 times as slowly. Install cargo, then apportion again; "

@@ -22,8 +22,8 @@ from apportion.stores.api import Committed, Compare, CoordinationStore, Item, Ou
 class Predecessors:
     """The sessions of its id that a life of a member may meet.
 
-    `leases` are those on which this member may have written its record. `awaited` is the session for which one whole
-    life waited in vain.
+    `leases` are those on which this member may have written its record. During one whole life,
+    the member has waited in vain for the end of the session `awaited`.
     """
 
     def __init__(self) -> None:
@@ -80,10 +80,9 @@ class Membership:
     async def try_to_join(self, *, is_patient: bool) -> None:
         """Write our record if no member of our id is there, or over our damaged record; the view shows the outcome.
 
-        `DuplicateMember` if a member of our id is there, another process has it, and the life before has waited for it.
-        So the scan with which this life began was sent after that wait. While `is_patient`, the call leaves a damaged
-        record on the lease of another process alone. Its owner may still be at work, and would then write the record
-        anew.
+        `DuplicateMember` if another process still has our id, although the life before waited for its end. The first
+        scan of this life was sent after that wait. While `is_patient`, the call leaves a damaged record on the lease of
+        another process alone. Its owner may still be at work, and would then write the record anew.
         """
         member_id, options = self._options.member_id, self._options
         there, is_damaged = self._view.members.get(member_id), self._keys.member(member_id) in self._view.damaged

@@ -105,16 +105,19 @@ def _require_of_sqlalchemy(connection: Any) -> None:  # noqa: ANN401 - a library
 
 
 def _require_of_sqlite(connection: Any, hint: str) -> None:  # noqa: ANN401 - a library's type
-    """Before Python 3.12 only `isolation_level` said whether a write begins a transaction; now `autocommit` can too."""
+    """Raise unless the next write will be part of a transaction.
+
+    Before Python 3.12 only `isolation_level` said whether a write begins a transaction; now `autocommit` can too.
+    """
     begins = connection.isolation_level is not None and getattr(connection, "autocommit", None) is not True
     if not (connection.in_transaction or begins):
         raise in_autocommit(connection, hint)
 
 
 def _require_of_psycopg(connection: Any) -> None:  # noqa: ANN401 - a library's type
-    """In a pipeline, the status describes requests without a reply.
+    """Raise unless the next statement will be part of a transaction.
 
-    It proves nothing, so the connection is refused too.
+    In autocommit mode, a pipeline is refused too: its status only says that requests wait for a reply.
     """
     status = sys.modules["psycopg"].pq.TransactionStatus
     if connection.autocommit and connection.info.transaction_status not in (status.INTRANS, status.INERROR):

@@ -1,8 +1,9 @@
 """The guard of a database: one statement in the user's transaction, so that its row lock orders check and write.
 
-Promises: in committed transactions the tokens of a resource never go back, at any isolation level. A newer token
-waits until the transaction that was let in before has ended. A refusal (`Fenced`) has written nothing and leaves the
-transaction as usable as it was. Errors of the driver reach the caller unchanged; the check has then allowed no write.
+Promises: in committed transactions the tokens of a resource never go back, at any isolation level. The check of
+a newer token waits until the transaction that passed before it has ended. A refusal (`Fenced`) has written nothing and
+leaves the transaction as usable as it was. Errors of the driver reach the caller unchanged; the check has then
+allowed no write.
 Refuses: autocommit mode, and to make its table silently. It needs PostgreSQL 9.5 or SQLite 3.35, or a newer release.
 Cost: one round trip and one written row; a second round trip when it refuses. docs/groups/guards.md has examples.
 Source: https://www.postgresql.org/docs/current/transaction-iso.html, https://www.sqlite.org/lang_upsert.html
@@ -85,7 +86,7 @@ class SqlGuard:
 
 
 class _Advised:
-    """A block that adds the next step to an error of the driver that names the table as absent."""
+    """A block that adds the next step to the driver's error for an absent table."""
 
     def __init__(self, table: str) -> None:
         self._name = table.rpartition(".")[2]
@@ -109,7 +110,7 @@ def _fenced(token: FencingToken, rows: list[tuple[str | bytes, str | bytes]]) ->
         [(place, holder)] = [tuple(_text(value) for value in row) for row in rows]
         incarnation, epoch = map(int, place.split(":"))
     except ValueError as error:
-        hint = "Nothing was written. Restore the row from a copy; without it, an old holder is refused no more."
+        hint = "Nothing was written. Restore the row from a copy; while it is absent, no old holder is refused."
         field = f"row of {token.resource} in the table of tokens"
         raise BadSnapshot(field, rows[0][0] if rows else None, "the position of a token", hint) from error
     newer = FencingToken(resource=token.resource, holder=holder, incarnation=incarnation, epoch=epoch)

@@ -59,7 +59,7 @@ class GroupMetrics(Collector):
             "owned_partitions": ("Partitions that this member owns", sight.owned),
             "drifting_partitions": ("Partitions that do not belong to the owner that the target names", sight.drifting),
             "orphaned_partitions": ("Partitions without a living owner", sight.orphaned),
-            "crash_looping_partitions": ("Partitions that wait since their owners died", sight.crash_looping),
+            "crash_looping_partitions": ("Partitions that wait because their owners died", sight.crash_looping),
             "quarantined_partitions": ("Partitions that killed their owners, until released", sight.quarantined),
             "target_generation": ("Generation of the target", sight.generation),
             "is_controller": ("Whether this member is the controller", sight.is_controller),

@@ -37,7 +37,7 @@ class TaskMetrics(Collector):
         self._queue = queue
 
     def describe(self) -> Iterator[Metric]:
-        """Yield nothing: to register the metrics asks no store."""
+        """Yield nothing, so that the registration of the metrics asks no store."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -72,7 +72,7 @@ def _numbers(stats: QueueStats, name: str) -> Iterator[Metric]:
         "dead": ("Dead tasks, until they are redriven or purged", stats.dead),
         "cancelled": ("Cancelled tasks of the last week", stats.cancelled),
         "workers": ("Workers with a live session", stats.workers),
-        "oldest_ready_seconds": ("Since the oldest ready task is ready", stats.oldest_ready_ms / 1_000),
+        "oldest_ready_seconds": ("Since the oldest ready task became ready", stats.oldest_ready_ms / 1_000),
     }
     for metric, (text, value) in gauges.items():
         yield _gauge(metric, text, name, float(value))
@@ -91,7 +91,10 @@ def _counts(counted: TaskStatistics, name: str) -> Iterator[Metric]:
     counters |= {
         "slots_missed": ("Slots that came while no worker ran, and got no task", slots.missed),
         "slots_skipped": ("Slots that got no task because a task of the schedule was open", slots.skipped),
-        "schedules_disagree": ("Schedules with a stored slot that is none with the zone data here", slots.disagreed),
+        "schedules_disagree": (
+            "Schedules with a stored slot that the rule lacks by the zone data here",
+            slots.disagreed,
+        ),
         "schedules_unable": ("Schedules that this process cannot evaluate", slots.unable),
     }
     for metric, (text, value) in counters.items():

@@ -1,7 +1,7 @@
 """Interrupt: whether a KeyboardInterrupt is the user's, or one that code of the program has raised by itself.
 
-Promises: within a block, an interrupt by SIGINT is noted, and has the effect that it had before. The last block to end
-puts the handler back.
+Promises: within a block, SIGINT is noted, and then goes to the handler that was there before. The last block to end
+puts that handler back.
 Refuses: to note anything where Python raises no KeyboardInterrupt: outside of the main thread, and if the program has
 removed the handler or set the default of the system (`SIG_DFL`).
 """

@@ -28,7 +28,7 @@ def started(work: Coroutine[Any, Any, Result]) -> "asyncio.Future[Result]":
 
 
 def is_prompt_start() -> bool:
-    """Whether this code runs in the first step of work that came straight from the loop, and so has no task."""
+    """Whether this code runs in a first step without a task, because the step came straight from the loop."""
     return asyncio._get_running_loop() is not None and asyncio.current_task() is None
 
 
@@ -52,7 +52,7 @@ class _Outcome:
 
 
 class _Rest(Coroutine[Any, Any, Result]):
-    """Work after its first step, for a task: it begins with the wait that ended that step."""
+    """The rest of some work after its first step, for a task: first the wait at the end of that step."""
 
     def __init__(self, work: Coroutine[Any, Any, Result], waits_for: object) -> None:
         self._work, self._waits_for, self._is_begun = work, waits_for, False

@@ -1,8 +1,8 @@
 """Call: a coroutine that runs on the loop of another thread, and a caller that may go away before it has the result.
 
-Promises: the loop that runs a call makes all decisions about it, in the order of the requests. A caller may go away.
-Then it has had the result, or the call is cancelled, or `undo` gets the result. So nothing is lost between the
-threads. Neither `begin` nor `abandon` waits or takes a lock.
+Promises: the loop that runs a call makes all decisions about it, in the order of the requests. A caller may go away
+at any time: it has had the result by then, or the call is cancelled, or `undo` gets the result. So nothing is lost
+between the threads. Neither `begin` nor `abandon` waits or takes a lock.
 """
 
 import asyncio

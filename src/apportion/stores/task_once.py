@@ -19,7 +19,7 @@ MOST_ONCE_BYTES = 64 * 1024
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnceStep:
-    """A step of a claim at an entry: to begin it, or with a `value` to end it.
+    """A step of a claim at an entry: without a `value` it begins the entry, with one it ends the entry.
 
     `instead_of` is the receipt of an unknown entry that this step takes over.
     """

@@ -17,10 +17,10 @@ Duplicate = Literal["keep", "replace"]
 OnDead = Literal["skip", "block"]
 
 LANES = range(4)  # the priorities, 0 first
-MOST_NUMBER = 1 << 53  # of any count in a row; larger ones are damage
+MOST_NUMBER = 1 << 53  # the highest count in a stored row; a higher one is damage
 MOST_TIME = 253_402_300_799_999  # the end of the year 9999, in milliseconds
 MOST_DUE = 100  # delayed tasks that become ready in one turn, at most
-MOST_EXPIRED = 100  # expired tasks that one turn cancels, at most; it claims nothing after more
+MOST_EXPIRED = 100  # expired tasks that one turn cancels, at most; the next one ends its claims
 MOST_CRASHES = 2  # so many child processes in a row condemn a task
 KEPT_MS = 7 * 24 * 3_600 * 1_000  # how long a cancelled task, and the result of one that is done, can be read
 _LONGEST_DEATH_DELAY_SECONDS = 60
@@ -85,7 +85,7 @@ class NewTask:
 def alike(task: NewTask, ids: Sequence[str], arguments: Sequence[bytes]) -> list[NewTask]:
     """Return tasks that differ from one, which was checked, by ids and arguments alone.
 
-    Each field of all of them is filled by one call into C: this takes a quarter of the time of making each.
+    One call into C fills a field of all these tasks. It takes a quarter of the time that single tasks would take.
 
     >>> task = NewTask(id="a", queue="q", name="send", arguments=b"1", lane=0)
     >>> [NewTask(id="b", queue="q", name="send", arguments=b"2", lane=0)] == alike(task, ["b"], [b"2"])
@@ -200,8 +200,8 @@ class Settlement(NamedTuple):
 class Worker:
     """The worker that makes a turn: its session, the queues it serves, and a description of its process.
 
-    `former` are sessions that this process had before and outlived: they killed nobody and are struck from the deaths
-    of all tasks. `lanes` are those that it owns now: it claims keyed tasks from them alone.
+    `former` are earlier sessions of this process, which lives on. So no task killed them, and they are struck from the
+    deaths of all tasks. `lanes` are those that it owns now: it claims keyed tasks from them alone.
     """
 
     session: int

@@ -6,7 +6,7 @@ from itertools import accumulate, takewhile
 
 from apportion.stores import api
 
-_SPACE_BYTES = 80  # more than a namespace and its slash can take
+_SPACE_BYTES = 80  # a bound: no namespace with its slash is longer
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
     kept/<name>/head                        the kept tables: number, the number before, time, epoch, chunks
     kept/<name>/<number>.<nonce>/<part>     the chunks of one kept table: written once, never changed
 
-The keys are beside those of the published table, so its followers neither read them nor hear of them. The kept table
-of the published epoch is the current one. So one publish completes a change, and one publish completes an undo.
+The keys are beside those of the published table, so its followers neither read them nor hear of them. The current
+kept table is the one with the published epoch. So a change, and also an undo, is complete with one publish.
 
 Promises: both tables of a change are kept before the new one is published. A writer that dies at any moment leaves
 each kept table whole. No two kept tables are equal. The table before the current one is the last to be removed.
@@ -215,7 +215,7 @@ def lasting(kept: Sequence[KeptTable], *, current: int) -> tuple[KeptTable, ...]
 
 
 def encode_kept(tables: Iterable[KeptTable]) -> bytes:
-    """Return the head of kept tables as bytes, some 120 per table."""
+    """Return the head of kept tables as bytes, some 120 bytes per table."""
     listed = [
         [each.number, each.link.nonce, each.link.parts, each.link.size_bytes, each.before, each.since,
          [each.epoch.number, each.epoch.digest]]

@@ -164,7 +164,7 @@ def resolved(
 ) -> Routing:
     """Return the value that a head announces.
 
-    It is made from the snapshot or, if `at` is given, from that link and its value.
+    The value is made from the snapshot and the deltas. If `at` is given, it is made from the value of that link.
     Raises `BadSnapshot` when a chunk is missing or damaged, or when the value is not of the announced epoch.
     """
     if at is not None and at[0] in head.links:
@@ -182,7 +182,7 @@ def resolved(
 
 
 def recounted(head: Head, keys: TableKeys, chunks: Mapping[str, bytes]) -> Head:
-    """Return a head with links that name only the parts and bytes that are there. The epoch identifies the value."""
+    """Return a head with links that name only the chunks that are there. Its epoch shows whether the value is right."""
     links = []
     for link in head.links:
         names = (keys.part(link, part) for part in count())
@@ -197,7 +197,7 @@ def kind_of(value: Routing) -> str:
 
 
 def encode_head(head: Head) -> bytes:
-    """Return a head as bytes, some 40 per link."""
+    """Return a head as bytes, some 40 bytes per link."""
     form = {
         "format_version": _FORMAT_VERSION,
         "incarnation": head.incarnation,

@@ -95,9 +95,9 @@ class Publisher:
     """Publishes under one name. It remembers the version that it published, so the next version costs no read.
 
     Call its methods one after another, on one event loop. After a restore of the store make a new publisher; each
-    session of a member makes its own. Another user of the same handle may scan the new life. An old publisher would
-    then still write the old life. With `incarnation` it publishes only in that life of the store, and raises
-    `StoreWentBack` in another.
+    session of a member makes its own. Once another user of the same handle has scanned the new life, an old
+    publisher could write into it from its memory of the old life. With `incarnation` it publishes only in that life of
+    the store, and raises `StoreWentBack` in another.
     """
 
     def __init__(self, store: api.CoordinationStore, name: str, *, incarnation: int | None = None) -> None:
@@ -190,7 +190,7 @@ class Publisher:
         return all(key in found and found[key] == known.revisions.get(key) for key in needed)
 
     async def _read(self, *, unsure: bool) -> _Known:
-        """Return the remembered state and forget it, or scan the store. Only a success remembers a state again."""
+        """Return the remembered state and forget it, or scan the store. Only a publish that succeeds sets it again."""
         known, self._known = self._known, None
         if known is not None:
             return known
@@ -322,7 +322,7 @@ def _anew(known: _Known) -> _Known:
 
 
 def _is_damaged_since(before: _Known, now: _Known) -> bool:
-    """Whether damage to the keys that a commit relied on made it fail, and not another publisher."""
+    """Whether a commit failed because of damaged keys, and not because of another publisher."""
     if now.is_damaged:
         return True
     ours = {} if before.head is None or before.head != now.head else before.revisions

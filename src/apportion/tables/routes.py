@@ -81,6 +81,6 @@ def laid(table: Table, hasher: str | Hasher | None = None) -> Laid:
     bounds: list[Key] = [start + _FIRST_INT if isinstance(start, int) else start for start in table.starts[1:]]
     owners = [tuple(table.topology.ids[index] for index in row) for row in table.rows]
     if table.is_measurable and not bounds:
-        # `Ranges` learns from its boundaries that keys are ints, so it gets one boundary that divides nothing.
+        # `Ranges` learns from a boundary that keys are ints. This one has the same owners on both sides.
         bounds, owners = [0], owners * 2
     return Ranges(table.topology, bounds=bounds, owners=owners)

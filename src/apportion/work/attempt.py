@@ -115,7 +115,7 @@ def failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Set
     if isinstance(error, _Unfit):
         return Settlement(receipt=claim.receipt, fate="dead", reason=f"{error}"[:_MOST_REASON])
     reason = _reason(error)
-    if isinstance(error, KeyboardInterrupt):  # the user's: that of a function has become a RuntimeError
+    if isinstance(error, KeyboardInterrupt):  # by Ctrl-C: one that a function raised has become a RuntimeError
         return Settlement(receipt=claim.receipt, fate="released", reason="the program was interrupted")
     if isinstance(error, Snooze):
         return Settlement(receipt=claim.receipt, fate="released", reason=reason, delay_ms=milliseconds(error.after))

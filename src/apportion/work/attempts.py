@@ -157,7 +157,7 @@ class Attempts:
                 self._tell(_refused(settlement, noted, who) if is_refused else _end(settlement, noted, who))
 
     def lose(self, session: int | None = None) -> None:
-        """Tell that the claims of a session (None: of all sessions) are lost, but for those with an end on its way."""
+        """Tell that claims are lost: all of them (None), or those of a session with runs that have not ended."""
         now = self._clock.elapsed()
         self._lost = {each for each in self._lost if each.session == session}
         for receipt, noted in list(self._under_way.items()):

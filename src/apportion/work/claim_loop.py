@@ -8,7 +8,7 @@ Promises: a task is handed out once per claim, and at most `concurrency` of them
 completes it, and an exception fails it by the budget of its task function. A block that exits fails its task too, and
 the exit goes on to the program; a block that is cancelled or closed, or left by Ctrl-C, gives its task back.
 The loop ends on SIGTERM; a block under way may end first, and no other one begins.
-Refuses: to go on with the loop while the block of the last task was not entered, if one is handed out at a time.
+Refuses: with a `concurrency` of 1, to hand out a task if the block of the task before was not entered.
 """
 
 import asyncio
@@ -94,7 +94,7 @@ class _Handed:
         if self._token is not None:
             CURRENT.reset(self._token)
         is_ours = isinstance(error, Exception)
-        if self.is_over or self.end.done():  # done: it was cancelled a moment ago
+        if self.is_over or self.end.done():  # the end is done if the run was cancelled a moment ago
             return is_ours or (
                 isinstance(error, asyncio.CancelledError) and block is not None and block.uncancel() == 0
             )

@@ -255,7 +255,7 @@ class Claimant:
         return bool(answer.claims or batch)
 
     def _capacity(self) -> int:
-        """Return how many claims to hold: those that start within moments at the measured pace.
+        """Return how many claims to hold: as many as start within the next moments at the measured pace.
 
         If the process dies, all of them count as suspects, and other workers run these in child processes.
         """

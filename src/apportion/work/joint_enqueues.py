@@ -90,7 +90,7 @@ class JointEnqueues:
 
 
 class Callers:
-    """The callers of this process that wait for an enqueue, in any thread; each is one for the time of a block."""
+    """The callers in all threads of this process that wait for an enqueue. A caller is counted within a block."""
 
     def __init__(self) -> None:
         self._inside: deque[None] = deque()  # append and pop are atomic; `number += 1` is not

@@ -43,7 +43,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """How the runs of a `drain` ended: so many are done, have failed (and wait for a retry), or are dead."""
+    """The runs of a `drain`, counted by their ends; tasks of `failed` runs wait for a retry."""
 
     done: int
     failed: int
@@ -285,7 +285,7 @@ class TaskQueue(Handle):
         return lanes_of_worker(self._keys, member, ttl_seconds=self._ttl_seconds, statistics=self._statistics.lanes)
 
     def claims(self, *, concurrency: int = 1, member: LaneMember | None = None) -> AsyncIterator[ClaimedTask]:
-        """Claim the tasks of this queue for a loop of your own on an event loop, so many at a time.
+        """Claim the tasks of this queue for a loop of your own on an event loop, at most `concurrency` at a time.
 
             async for task in queue.claims():
                 async with task:

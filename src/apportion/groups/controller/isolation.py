@@ -7,8 +7,8 @@ Promises: a suspect is a partition under which at least two sessions in a row en
 weight. If few suspects have no owner, they are placed one by one, the heaviest first. Each suspect goes to the member
 on which the other suspects together weigh least, if that member can exchange a partition. Exchanges take partitions
 without an owner first, then partitions that move anyway. Another partition moves only if this separates a suspect from
-others that are together at least as heavy. A member that hands over partitions anyway first gives those under which no
-session ended.
+others that are together at least as heavy. If a member must give partitions away, those under which no
+session ended are chosen first.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from apportion.groups.crash_loops import ended
 from apportion.groups.view.view import View
 
 _ENDED = 2  # one death proves nothing, because it counts against every partition of the dead owner
-_FEW = 16  # or the number of members; more suspects are only shared out evenly
+_FEW = 16  # the most suspects that are placed one by one, or the number of members if that is higher
 _FREE, _PLANNED, _LIVE = range(3)
 
 

@@ -16,8 +16,8 @@ def partitions_of(said: int | None, view: View, *, remembered: int | None = None
     """Return the number of partitions of a group; None where no record shows it. O(partitions).
 
     `said` is the number in the group record, None if that is damaged. `remembered` is the number that a process knows
-    from its time in the group. It decides between records that contradict each other. The view must accept partitions
-    of every number.
+    from its time in the group. It decides between records that contradict each other. The view must have kept
+    records of any partition number.
     """
     target = None if view.target is None else len(view.target.owners)
     if said == target is not None:

@@ -3,8 +3,8 @@
 Promises: a damaged row harms no other row. A damaged open task becomes a dead one, with its call, and an operator may
 redrive it. A damaged outcome keeps its state, if that can be read. A queue with damaged limits is paused. Sessions that
 a damaged row lists as deaths are forgotten. The token of a damaged lane is also forgotten; the owner of the lane shows
-it again. Of a damaged entry in the log of effects, the value or the claim that cannot be read is forgotten: nobody
-knows whether it happened.
+it again. A damaged entry in the log of effects loses the value or the claim that cannot be read: nobody knows
+whether its effect happened.
 Refuses: to look for damage while all goes well. A call that cannot read a row looks for it, and is then repeated.
 """
 

@@ -1,12 +1,12 @@
-"""Origin: the life of an etcd cluster: read it, check answers against it, begin another.
+"""Origin: reads the life of an etcd cluster, checks answers against it, and begins another life.
 
 A life is an incarnation in a cluster, kept under one key outside all namespaces. Any of these means another life: the
 number differs; another cluster answers; the cluster shows an older revision than before; its log is too short for its
 revision.
 Each revision is one entry of the cluster's log, and other entries are added. So the surplus (entries less revisions)
-never falls in a cluster, whichever of its servers answers. A snapshot keeps the revision and not the log: after its
-restore the surplus has fallen by as many entries as the snapshot had. This shows a restore although `etcdctl snapshot
-restore` keeps the cluster's id. docs/stores/etcd.md names the restores that this cannot see.
+never falls in a cluster, whichever of its servers answers. A snapshot keeps the revision and not the log. So after
+its restore the surplus is lower, by the length of the log at the time of the snapshot. This shows a restore although
+`etcdctl snapshot restore` keeps the cluster's id. docs/stores/etcd.md names the restores that this cannot see.
 """
 
 import asyncio

@@ -43,7 +43,7 @@ def some_of_each(most: int, lanes: int) -> int:
 
 
 def is_cut(lanes: Sequence[int], each: int, most: int) -> bool:
-    """Whether some of the oldest tasks may be missing, because one lane gave all `each` tasks that were read."""
+    """Whether some of the oldest tasks may be missing, because one lane gave `each` tasks and may have more."""
     return each < most and max(Counter(lanes).values(), default=0) >= each
 
 

@@ -160,7 +160,7 @@ class SqliteFile:
     async def _patiently(
         self, step: Callable[[], Result], deadline: float | None = None, *, is_first: bool = True
     ) -> Result:
-        """Let others of this loop go first (at a prompt start they have been), then run a step as `_tried` does."""
+        """Let other tasks of this loop run first, unless this is a prompt start; then run a step as `_tried` does."""
         self.require_open()
         if not is_prompt_start():
             await asyncio.sleep(0)  # a caller that never pauses must not keep the loop from renewals and watches
@@ -202,7 +202,7 @@ class SqliteFile:
     def _commit(self, connection: Connection, result: object) -> None:
         """Commit, or raise `InDoubt` when the outcome is unknown.
 
-        A full disk stops a commit before its last frame, and a lock before its first: then nothing has happened.
+        Nothing has happened when the disk is full or another process holds the lock: the last frame was not written.
         """
         try:
             connection.execute("COMMIT")

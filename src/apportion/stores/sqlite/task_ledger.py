@@ -43,7 +43,7 @@ from apportion.stores.task_values import (
 
 
 class NotAllDone(Exception):
-    """A completion is refused, perhaps of many: the transaction is to be rolled back, and made again one by one.
+    """At least one completion is refused: roll the transaction back, and settle the claims one by one in a new one.
 
     A savepoint would save each page that it changes, which takes as long as the completions themselves.
     """
@@ -198,7 +198,8 @@ def _settled(
 ) -> tuple[Receipt, ...]:
     """Settle claims; return the receipts that were refused. Plain completions are one statement if all of them count.
 
-    Of equal receipts the first counts, so these are settled one by one, as are repeats, which are mostly refused.
+    If two settlements are of one task, only the first counts, so all are settled one by one. So are repeats, because
+    most of them are refused.
     """
     done = [each.receipt for each in settlements if _is_plain(each) and not each.is_repeat]
     is_each_once = len({each.receipt.task for each in settlements}) == len(settlements)

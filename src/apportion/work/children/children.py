@@ -73,7 +73,7 @@ class Children:
         return None if function.task_options.name in self._not_found else place_of(function)
 
     def serve(self, function: AnyTaskFunction, claim: Claim) -> bool:
-        """Whether an attempt belongs into a child: it may end its process, or only a child can stop it or is wanted."""
+        """Whether an attempt belongs into a child: it may end its process, it has a limit, or children are kept."""
         is_plain = not function.is_async
         return claim.is_suspect or (is_plain and bool(self._kept or function.task_options.time_limit))
 

@@ -8,8 +8,8 @@ go back, a time that comes twice counts in its `first` pass, in its `last`, or i
 Promises: every slot is a whole minute, later than the one before it.
 Refuses: rules with seconds, rules that never come, and times before 1973. Until then, some zones had offsets with half
 minutes. There are no slots from the year 9999 on.
-Source: cron of Debian. cronsim reads the rules; its own walk loses slots where clocks change by half an hour, and it
-reads the range `37-37/4` as `37/4`, so a range of one value is given to it as this value.
+Source: cron of Debian. cronsim reads the rules. Its own walk loses slots where clocks change by half an hour. It reads
+the range `37-37/4` as `37/4`, so it gets a range of one value as that value alone.
 """
 
 import re
@@ -250,7 +250,7 @@ def _simplified(term: re.Match[str]) -> str:
 
 @lru_cache(maxsize=16_384)
 def _passes(zone: ZoneInfo, day: date, hour: int, minute: int) -> tuple[int, int]:
-    """Return the instants of a local minute. Kept, for schedules of one zone that are due together ask for the same."""
+    """Return the instants of a local minute. The cache serves schedules of one zone that are due together."""
     local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
     count = _minute(local.replace(tzinfo=None))
     return count - _offset(local), count - _offset(local.replace(fold=1))

@@ -26,7 +26,7 @@ _within: "ContextVar[frozenset[Place]]" = ContextVar("within", default=frozenset
 class EffectTurn:
     """The turn of one call: the call's first step waits for the turn, and the end of the block ends the turn.
 
-    `desk` is the worker of the run: another worker, as in a store that was restored, may have the same receipt.
+    `desk` is the worker of the run. In a restored store, another worker may have the same receipt.
     """
 
     def __init__(self, desk: object, receipt: Receipt, key: str) -> None:

@@ -100,7 +100,7 @@ class LaneHolds:
         return [each for each in fenced if self._refused.get(each, now) + patience_seconds < now]
 
     def mended(self, lane: OwnedLane) -> None:
-        """Hear that a lane has its token again; another damage is told anew."""
+        """Hear that a lane has its token again; later damage is reported anew."""
         words = "tasks: lane %s of %s had a token in the store that no owner was given; it has %s again"
         logger.error(words, lane.partition, self._queue, lane.token)
         self._refused.pop(lane, None)

@@ -1,7 +1,7 @@
 """The tasks in a PostgreSQL database: tables beside those of the coordination store, one transaction per call.
 
-Calls travel on the link that scans and commits; hints come on the link that watches. A turn with plain completions
-alone is one round trip and one commit, its claims with it.
+Calls travel on the link that scans and commits; hints come on the link that watches. A turn that settles only plain
+completions is one round trip and one commit, with the new claims in it.
 Promises: an acknowledged enqueue, settlement or command is flushed. A turn that only claims is not: a lost claim is
 made again. A worker that waits is woken by a hint, and without hints it polls.
 """
@@ -111,7 +111,7 @@ class PostgresTasks(TaskStore):
             if claims is None:
                 claims, fenced = await self._transact(lambda at: self._rare(at, worker, settling, want))
         except StoreUnavailable:
-            self._floors = Floors()  # a server that was away may give positions anew that it had not flushed
+            self._floors = Floors()  # a server that crashed may give positions twice, if it had not flushed them
             raise
         return TurnAnswer(refused=settling.refused(), claims=claims or (), fenced=fenced)
 

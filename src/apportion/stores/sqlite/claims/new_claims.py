@@ -40,7 +40,7 @@ class NewClaims:
         self._left = {queue: self._allowed(queue) for queue in controls}
 
     def claimed(self, most: int, place: int) -> list[Claim]:
-        """Claim ready tasks, those of the first lane first; of eight places one goes to the oldest head."""
+        """Claim ready tasks, those of the first lane first; every eighth place goes to the oldest task at a head."""
         taken: list[Claim] = []
         is_more = True
         while is_more and len(taken) < most:
@@ -51,7 +51,7 @@ class NewClaims:
         return taken
 
     def _chosen(self, most: int, place: int) -> tuple[list[ReadyTask], bool]:
-        """Return tasks found ready, and True after an expired task: its place may hide another one."""
+        """Return ready tasks, and whether to look again, because an expired task took the place of another one."""
         heads, chosen = [found for lane in LANES if (found := self._heads(lane, most))], list[ReadyTask]()
         if len(heads) == 1 and self._may_take_all(heads[0]):  # the rule, in constant time
             return heads[0][: -most - 1 : -1], False
@@ -72,7 +72,7 @@ class NewClaims:
         return True
 
     def _heads(self, lane: int, most: int) -> list[ReadyTask]:
-        """Return the next ready tasks of a lane, the next one last; more than enough of them."""
+        """Return the oldest ready tasks of a lane, the oldest one last; more than enough of them."""
         found = self._ready(sql.READY, lane, most)
         if any(head.deaths >= sql.MANY_DEATHS for head in found.values()):
             found |= self._ready(sql.READY_OF_NO_DEATHS, lane, most)
