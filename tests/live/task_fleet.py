@@ -18,7 +18,7 @@ LONGEST_RUN_SECONDS = 0.8
 _MOST_OPEN, _FED_AT_ONCE = 150, 50
 LOOK_SECONDS = 0.2
 _BUSY_SECONDS = 3.0
-_AWAKE_SECONDS = 3.0  # a woken worker is left alone for so long, or until it has tried to settle
+_AWAKE_SECONDS = 15.0  # a woken worker is left alone for so long, or until it has tried to settle
 
 
 class Fleet:

@@ -17,10 +17,13 @@ from apportion.work.wrappers import Wrappers
 
 
 class _Desk:
-    """Keeps the settlements."""
+    """Keeps the settlements; `left` are the seconds that the session of each claim has left."""
 
     def __init__(self):
-        self.settled, self.reasons = [], []
+        self.settled, self.reasons, self.left = [], [], {1: 60.0}
+
+    def seconds_left(self, session):
+        return self.left[session]
 
     def started(self, receipt):
         pass
@@ -30,10 +33,10 @@ class _Desk:
         self.reasons.append(settlement.reason)
 
 
-def _claim(task, *, deaths=0, lane=2):
+def _claim(task, *, deaths=0, lane=2, session=1):
     return Claim(
-        receipt=Receipt(task=task, attempt=1, session=1), queue="q", lane=lane, name="n", codec="json", arguments=b"{}",
-        failures=0, deaths=deaths, crashes=0, enqueued=0, trace="",
+        receipt=Receipt(task=task, attempt=1, session=session), queue="q", lane=lane, name="n", codec="json",
+        arguments=b"{}", failures=0, deaths=deaths, crashes=0, enqueued=0, trace="",
     )  # fmt: skip
 
 
@@ -68,6 +71,32 @@ def test_claims_that_come_after_the_end_of_a_worker_are_given_back_and_not_begun
         return desk.reasons
 
     assert ["the worker left"] == asyncio.run(_late())
+
+
+def test_no_run_begins_past_the_deadline_of_its_session_and_those_of_the_next_session_do():
+    queue = apportion.Queue("memory://runs", "q")
+    begun = []
+
+    @queue.task()
+    async def run() -> None:
+        begun.append(apportion.current_task().id)
+
+    async def _late():
+        desk = _Desk()
+        desk.left |= {1: 0.0, 2: 60.0}
+        runs = Runs("memory://runs", {"n": run}, concurrency=1, processes=0, ttl_seconds=60, desk=desk)
+        runs.open()
+        runs.start([_claim("late")], incarnation=1)
+        runs.start([_claim("next", session=2)], incarnation=1)
+        await asyncio.sleep(0)
+        late = runs.running()
+        runs.lose(1)
+        next_one = runs.running()
+        await runs.close()
+        return late, next_one
+
+    assert ((), ("next",)) == asyncio.run(_late())
+    assert "late" not in begun
 
 
 def test_tasks_that_have_not_begun_in_lanes_that_move_are_given_back_and_no_others():

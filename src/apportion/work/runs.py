@@ -1,7 +1,7 @@
 """Runs: the tasks that a worker runs now, on the event loop of the program or in threads, and the fate of each.
 
 Promises: at most `concurrency` tasks run at a time. Every claim gets one settlement at its end, unless its session is
-over: then its run is cancelled, and its end is told to nobody.
+over: then its run is cancelled, and its end is told to nobody. No run begins past the deadline of its session.
 A task that has completed itself in a transaction is settled once more: the store refuses that if the transaction was
 committed, and follows it if the transaction was rolled back.
 A task under which a process has ended runs in a child of its own, as does a plain function with a time limit, and with
@@ -106,6 +106,7 @@ class Runs:
         """Cancel all runs of a session that is over."""
         self._waiting = deque(each for each in self._waiting if each.claim.session != session)
         self._places.stop(each for each in self._places if each.session == session)
+        self._fill()
         self._tell_idle()
 
     @property
@@ -132,6 +133,8 @@ class Runs:
     def _fill(self) -> None:
         self._is_alone = self._is_alone and bool(self._places)
         while self._waiting and self._is_open and not self._is_alone and len(self._places) < self._concurrency:
+            if self._desk.seconds_left(self._waiting[0].claim.session) <= 0:
+                break  # its session is over, which `lose` will tell: another worker may run the task already
             must_be_alone = self._must_be_alone(self._waiting[0].claim)
             if must_be_alone and self._places:
                 break
