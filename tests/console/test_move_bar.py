@@ -35,11 +35,14 @@ def test_a_second_move_adds_to_the_first_and_rows_do_not_go_back():
     assert "350 of 400 rows, 175 rows/s" in taken(*events).line(events[-1])
 
 
-def test_a_wait_is_told_with_its_reason():
+def test_a_wait_is_told_with_its_reason_first_for_the_line_is_cut():
     last = event("waits", 1.0, why="two does not answer")
-    line = taken(last).line(last)
-    assert "0%  0 of 400 rows, 0 rows/s, time left unknown" in line
-    assert line.endswith("one -> two: waits: two does not answer")
+    assert "waits: two does not answer" == taken(last).line(last)
+
+
+def test_a_wait_is_told_without_a_terminal_once_for_each_reason_and_again_after_a_while(capsys):
+    taken(*(event("waits", float(at), why="locked") for at in range(40)), event("waits", 40.0, why="full"))
+    assert ["waits: locked", "waits: locked", "waits: full"] == capsys.readouterr().err.splitlines()
 
 
 def test_the_pause_is_the_time_from_the_fence_to_the_switch(capsys):

@@ -1,6 +1,11 @@
 """Plans are carried out on SQLite files: rows go with their slots, and a call that was cut off is finished later."""
 
 import asyncio
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from datetime import timedelta
 from uuid import UUID
 
@@ -11,6 +16,7 @@ from apportion.errors import Conflict, InvalidInput, NotOwner, PlanRefused
 from apportion.groups.leader import AsyncElection
 from apportion.shards import admin
 from apportion.shards.admin import carrier
+from apportion.shards.plan import encode_shard_plan
 from apportion.stores.sqlite.store import SqliteStore
 from tests.shards.sample import SET, Base, Files, Photo, Place
 
@@ -152,9 +158,37 @@ def test_a_carrier_that_is_elected_no_more_begins_no_other_move(tmp_path, monkey
         return token.fget(election)
 
     monkeypatch.setattr(AsyncElection, "token", property(told))
-    with pytest.raises(Conflict, match=r"^another process moves slots of set world by now"):
+    with pytest.raises(Conflict, match=r"^this process moves no slots of set world any more"):
         act("apply", files, plan, observer=lambda event: is_over.append(1) if event.step == "switch" else None)
     is_over.clear()
     assert 1 == len(act("status", files).moves) < len(plan.moves)
     assert act("apply", files, plan).is_whole
     assert len(plan.moves) == len(act("status", files).moves)
+
+
+@pytest.mark.parametrize("ends", ["SIGTERM", "SIGINT"])
+def test_apply_waits_for_a_locked_file_with_its_name_and_ends_at_a_signal(tmp_path, ends):
+    files = Files(tmp_path)
+    plan, waits = act("plan", files, slots=range(64), to="two"), []
+    program = (
+        "import asyncio, sys\n"
+        "from apportion.shards import admin\n"
+        "from apportion.shards.plan import decode_shard_plan\n"
+        "from apportion.shards.sqlite import file\n"
+        "file.LOCK_WAIT_SECONDS = 0.1\n"
+        "told = lambda event: event.step == 'waits' and print(event.why, flush=True)\n"
+        "plan = decode_shard_plan(open(sys.argv[2], 'rb').read())\n"
+        "asyncio.run(admin.apply(sys.argv[1], 'world', plan, observer=told))\n"
+    )
+    saved = tmp_path / "plan.json"
+    saved.write_bytes(encode_shard_plan(plan))
+    with closing(sqlite3.connect(tmp_path / "two.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        words = [sys.executable, "-c", program, files.url, str(saved)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as mover:
+            waits = mover.stdout.readline()
+            mover.send_signal(getattr(signal, ends))
+            _, errors = mover.communicate(timeout=20)
+    assert f"{tmp_path}/two.db" in waits
+    assert ("this process moves no slots" if ends == "SIGTERM" else "KeyboardInterrupt") in errors
+    assert act("apply", files).is_whole

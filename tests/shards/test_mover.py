@@ -302,3 +302,28 @@ def test_events_tell_how_far_the_rows_have_come():
     chunks = [event for event in rig.events if event.step == "chunk"]
     assert [(0, 6), (2, 6), (4, 6)] == [(event.copied, event.rows) for event in chunks]
     assert ["settle", "settle", "record", "uncapture"] == [event.step for event in rig.events][-4:]
+
+
+def test_a_mover_that_has_to_end_opens_a_fence_and_waits_for_no_store():
+    class Over(Conflict):
+        pass
+
+    async def play(rig):
+        mover, is_over = rig.mover(), []
+
+        def check():
+            if is_over:
+                raise Over("the election has ended.", "Go on.")
+
+        mover.check = check
+        rig.at = {"fence.after": lambda: is_over.append(1)}
+        with pytest.raises(Over):
+            await mover.run(GROUP.move, token(1))
+        opened = rig.one.slots[2].state
+        rig.one.is_away = True
+        with pytest.raises(Over):
+            await asyncio.wait_for(mover.run(GROUP.move, token(1)), 10)
+        return opened
+
+    _, opened = moved(play)
+    assert "owner" == opened

@@ -2,8 +2,9 @@
 
     ██████████░░░░░░░░░░  52 %  23 900 of 46 137 rows, 41 000 rows/s, 1 s left, lag 3, one -> two: copying
 
-Promises: without a terminal there is no line. The pause of a group is the time from the fence of its source until its
-target has it, by the mover's clock: writers of these slots waited for that long at most.
+Promises: without a terminal there is no such line. A wait for a store is told there too, with its reason, at most twice
+a minute; so a command that a locked file holds up says so. The pause of a group is the time from the fence of its
+source until its target has it, by the mover's clock: writers of these slots waited for that long at most.
 """
 
 import os
@@ -16,7 +17,7 @@ from time import monotonic
 from apportion.console.print.terminal import columns_of
 from apportion.shards.admin import MoveEvent
 
-_WIDTH, _BETWEEN_SECONDS = 20, 0.1
+_WIDTH, _BETWEEN_SECONDS, _WAITS_SECONDS = 20, 0.1, 30.0
 _CLEARED = "\r\x1b[K"
 
 
@@ -41,6 +42,7 @@ class MoveBar:
         self._is_shown = is_shown and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._began: float | None = None
         self._shown_at = -1.0
+        self._waits, self._waits_at = "", 0.0
 
     def take(self, event: MoveEvent) -> None:
         """Take an event into account, and show the line again."""
@@ -57,6 +59,14 @@ class MoveBar:
         if self._is_shown and monotonic() - self._shown_at > _BETWEEN_SECONDS:
             self._shown_at = monotonic()
             self._write(self.line(event))
+        if event.step == "waits" and not self._is_shown:
+            self._say(event)
+
+    def _say(self, event: MoveEvent) -> None:
+        """Print the reason of a wait as a line of its own: a new reason at once, the same one again after a while."""
+        if event.why != self._waits or event.at - self._waits_at >= _WAITS_SECONDS:
+            self._waits, self._waits_at = event.why, event.at
+            print(f"waits: {event.why}", file=sys.stderr, flush=True)
 
     def line(self, event: MoveEvent) -> str:
         """Return the line after an event."""
@@ -66,10 +76,11 @@ class MoveBar:
         share = done / self._total if self._total else 1.0
         bar = "█" * round(share * _WIDTH)
         left = f"{(self._total - done) / rate:.0f} s left" if rate else "time left unknown"
-        state = f"waits: {event.why}" if event.step == "waits" else event.state
+        if event.step == "waits":
+            return f"waits: {event.why}"  # the reason comes first: the line is cut at the width of the terminal
         return (
             f"{bar:░<{_WIDTH}} {share:4.0%}  {done} of {self._total} rows, {rate:.0f} rows/s, {left}, "
-            f"lag {event.lag}, {event.group.source} -> {event.group.target}: {state}"
+            f"lag {event.lag}, {event.group.source} -> {event.group.target}: {event.state}"
         )
 
     def end(self) -> None:

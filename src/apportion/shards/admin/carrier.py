@@ -6,13 +6,15 @@ pins of keys that were cut off.
 Promises: a call that was cut off anywhere goes on with the same call. The weights of a plan are written before its
 first move, so a plan that was cut off shows its aim.
 A move with a damaged record is told at the end, and holds up no other one.
-Refuses: to begin a move after one that was paused or aborted meanwhile, and any act once another mover is elected.
+Refuses: to begin a move after one that was paused or aborted meanwhile. Once its election has ended, by SIGTERM or by
+another mover, it refuses any act but the end of a fence.
 """
 
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 from apportion.errors import Conflict, NotOwner
@@ -61,13 +63,6 @@ class Carrier:
     mover: Mover
     token: FencingToken
     own_slots: OwnSlots
-    election: AsyncElection
-
-    def check(self) -> None:
-        """Raise `Conflict` before an act that another mover does by now; the shards themselves refuse late ones."""
-        if not _still_leads(self.election, self.token):
-            keys, hint = self.followed.keys, "Nothing more was begun. The same call goes on."
-            raise Conflict(f"another process moves slots of set {keys.name} by now.", hint)
 
     async def apply(self, plan: ShardPlan | None) -> MovesMade:
         """Bring all moves that have begun to their ends, and then those of a plan."""
@@ -93,8 +88,8 @@ class Carrier:
 
     async def _moved(self, group: MoveGroup, rows: int) -> MoveEntry | None:
         """Begin a move, or wish that it goes on, and run it."""
-        self.check()
         mover = self.mover
+        mover.check()
         kept = (await moves_of(self.followed)).kept.get(group.move)
         if kept is None:
             await mover.begin(group)
@@ -113,7 +108,7 @@ class Carrier:
             if now - entry.since < soak.total_seconds():
                 is_whole = False
                 continue
-            self.check()
+            self.mover.check()
             await self.mover.run(move, self.token, cleans=True)
             made.append(move)
         check_records(moves)
@@ -125,7 +120,7 @@ class Carrier:
         moves = await moves_of(self.followed)
         for move, kept in sorted(moves.kept.items()):
             if kept.entry.wish == "abort" or kept.entry.record.state == "aborted":
-                self.check()
+                self.mover.check()
                 is_whole &= await self.mover.run(move, self.token) is None
                 made.append(move)
         check_records(moves)
@@ -141,6 +136,15 @@ async def carried(
     async with leader(url, f"{name}.mover", lease_ttl=MOVER_TTL) as election:
         token = await election.wait_until_elected()
         return await io_thread().hop(_worked(url, name, work, (election, token), observer))
+
+
+def _check_term(name: str, election: AsyncElection, token: FencingToken) -> None:
+    """Raise `Conflict` unless this process is the leader under its token; the shards themselves refuse late acts."""
+    if not _still_leads(election, token):
+        problem = (
+            f"this process moves no slots of set {name} any more: it was asked to end, or another one was elected."
+        )
+        raise Conflict(problem, "Nothing more was begun. The same call goes on.")
 
 
 def _still_leads(election: AsyncElection, token: FencingToken) -> bool:
@@ -165,11 +169,19 @@ async def _worked(
             nodes = {shard: record.node(shard) for shard, record in followed.shards.items()}
             clock = SystemClock()
             mover = Mover(
-                followed.store, name, sites, nodes, clock=clock, wall=time.time, reached=stop_point(), observer=observer
+                followed.store,
+                name,
+                sites,
+                nodes,
+                clock=clock,
+                wall=time.time,
+                reached=stop_point(),
+                observer=observer,
+                check=partial(_check_term, name, election, token),
             )
             own_slots = OwnSlots(followed.store, name, sites, mover.book, token)
             await own_slots.settle()
-            carrier = Carrier(followed=followed, mover=mover, token=token, own_slots=own_slots, election=election)
+            carrier = Carrier(followed=followed, mover=mover, token=token, own_slots=own_slots)
             return await work(carrier)
     finally:
         await set_left(followed)

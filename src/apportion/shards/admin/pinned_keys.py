@@ -33,7 +33,7 @@ async def pinned(carrier: Carrier, keys: Sequence[ShardKey], base: type[Declarat
 
     made = []
     for key in keys:
-        carrier.check()
+        carrier.mover.check()
         made.append(await carrier.own_slots.pin(key, _asked))
     return tuple(made)
 

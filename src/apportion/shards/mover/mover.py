@@ -4,8 +4,10 @@ The mover guards both shards by its token. Then it looks, does one act, and look
 that was killed is followed by another one, which goes on from the state that it finds.
 
 Promises: an act with an unknown outcome is never taken as done or not done; the mover looks again. Writers of the
-source wait for the last logged changes for half a second at most, as long as the control store answers.
-Refuses: to fence while the control store is slow: the end of a fence is a commit there.
+source wait for the last logged changes for half a second at most, as long as the control store answers. A mover that is
+not elected any more ends a fence that stands, and does nothing else.
+Refuses: to fence while the control store is slow: the end of a fence is a commit there. It also refuses to wait for a
+store after its election has ended.
 """
 
 import asyncio
@@ -34,8 +36,15 @@ FENCE_SECONDS = 0.5
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 1.0
 
 
+def unchecked() -> None:
+    """Raise nothing: this mover is never told to end."""
+
+
 class Mover:
-    """Moves groups of one set, one after another. `nodes` are the shards as nodes of the set's table."""
+    """Moves groups of one set, one after another. `nodes` are the shards as nodes of the set's table.
+
+    `check` raises once this mover has to end; it is called before each act and in each wait.
+    """
 
     def __init__(
         self,
@@ -48,8 +57,10 @@ class Mover:
         wall: Callable[[], float],
         reached: Reached = passed,
         observer: MoveObserver | None = None,
+        check: Callable[[], None] = unchecked,
     ) -> None:
         self.sites: ShardSites = sites
+        self.check: Callable[[], None] = check
         self.clock: Clock = clock
         self.reached: Reached = reached
         self._wall, self._observer = wall, observer
@@ -67,6 +78,7 @@ class Mover:
                     break
             except StoreUnavailable as error:
                 self.tell(entry, "waits", why=error.problem)
+            self.check()
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         self.reached("list.after")
@@ -79,7 +91,8 @@ class Mover:
 
         Without `cleans`, the move ends as `complete`: the old rows stay on the source. `rows` is the number of rows of
         the group, for events. A rescue does only the acts by which writers go on. `Fenced` if a newer mover has begun.
-        `StoreUnavailable` is waited for; any other error ends a fence that stands, and is raised then.
+        `StoreUnavailable` is waited for while `check` allows it. Any other error, and that of `check`, ends a fence
+        that stands, and is raised then.
         """
         keys = self.book.keys
         course = _Course(self, move, replace(token, resource=keys.move(move)), cleans=cleans, rows=rows)
@@ -90,6 +103,7 @@ class Mover:
                 has_acted = await course.turn()
             except StoreUnavailable as error:
                 course.waits(error)
+                self.check()
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
                 continue
@@ -131,6 +145,7 @@ class _Course:
 
     async def turn(self) -> bool:
         """Look, and do the act that is due; False if none is."""
+        self._note_end()
         kept = await self._kept()
         if kept is None:
             return False
@@ -157,6 +172,13 @@ class _Course:
         """Tell the observer that a store did not answer."""
         if self.entry is not None:
             self._mover.tell(self.entry, "waits", rows=self._rows, why=error.problem)
+
+    def _note_end(self) -> None:
+        """Keep the reason why this mover has to end, as an error that no waiting mends."""
+        try:
+            self._mover.check()
+        except ApportionError as error:
+            self._trouble = self._trouble or error
 
     async def _kept(self) -> KeptMove | None:
         """Read the record. None if the move is over; a record that nobody can read is raised."""

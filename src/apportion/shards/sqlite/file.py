@@ -91,13 +91,13 @@ class ShardFile:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._tried, step)
 
     def _tried(self, step: Work[Result]) -> Result:
-        """Run a step again and again while others hold the lock, up to the longest wait."""
+        """Run a step again and again while others hold the lock, up to the longest wait, or until a close."""
         deadline, pause = time.monotonic() + LOCK_WAIT_SECONDS, _SHORTEST_PAUSE_SECONDS
         while True:
             try:
                 return step(self._opened())
             except sqlite3.DatabaseError as error:
-                if not _is_held(error) or time.monotonic() >= deadline:
+                if not _is_held(error) or self._is_closed or time.monotonic() >= deadline:
                     raise self._translated(error) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -151,7 +151,8 @@ class ShardFile:
         """Return our error for SQLite's error; an error in our own statements is returned unchanged."""
         code = code_of(error)
         if _is_held(error):
-            return StoreUnavailable(self.name, f"other processes held its lock for {LOCK_WAIT_SECONDS:g} s")
+            files = " or ".join(f"{each.path}" for each in (self.place, self._source) if each is not None)
+            return StoreUnavailable(self.name, f"others held the lock of {files} for {LOCK_WAIT_SECONDS:g} s")
         if code == sqlite3.SQLITE_FULL:
             return StoreUnavailable(self.name, "its disk is full", "Nothing was changed. Make room, then go on.")
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
