@@ -30,6 +30,9 @@ def test_a_text_is_no_list_of_keys_and_work_is_a_function(tmp_path):
     with apportion.sync.open_shards(files.url, SET, base=Base) as router:
         with pytest.raises(InvalidInput, match=r"^keys is 'FR'"):
             router.session(keys="FR")
+        for keys in (None, 5):
+            with pytest.raises(InvalidInput, match=r"^keys is"):
+                router.session(keys=keys)
         with pytest.raises(InvalidInput, match=r"^work is"):
             router.run("FR", None)
     with pytest.raises(StoreClosed, match="it was closed"):

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import create_engine, event, insert, select, text
 
 import apportion
-from apportion.errors import CrossShard, InvalidInput, StaleRoute
+from apportion.errors import CrossShard, InvalidInput, StaleRoute, StoreClosed
 from apportion.shards import pin
 from apportion.shards.pin import SWITCH_SECONDS, NotAccepted
 from tests.shards.moved_slots import FR, ends, switch, visits, write
@@ -270,3 +270,37 @@ def test_a_set_that_nobody_made_is_refused(files):
     opening = apportion.sync.open_shards(files.url, "moon", base=Base)
     with pytest.raises(InvalidInput, match="set is 'moon'"):
         opening.__enter__()
+
+
+def test_the_end_of_a_router_takes_the_connections_of_its_sessions_and_undoes_their_work(files):
+    with apportion.sync.open_shards(files.url, SET, base=Base) as router:
+        here, writer, reader = router.shard(FR), router.session(FR), router.session(FR, read_only=True)
+        writer.add(Place(country=FR, visits=5))
+        writer.flush()
+        reader.scalars(select(Place)).all()
+    for act in (writer.commit, lambda: reader.scalars(select(Place)).all(), lambda: writer.execute(select(Place))):
+        with pytest.raises(StoreClosed, match="a set of shards"):
+            act()
+    assert [] == visits(files, here)
+    with apportion.sync.open_shards(files.url, SET, base=Base) as router, router.session(FR) as session:
+        write(session)  # no lock is left
+    writer.close()
+    reader.close()
+    assert [1] == visits(files, here)
+
+
+def test_the_end_of_a_router_takes_the_connections_of_async_sessions(files):
+    async def main():
+        async with apportion.open_shards(files.url, SET, base=Base) as router:
+            session = router.session(FR)
+            session.add(Place(country=FR))
+            await session.flush()
+        with pytest.raises(StoreClosed, match="a set of shards"):
+            await session.commit()
+        await session.close()
+        async with apportion.open_shards(files.url, SET, base=Base) as router, router.session(FR) as other:
+            other.add(Place(country=FR))
+            await other.commit()
+            return router.shard(FR)
+
+    assert [0] == visits(files, asyncio.run(main()))

@@ -65,7 +65,8 @@ class AsyncShardRouter(ShardRouter):
         raise InvariantBroken("a run ended without a result and without an error")
 
     async def _close_engines(self) -> None:
-        """Close the engines that were made."""
+        """Take the connections of sessions away, and close the engines that were made."""
+        await self._form.take(self._taken)
         for engine in self._engines():
             await self._form.close(engine)
 

@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 from sqlalchemy import create_engine as create_sync_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
-from sqlalchemy.util import await_only
+from sqlalchemy.util import await_only, greenlet_spawn
 
 from apportion.runtime.simulated import Runner
 from apportion.shards.pin import Pin
@@ -28,6 +28,7 @@ class Form:
     create_engine: Callable[..., Any]
     wait: Callable[[Runner, Coroutine[object, object, Any]], Any]
     session: Callable[[Pin, dict[str, Any]], Any]
+    take: Callable[[Callable[[], None]], Any]
     close: Callable[[Any], Any]
 
     def engine(self, url: URL, create: Callable[..., Any] | None, options: dict[str, Any]) -> tuple[Any, Engine]:
@@ -63,6 +64,7 @@ async_form: Form = Form(
     create_engine=create_async_engine,
     wait=lambda thread, work: await_only(thread.hop(work)),
     session=_pinned_async,
+    take=greenlet_spawn,
     close=_closed,
 )
 sync_form: Form = Form(
@@ -70,5 +72,6 @@ sync_form: Form = Form(
     create_engine=create_sync_engine,
     wait=lambda thread, work: thread.wait(work),
     session=_pinned,
+    take=lambda act: act(),
     close=lambda engine: engine.dispose(),
 )

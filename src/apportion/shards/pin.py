@@ -90,6 +90,9 @@ class Roads(Protocol):
     def engine(self, shard: str) -> tuple[Engine, Fence]:
         """Return the engine of a shard, and its fence."""
 
+    def lent(self, connection: Connection) -> None:
+        """Note a connection that a session has; `StoreClosed` if the router has ended."""
+
     def rescue(self, slots: Sequence[int]) -> None:
         """Begin to end the fence of slots, in the background, in case that their mover has died."""
 
@@ -112,6 +115,10 @@ class Pin:
         """Raise `StaleRoute` if a key has another slot in this table: it got a slot of its own meanwhile."""
         if any(table.slot(key) not in self.slots for key in self.keys):
             raise StaleRoute(self.key, shard or table.shard(table.slot(self.keys[0])), table.version)
+
+    def check_open(self, shard: str) -> None:
+        """Raise `StoreClosed` if the router has ended."""
+        self.roads.engine(shard)
 
     def connected(self, kept: str | None) -> tuple[str, Connection]:
         """Return the shard of the slots, and a connection to it in a fenced transaction. The caller closes it.
@@ -151,6 +158,7 @@ class Pin:
             self.roads.settled(arrived)
         with ExitStack() as stack:
             connection = stack.enter_context(engine.connect())
+            self.roads.lent(connection)
             connection.execution_options(**{PIN_OPTION: self}, **(fence.read_only if self.is_read_only else {}))
             connection.begin()
             fence.enter(connection, self.slots, version, is_read_only=self.is_read_only)

@@ -8,13 +8,14 @@ Promises: an answer costs no I/O. A session that begins is accepted by its datab
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakSet
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from apportion.errors import ApportionError, BadSnapshot, CrossShard, InvalidInput, StoreClosed
 from apportion.model.assignment import Assignment
@@ -143,6 +144,7 @@ class ShardRouter(Handle):
         self._followed, self._thread, self._form, self._options = followed, thread, form, options
         self._follower, self._has_triggers = followed.follower, options.has_triggers
         self._made: dict[str, tuple[Any, Engine, Fence]] = {}
+        self._lent: WeakSet[Connection] = WeakSet()
         self._is_closed = False
         self._making = threading.Lock()
         self._known: SlotTable | None = None
@@ -207,11 +209,29 @@ class ShardRouter(Handle):
     def engine(self, shard: str) -> tuple[Engine, Fence]:
         """Return the engine of a shard, and its fence. It is made and checked at its first use."""
         if self._is_closed:
-            raise StoreClosed("a set of shards", hint="Use sessions within the block of open_shards.")
+            raise _closed()
         made = self._made.get(shard)
         if made is None:
             made = self._engine_made(shard)
         return made[1:]
+
+    def lent(self, connection: Connection) -> None:
+        """Note a connection of a session, which the end of the router takes away."""
+        with self._making:
+            if not self._is_closed:
+                self._lent.add(connection)
+                return
+        connection.invalidate()
+        raise _closed()
+
+    def _taken(self) -> None:
+        """Take the connections of sessions away: what they have not committed is undone, and no file stays locked."""
+        with self._making:
+            self._is_closed = True
+            lent = [*self._lent]
+        for connection in lent:
+            if not connection.closed:
+                connection.invalidate()
 
     def _engine_made(self, shard: str) -> tuple[Any, Engine, Fence]:
         followed = self._followed
@@ -264,6 +284,9 @@ class ShardRouter(Handle):
         """Return the pin of a session: to its keys, or to the key of the block that it is made in."""
         if isinstance(keys, str | bytes):
             raise InvalidInput("keys", keys, "a list of keys", "Pass a single key alone: router.session(key).")
+        if not isinstance(keys, Iterable):
+            hint = 'Write router.session(keys=["FR", "DE"]), or leave it out.'
+            raise InvalidInput("keys", keys, "a list of keys", hint)
         named = tuple(keys) if key is None else (key, *keys)
         outer = self._pinned.get()
         if not named and outer is None:
@@ -279,3 +302,7 @@ class ShardRouter(Handle):
         pin = Pin(roads=self, keys=named, slots=slots, is_read_only=is_read_only)
         pin.shard_in(table)
         return pin
+
+
+def _closed() -> StoreClosed:
+    return StoreClosed("a set of shards", hint="Use sessions within the block of open_shards.")

@@ -44,7 +44,13 @@ class PinnedSession(Session):
             except StaleRoute as error:
                 self._stale = error
                 raise
+        self.check_open()
         return self._fenced
+
+    def check_open(self) -> None:
+        """Raise `StoreClosed` if the end of the router took the connection away."""
+        if self._fenced is not None and self._fenced.invalidated and self._shard is not None:
+            self.pin.check_open(self._shard)
 
     def bulk_save_objects(self, *_: object, **__: object) -> None:
         """Refuse: bulk methods set no slot."""
@@ -63,6 +69,11 @@ class PinnedSession(Session):
         fenced, self._fenced = self._fenced, None
         if fenced is not None:
             fenced.close()
+
+
+@event.listens_for(PinnedSession, "before_commit")
+def _committing(session: PinnedSession) -> None:
+    session.check_open()
 
 
 @event.listens_for(PinnedSession, "after_transaction_end")

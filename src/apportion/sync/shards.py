@@ -64,7 +64,8 @@ class SyncShardRouter(ShardRouter):
         raise InvariantBroken("a run ended without a result and without an error")
 
     def _close_engines(self) -> None:
-        """Close the engines that were made."""
+        """Take the connections of sessions away, and close the engines that were made."""
+        self._form.take(self._taken)
         for engine in self._engines():
             self._form.close(engine)
 
