@@ -6,7 +6,8 @@ import re
 import pytest
 
 import apportion
-from apportion.errors import ApportionError, BadSnapshot, InvalidInput
+from apportion.errors import ApportionError, BadSnapshot, InvalidInput, StoreUnavailable
+from apportion.shards import admin
 from apportion.shards.foundation import Founded, found
 from apportion.shards.records import SetRecord, ShardRecord, check_shard_id
 from tests.shards.sample import SET, SLOTS, Base, Files
@@ -39,6 +40,58 @@ def test_a_founding_that_was_cut_off_is_finished_by_the_same_call(tmp_path, monk
     assert files.sql("two", "SELECT * FROM apportion_meta") == again.sql("two", "SELECT * FROM apportion_meta")
     with apportion.sync.open_shards(files.url, SET, base=Base) as router:
         assert 1 == router.version.number
+
+
+def test_a_founding_that_was_cut_off_takes_another_url_for_a_shard_until_its_table_is_there(tmp_path, monkeypatch):
+    made = []
+
+    async def once(*words):
+        made.append(words)
+        if len(made) == 2:
+            raise StoreUnavailable("shard two", "it is away")
+        await prepare(*words)
+
+    prepare = Founded.prepare
+    monkeypatch.setattr(Founded, "prepare", once)
+    with pytest.raises(StoreUnavailable):
+        Files(tmp_path)
+    shards = {
+        shard: ShardRecord(url=f"sqlite:///{tmp_path}/{file}.db") for shard, file in (("one", "one"), ("two", "b"))
+    }
+    url = f"sqlite:///{tmp_path}/control.db"
+    with pytest.raises(InvalidInput, match="there already"):
+        asyncio.run(found(url, SET, shards, Base, 128))
+    asyncio.run(found(url, SET, shards, Base, SLOTS))
+    with apportion.sync.open_shards(url, SET, base=Base) as router:
+        keys = {router.shard(key): key for key in map(str, range(99))}
+        for key in keys.values():
+            with router.session(key) as session:
+                session.connection()
+    assert {"one", "two"} == keys.keys()
+    others = {**shards, "two": ShardRecord(url=f"sqlite:///{tmp_path}/c.db")}
+    with pytest.raises(InvalidInput, match="there already"):
+        asyncio.run(found(url, SET, others, Base, SLOTS))
+
+
+@pytest.mark.parametrize("second", ["one.db", "link.db", "hard.db", "d/../one.db", "control.db"])
+def test_a_file_of_two_shards_or_of_the_control_store_is_refused_before_the_first_write(tmp_path, second):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "link.db").symlink_to("one.db")
+    if second == "hard.db":
+        (tmp_path / "one.db").touch()
+        (tmp_path / "hard.db").hardlink_to(tmp_path / "one.db")
+    url = f"sqlite:///{tmp_path}/control.db"
+    shards = {
+        shard: ShardRecord(url=f"sqlite:///{tmp_path}/{file}") for shard, file in (("one", "one.db"), ("two", second))
+    }
+    expected = "the control store" if second == "control.db" else "shard one"
+    with pytest.raises(InvalidInput, match=f"expected another one than that of {expected}"):
+        asyncio.run(found(url, SET, shards, Base, SLOTS))
+    assert not (tmp_path / "control.db").exists()
+    files = Files(tmp_path)
+    with pytest.raises(InvalidInput, match=f"expected another one than that of {expected}"):
+        asyncio.run(admin.add(url, SET, {"three": f"sqlite:///{tmp_path}/{second}"}, base=Base))
+    assert files.url == url
 
 
 def test_a_founding_that_is_made_again_leaves_a_table_that_changed_meanwhile(tmp_path):

@@ -15,7 +15,7 @@ from sqlalchemy.orm import DeclarativeBase
 from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.shards.foundation import Founded, untold
 from apportion.shards.numbers import check_given, give_stride
-from apportion.shards.place import DatabasePlace
+from apportion.shards.place import DatabasePlace, check_apart
 from apportion.shards.records import SetKeys, ShardRecord
 from apportion.shards.references import copy_references
 from apportion.shards.router import FollowedSet, set_followed, set_left
@@ -39,6 +39,7 @@ async def added(
             if there is not None and there.url != record.url:
                 hint = "Give the new shard an id of its own."
                 raise InvalidInput(f"URL of shard {shard}", record.url, f"{there.url}, as the set has it", hint)
+        check_apart(url, {**followed.shards, **founded.shards})
         like = await asyncio.to_thread(_tables, followed, base)
         joining = Founded(name=name, record=followed.record, shards=founded.shards, base=base, like=like)
         for shard in founded.shards:

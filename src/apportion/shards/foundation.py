@@ -4,7 +4,9 @@ Each shard is prepared first: tables, triggers, and a row for each slot that it 
 published. So nobody routes to a shard that is not ready. The shard that has rows owns all slots; the others get its
 rows of reference tables.
 
-Promises: a founding that was cut off is finished by the same call again; a finished one is left as it is.
+Promises: a founding that was cut off is finished by the same call again; a finished one is left as it is. All that can
+be known is checked before the first write. Until the table is published, a call with other URLs for the same shards
+corrects the records.
 Refuses: another number of slots, other shards, a database that is a shard of another set, and rows in two databases.
 """
 
@@ -23,7 +25,7 @@ from apportion.model.topology import Topology
 from apportion.shards.meta import ShardMeta
 from apportion.shards.models import check_models, tables_of
 from apportion.shards.numbers import check_given, give_stride
-from apportion.shards.place import DatabasePlace, placed
+from apportion.shards.place import DatabasePlace, check_apart, placed
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, check_shard_id, read_record
 from apportion.shards.references import copy_references
 from apportion.shards.schema import Schema, check_equal, schema_of
@@ -57,6 +59,7 @@ async def found(
     """Make a set; return when its table is published. The paths of files are stored whole."""
     keys = SetKeys(name)
     founded = Founded.checked(name, shards, base, slots)
+    check_apart(url, founded.shards)
     if len(shards) > 1 or is_strided:
         check_given(shards, base, is_strided=is_strided)
     topology = Topology([each.node(shard) for shard, each in founded.shards.items()])
@@ -230,6 +233,31 @@ async def _write_records(
         return
     if not found:
         raise StoreUnavailable("the control store", f"it answered {outcome}")
+    if await _corrected(store, keys, record, wanted):
+        return
     there = sorted(shard for key in found if (shard := keys.shard_of(key)))
     hint = "Take another name, or go on with: apportion shards status URL SET"
     raise InvalidInput(f"set {keys.name}", f"there already, with shards {there}", "a set that is not there", hint)
+
+
+async def _corrected(
+    store: api.CoordinationStore, keys: SetKeys, record: SetRecord, wanted: Mapping[str, bytes]
+) -> bool:
+    """Write other URLs into the records of a set that was never published; False for a set that is another one.
+
+    The shards stay the same, and so do their slots. So a database that was prepared has its slots still. The shard that
+    has rows keeps its database.
+    """
+    items = (await store.scan(keys.prefix)).items
+    found = {item.key: item for item in items if item.key == keys.set or keys.shard_of(item.key)}
+    kept = [keys.set, *([keys.shard(record.holder)] if record.holder else [])]
+    if found.keys() != wanted.keys() or any(found[key].value != wanted[key] for key in kept):
+        return False
+    outcome = await store.commit(
+        when=[
+            api.Absent(key=TableKeys(keys.name).head),
+            *(api.Unchanged(key=key, revision=item.revision) for key, item in found.items()),
+        ],
+        puts=[api.Put(key=key, value=value) for key, value in wanted.items()],
+    )
+    return isinstance(outcome, api.Committed)

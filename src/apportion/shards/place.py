@@ -11,6 +11,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, Table, column, create_engine, inspect, select, table
 from sqlalchemy.engine import URL
 
+from apportion.errors import InvalidInput
 from apportion.shards.dialects import address_of, fence_of
 from apportion.shards.forms import sync_form
 from apportion.shards.meta import ShardMeta, meta_of
@@ -20,7 +21,8 @@ from apportion.shards.records import ShardRecord
 from apportion.shards.slot_rows import SlotRow, slot_row
 from apportion.shards.sqlite.takeover import SqliteTakeover
 from apportion.shards.takeover.takeover import TakeoverStatements
-from apportion.stores.sqlite.place import check
+from apportion.stores.catalog import parsed_url
+from apportion.stores.sqlite.place import check, path_of
 
 _TAKEOVERS: dict[str, type[TakeoverStatements]] = {"postgresql": PostgresTakeover, "sqlite": SqliteTakeover}
 LOCK_SECONDS = 30.0
@@ -119,6 +121,30 @@ class DatabasePlace:
             yield made
         finally:
             made.dispose()
+
+
+def check_apart(store: str, shards: Mapping[str, ShardRecord]) -> None:
+    """Refuse a database that two shards have, by any name, and the file of the control store itself."""
+    taken: dict[object, str] = {}
+    if (parsed := parsed_url(store)).scheme == "sqlite":
+        taken[_file(path_of(parsed))] = "the control store"
+    for shard, record in sorted(shards.items()):
+        place = DatabasePlace(record.address())
+        url, path = place.url, place.path
+        known = (url.host, url.port, url.database) if path is None else _file(path)
+        owner = taken.setdefault(known, f"shard {shard}")
+        if owner != f"shard {shard}":
+            hint = "Give each shard a database of its own. Nothing was written."
+            raise InvalidInput(f"database of shard {shard}", url.database, f"another one than that of {owner}", hint)
+
+
+def _file(path: Path) -> object:
+    """Return the identity of a file, which links to it share; of one that is absent, its whole path."""
+    try:
+        found = path.stat()
+    except OSError:
+        return path.resolve()
+    return found.st_dev, found.st_ino
 
 
 def is_relative(record: ShardRecord) -> bool:
