@@ -1,6 +1,8 @@
 """Tables of the set that another program changed on a shard: the error is ours, and the doctor tells it."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -23,6 +25,8 @@ def move_to_one(files):
 @pytest.mark.parametrize(
     "statement",
     [
+        "UPDATE apportion_slot SET state = 'nope'",
+        "UPDATE apportion_slot SET state = x'ff00'",
         "UPDATE apportion_slot SET life = 'x', number = 'y'",
         "UPDATE apportion_slot SET life = NULL, number = 5",
         "ALTER TABLE apportion_slot DROP COLUMN number",
@@ -31,7 +35,9 @@ def move_to_one(files):
 )
 def test_slots_that_nobody_can_read_are_told_by_the_session_and_by_the_doctor(tmp_path, statement):
     files = Files(tmp_path)
-    files.sql("one", statement)
+    with closing(sqlite3.connect(tmp_path / "one.db")) as connection, connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute(statement)
     with apportion.sync.open_shards(files.url, SET, base=Base) as router:
         key = next(key for key in map(str, range(99)) if router.shard(key) == "one")
         with pytest.raises(BadSnapshot, match="slot"):
@@ -63,3 +69,15 @@ def test_a_token_that_nobody_can_read_ends_a_move_by_our_error(tmp_path, positio
     files.sql("one", "UPDATE apportion_fences SET position = ?", (position,))
     with pytest.raises(BadSnapshot, match="in the table of tokens"):
         asyncio.run(admin.clean(files.url, SET, soak=NOW))
+
+
+@pytest.mark.parametrize("clears", ["add", "apply"])
+def test_a_mark_that_a_mover_left_is_cleared_by_add_and_by_the_next_mover(tmp_path, clears):
+    files = Files(tmp_path)
+    plan = move_to_one(files)
+    files.sql("one", "INSERT INTO apportion_mover VALUES ('left')")
+    if clears == "add":
+        asyncio.run(admin.add(files.url, SET, {"one": f"sqlite:///{tmp_path}/one.db"}, base=Base))
+    else:
+        asyncio.run(admin.apply(files.url, SET, plan))
+    assert [] == files.sql("one", "SELECT * FROM apportion_mover")

@@ -34,6 +34,8 @@ def test_a_set_that_is_well_has_no_fault(tmp_path):
         ("one", "DELETE FROM apportion_slot WHERE slot IN (3, 5)", "not owned where the table says: 3, 5"),
         ("two", "INSERT INTO apportion_slot (slot, state) VALUES (3, 'owner')", "two owners of 3"),
         ("one", "UPDATE apportion_slot SET state = 'fenced' WHERE slot = 3", "a switch of 3"),
+        ("two", "INSERT INTO apportion_mover VALUES ('left')", "switched off by 1 rows in apportion_mover"),
+        ("two", "INSERT INTO apportion_slot (slot, state) VALUES (99999, 'owner')", "unknown to the table: 99999"),
         ("one", "DROP TRIGGER apportion_photo_slot", "absent: apportion_photo_slot"),
         ("two", "ALTER TABLE place ADD COLUMN height INTEGER", "place.height is absent in one"),
         ("two", "CREATE UNIQUE INDEX once ON place (country)", "place is not unique over country in one"),

@@ -119,3 +119,13 @@ def test_all_faults_are_counted_and_the_first_are_described(files):
             files.sql(shard, "INSERT INTO place (id, slot, country, visits) VALUES (?, ?, 'none', 0)", row)
     whole = found(files)
     assert whole.faulty > MOST_FAULTS == len(whole.faults)
+
+
+@pytest.mark.parametrize(("column", "said"), [("id", "does not fit its model"), ("country", "nobody can route")])
+def test_a_value_that_does_not_fit_its_model_is_a_fault(files, column, said):
+    shard, row, _ = at(files)
+    value = {"id": "no uuid", "country": "x" * 70_000}[column]
+    changed(files, shard, f"UPDATE place SET {column} = ? WHERE id = ?", (value, row))
+    told = found(files)
+    assert not told.is_sound
+    assert any("place" in each and said in each for each in told.faults)

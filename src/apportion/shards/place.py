@@ -77,6 +77,12 @@ class DatabasePlace:
         rows = connection.execute(select(table(name, *columns, schema=schema)))
         return {slot: slot_row(slot, state, life, number) for slot, state, life, number in rows}
 
+    def marks_left(self, connection: Connection) -> int:
+        """Return the marks of movers that stand outside of their transactions: 0, unless another hand wrote them."""
+        if self.url.get_backend_name() != "sqlite" or not inspect(connection).has_table(SQLITE_TABLES[0]):
+            return 0
+        return int(connection.exec_driver_sql("SELECT count(*) FROM apportion_mover").scalar_one())
+
     def absent_triggers(self, connection: Connection, tables: Sequence[Table]) -> list[str]:
         """Return the triggers that tables of this shard should have, and lack; one that is disabled is absent.
 

@@ -10,7 +10,7 @@ psql or cron, is accepted by an `owner` alone.
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from apportion.errors import BadSnapshot
 from apportion.errors.shown import shown
@@ -19,6 +19,7 @@ from apportion.tables.layout import Version
 DAMAGE = "Another program changed the tables of the set on this shard. Restore the shard from a copy."
 
 SlotState: TypeAlias = Literal["owner", "fenced", "moved", "incoming"]
+_STATES: tuple[SlotState, ...] = get_args(SlotState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,9 @@ class SlotRow:
 
 
 def slot_row(slot: int, state: SlotState, life: object, number: object) -> SlotRow:
-    """Return the row of a slot as a database has it; `BadSnapshot` for a number that no mover writes."""
+    """Return the row of a slot as a database has it; `BadSnapshot` for a state or a number that no mover writes."""
+    if state not in _STATES:
+        raise BadSnapshot(f"state of slot {slot}", shown(state), f"one of {', '.join(_STATES)}", DAMAGE)
     if number is None:
         return SlotRow(state=state)
     if type(life) is not int or type(number) is not int:

@@ -69,6 +69,7 @@ class Doctor:
         database.fence.check(connection, self.followed.meta(shard))
         rows = database.slot_rows(connection)
         findings = [Finding(subject=f"shard {shard}", found="the database is this shard"), self._numbers(shard, rows)]
+        findings += _marks(shard, database.marks_left(connection))
         schema = None
         if self.base is not None:
             schema = schema_of(connection, self.base)
@@ -95,6 +96,13 @@ class Doctor:
         found = f"{counted} with a wrong slot: {_named(wrong)}" if counted else f"none is wrong in {looked}"
         advice = "Write each such row anew in a session of its key, and delete the old one."
         yield judged(f"rows of {shard}", found, advice if counted else "", verdict="error")
+
+
+def _marks(shard: str, count: int) -> Iterator[Finding]:
+    """Tell a mark that a mover writes and deletes in one transaction: with it, no trigger refuses anything."""
+    if count:
+        advice = "Clear them, then look at all rows with shards doctor --whole: apportion shards add URL SET ID=URL"
+        yield _error(f"triggers of {shard}", f"switched off by {count} rows in apportion_mover", advice)
 
 
 def _triggers(
@@ -151,6 +159,7 @@ def _of_owners(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[i
             subject="slots", found="not compared: a shard was not read", verdict="warning", advice="See above."
         )
         return
+    yield from _unknown(table, found, open_pins)
     twice, astray, moving = [], [], []
     for slot, named in sorted(table.owners.items()):
         states = {shard: each.rows[slot].state for shard, each in found.items() if each.rows and slot in each.rows}
@@ -162,6 +171,15 @@ def _of_owners(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[i
         elif owners != [named] and slot not in open_pins:
             astray.append(str(slot))
     yield from _owned(twice, astray, moving, len(table.owners))
+
+
+def _unknown(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[int]) -> Iterator[Finding]:
+    """Tell the rows of slots that no key has; a pin that was made meanwhile can look like that."""
+    for shard, each in found.items():
+        if each.rows and (unknown := each.rows.keys() - table.owners.keys() - open_pins):
+            advice = "No key goes there. If the next look shows them too, delete these rows of apportion_slot."
+            said = f"unknown to the table: {_named(_words(unknown))}"
+            yield Finding(subject=f"slots of {shard}", found=said, verdict="warning", advice=advice)
 
 
 def _owned(twice: list[str], astray: list[str], moving: list[str], count: int) -> Iterator[Finding]:

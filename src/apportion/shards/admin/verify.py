@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Select, Table, create_engine, select
+from sqlalchemy.exc import DataError
 from sqlalchemy.orm import DeclarativeBase, Mapper
 from xxhash import xxh3_128_digest
 
@@ -36,6 +37,8 @@ MOST_FAULTS = 20
 _TRIES = 3
 _WITHIN_SECONDS = 5.0
 _BATCH = 5_000
+_MISFITS = (ValueError, TypeError, LookupError, ArithmeticError, DataError)
+"""The errors that types of SQLAlchemy raise for a value of the database that is none of theirs."""
 _ANSWER: tuple[SlotState, ...] = ("owner", "fenced", "incoming")
 
 
@@ -72,13 +75,26 @@ class _Comparison:
 
     def compare(self, connection: Connection, mapper: Mapper[Any], shard: str, owned: Collection[int]) -> None:
         """Compare the rows of one table on one shard."""
+        try:
+            self._compare(connection, mapper, shard, owned)
+        except _MISFITS as error:
+            name = _table_of(mapper).name
+            self.fault(
+                f"{name} on shard {shard} has a value that does not fit its model; the rest was not read: {error}"
+            )
+
+    def _compare(self, connection: Connection, mapper: Mapper[Any], shard: str, owned: Collection[int]) -> None:
         rule, name = rule_of(mapper.class_), _table_of(mapper).name
         for slot, primary, kept in _rows(connection, mapper, rule):
             if slot not in owned:
                 self.left += 1
                 continue
             self.rows += 1
-            due = kept[0] if rule.parent else self.table.slot(rule.key_of(dict(zip(rule.key, kept, strict=True))))
+            try:
+                due = kept[0] if rule.parent else self.table.slot(rule.key_of(dict(zip(rule.key, kept, strict=True))))
+            except InvalidInput as error:
+                self.fault(f"{name} {primary} on shard {shard} has a shard key that nobody can route: {error.problem}")
+                continue
             if slot != due:
                 self.fault(f"{name} {primary} on shard {shard} has slot {slot}, and its key has {due}")
             digest = xxh3_128_digest(repr((name, primary)).encode())

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from apportion.errors import Conflict, InvalidInput
+from apportion.errors import BadSnapshot, Conflict, InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup, RowChange
@@ -38,6 +38,7 @@ from apportion.tables.layout import Version
 from apportion.tables.publisher import Publisher
 
 _PREFIX = "pin-"
+_MOST_DIGITS = 5
 
 HasRows: TypeAlias = Callable[[str, int, bytes], Awaitable[bool]]
 """Whether a slot of a shard has rows of a key, given by its bytes."""
@@ -97,7 +98,7 @@ class OwnSlots:
     async def _settle(self, move: str) -> None:
         """End a pin by the row of its slot. The guard comes first: no older mover makes that row any more."""
         publisher, value, table, moves = await self._read()
-        slot = int(move.removeprefix(_PREFIX))
+        slot = _slot_of(move)
         shard = table.owners.get(slot)
         if shard is not None:
             group, place = MoveGroup(move=move, source=shard, target=shard, slots=(slot,)), self._sites
@@ -127,6 +128,15 @@ class OwnSlots:
 def is_of_pin(move: str) -> bool:
     """Whether an entry in the list of moving slots is a pin, and no move."""
     return move.startswith(_PREFIX)
+
+
+def _slot_of(move: str) -> int:
+    """Return the slot that the name of a pin has; `BadSnapshot` for a name that another hand wrote."""
+    digits = move.removeprefix(_PREFIX)
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS):
+        hint = "Restore the control store from a copy."
+        raise BadSnapshot("pin in the list of moving slots", move, f"{_PREFIX} and the number of a slot", hint)
+    return int(digits)
 
 
 def _unowned(slot: int, shard: str) -> Conflict:

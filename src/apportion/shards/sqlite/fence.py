@@ -58,7 +58,7 @@ class SqliteFence:
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
         """Return the state of each slot that has a row here; a slot that comes, and has no number yet, is left out."""
         said = "SELECT slot, state FROM apportion_slot WHERE state <> 'incoming' OR number IS NOT NULL"
-        return {row[0]: row[1] for row in connection.exec_driver_sql(said)}
+        return {slot: slot_row(slot, state, None, None).state for slot, state in connection.exec_driver_sql(said)}
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
         """Make the database this shard, with triggers on these tables, the owner of these slots."""
@@ -66,6 +66,9 @@ class SqliteFence:
             connection.exec_driver_sql(statement)
         if meta_of(connection, _META) is not None:
             check_meta(connection, meta, _META)
+            connection.exec_driver_sql(
+                "DELETE FROM apportion_mover"
+            )  # a mover's own row is seen by no other transaction
             return
         connection.exec_driver_sql(
             "INSERT INTO apportion_meta (only, set_id, shard, slots, hasher, format) VALUES (1, ?, ?, ?, ?, ?)",
