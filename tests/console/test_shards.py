@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from apportion import shards
-from apportion.console.shards.options import key_in
+from apportion.console.shards.options import key_in, text_key
 from apportion.errors import InvalidInput
 from tests.console.running import run
 
@@ -73,6 +73,22 @@ def test_a_word_is_a_key_of_the_type_that_the_models_have():
         key_in(_base_of(int), "FR")
     with pytest.raises(InvalidInput, match=r"^--models is 'float', expected models with shard keys of one column"):
         key_in(_base_of(float), "5")
+
+
+@pytest.mark.parametrize("word", ["5", "-7", f"{UUID(int=5)}"])
+def test_a_word_that_could_be_a_number_is_no_text_without_the_models(word):
+    with pytest.raises(InvalidInput, match=r"^key is '"):
+        text_key(word)
+    assert "FR" == text_key("FR")
+
+
+def test_route_takes_the_type_of_a_key_from_the_models(folder):
+    told("init", URL, "world", *SHARDS, "--models", "shop_models:Base", "--slots", "64", folder=folder)
+    [plain] = told("route", URL, "world", "FR", folder=folder)["routes"]
+    assert [plain] == told("route", URL, "world", "FR", "--models", "shop_models:Base", folder=folder)["routes"]
+    done = run("shards", "route", URL, "world", "5", folder=folder)
+    assert (1, True) == (done.returncode, b"--models MODULE:Base" in done.stderr)
+    assert told("route", URL, "world", "5", "--models", "shop_models:Base", folder=folder)["routes"]
 
 
 def _base_of(kind):

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from apportion.console.options.arguments import Json, Url, Whole
 from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.console.print.progress import Progress
-from apportion.console.shards.options import Models, SetName, base_at, key_in, shards_of
+from apportion.console.shards.options import Models, SetName, base_at, key_in, shards_of, text_key
 from apportion.console.shards.status_report import print_status, print_status_json
 from apportion.console.shards.survey_report import print_checked, print_survey
 from apportion.shards import admin
@@ -132,11 +132,23 @@ def pin_shards(url: Url, name: SetName, keys: _Keys, /, *, models: Models, json:
     print_columns(("key", "slot", "shard", "pinned"), rows, words=1)
 
 
-def route_shards(url: Url, name: SetName, keys: _Keys, /, *, json: Json = False) -> None:
-    """Print the slot and the shard of each key."""
+def route_shards(
+    url: Url,
+    name: SetName,
+    keys: _Keys,
+    /,
+    *,
+    models: Annotated[
+        str | None, Parameter(help="Declarative base: a key is of the type that the models have. Default: text.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print the slot and the shard of each key. Without models, a word that could be a number or a UUID is refused."""
+    base = None if models is None else base_at(models)
+    wanted = [text_key(word) if base is None else key_in(base, word) for word in keys]
     with Progress("reading", is_shown=not json):
         table = asyncio.run(admin.status(url, name)).table
-    found = [(key, str(slot), table.shard(slot)) for key in keys for slot in (table.slot(key),)]
+    found = [(str(key), str(slot), table.shard(slot)) for key in wanted for slot in (table.slot(key),)]
     if json:
         routes = [{"key": key, "slot": int(slot), "shard": shard} for key, slot, shard in found]
         print_json("shards route", set=name, version=str(table.version), routes=routes)

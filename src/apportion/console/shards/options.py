@@ -60,6 +60,18 @@ def key_in(base: type[DeclarativeBase], word: str) -> ShardKey:
         raise InvalidInput("key to pin", word, f"a value of {kind.__name__}", "Look at the models.") from error
 
 
+def text_key(word: str) -> str:
+    """Return a word that is a key of text; `InvalidInput` for one that could be a key of another type."""
+    for kind in (int, UUID):
+        try:
+            kind(word)
+        except ValueError:
+            continue
+        hint = "Name the models, which have the type: --models MODULE:Base"
+        raise InvalidInput("key", word, f"a text, or the models; it could be a key of {kind.__name__}", hint)
+    return word
+
+
 def base_at(place: str) -> type[DeclarativeBase]:
     """Return the declarative base of a program."""
     module, mark, name = place.partition(":")

@@ -17,6 +17,8 @@ def print_status(act: str, url: str, found: SetStatus) -> None:
         print()
         moves = [(each.id, f"{each.source} -> {each.target}", each.state, str(each.slots)) for each in found.moves]
         print_columns(("move", "shards", "state", "slots"), moves, words=3)
+    for damage in found.damaged:
+        print_text(f"- {damage} Look: apportion shards doctor URL {found.name}")
     print()
     count = len(found.shards)
     said = f"{count} shard{'s' if count > 1 else ''}, {found.hash_slots} slots"
@@ -45,6 +47,7 @@ def print_status_json(act: str, found: SetStatus, more: Mapping[str, object]) ->
             }
             for each in found.moves
         ],
+        damaged=list(found.damaged),
         **more,
     )
 

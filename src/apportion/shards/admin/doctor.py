@@ -142,10 +142,7 @@ async def doctor(
 
 async def _moving(followed: FollowedSet) -> tuple[Mapping[str, tuple[int, ...]], Sequence[BadSnapshot]]:
     """Return the list of moving slots, and the records of moves that nobody can read."""
-    try:
-        moves = await moves_of(followed)
-    except BadSnapshot as error:
-        return {}, [error]
+    moves = await moves_of(followed, needs_list=False)
     return moves.moving, [*moves.damaged.values()]
 
 

@@ -29,9 +29,9 @@ async def set_facts(followed: FollowedSet, sites: ShardSites) -> SetFacts:
     )
 
 
-async def moves_of(followed: FollowedSet) -> KnownMoves:
-    """Return the moves of a set that are not over."""
-    return await MoveBook(followed.store, followed.keys.name, SystemClock()).read()
+async def moves_of(followed: FollowedSet, *, needs_list: bool = True) -> KnownMoves:
+    """Return the moves of a set that are not over; `needs_list` as in `MoveBook.read`."""
+    return await MoveBook(followed.store, followed.keys.name, SystemClock()).read(needs_list=needs_list)
 
 
 async def sizes_of(followed: FollowedSet, sites: ShardSites) -> dict[str, Mapping[int, SlotSize]]:

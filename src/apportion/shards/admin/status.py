@@ -48,7 +48,10 @@ class MoveStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetStatus:
-    """A set: its name, the version and the content of its table, its shards, and its moves."""
+    """A set: its name, the version and the content of its table, its shards, and its moves.
+
+    `damaged` describes the records of moves, and the list of moving slots, that nobody can read.
+    """
 
     name: str
     version: Version
@@ -56,13 +59,14 @@ class SetStatus:
     shards: tuple[ShardStatus, ...]
     moves: tuple[MoveStatus, ...]
     table: SlotTable
+    damaged: tuple[str, ...] = ()
 
 
 async def set_status(url: str, name: str, *, has_rows: bool = False) -> SetStatus:
     """Return a set as the control store has it; errors are those of `open_shards`. `has_rows` asks each shard too."""
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
-        table, moves = table_of(followed.follower.routes), await moves_of(followed)
+        table, moves = table_of(followed.follower.routes), await moves_of(followed, needs_list=False)
         rows = await _rows(followed) if has_rows else {}
         left = await _left_behind(followed, moves) if has_rows else {}
     finally:
@@ -78,6 +82,7 @@ async def set_status(url: str, name: str, *, has_rows: bool = False) -> SetStatu
         ),
         moves=_moves(moves, left),
         table=table,
+        damaged=tuple(error.problem for _, error in sorted(moves.damaged.items())),
     )
 
 

@@ -64,13 +64,19 @@ class MoveBook:
         hint = "Look at the set: apportion shards doctor URL SET"
         return BadSnapshot(f"table of set {self.keys.name}", None, "a published table of slots", hint)
 
-    async def read(self) -> KnownMoves:
-        """Return all moves."""
+    async def read(self, *, needs_list: bool = True) -> KnownMoves:
+        """Return all moves. Without `needs_list`, a list of moving slots that nobody can read is `damaged` too."""
         found = {item.key: item for item in (await self._store.scan(f"{self.keys.prefix}mov")).items}
         listed = found.pop(self.keys.moving, None)
-        moving = {} if listed is None else read_record(listed.key, listed.value, decode_moving)
         kept: dict[str, KeptMove] = {}
         damaged: dict[str, BadSnapshot] = {}
+        moving: dict[str, tuple[int, ...]] = {}
+        try:
+            moving = {} if listed is None else read_record(listed.key, listed.value, decode_moving)
+        except BadSnapshot as error:
+            if needs_list:
+                raise
+            damaged[self.keys.moving] = error
         for key, item in found.items():
             move = key.removeprefix(self.keys.move(""))
             try:
