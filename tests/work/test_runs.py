@@ -73,30 +73,20 @@ def test_claims_that_come_after_the_end_of_a_worker_are_given_back_and_not_begun
     assert ["the worker left"] == asyncio.run(_late())
 
 
-def test_no_run_begins_past_the_deadline_of_its_session_and_those_of_the_next_session_do():
-    queue = apportion.Queue("memory://runs", "q")
-    begun = []
-
-    @queue.task()
-    async def run() -> None:
-        begun.append(apportion.current_task().id)
-
+def test_a_claim_whose_session_has_no_time_left_is_given_back_and_holds_up_no_other():
     async def _late():
         desk = _Desk()
         desk.left |= {1: 0.0, 2: 60.0}
-        runs = Runs("memory://runs", {"n": run}, concurrency=1, processes=0, ttl_seconds=60, desk=desk)
+        runs = Runs("memory://runs", {}, concurrency=1, processes=0, ttl_seconds=60, desk=desk)
         runs.open()
-        runs.start([_claim("late")], incarnation=1)
-        runs.start([_claim("next", session=2)], incarnation=1)
-        await asyncio.sleep(0)
-        late = runs.running()
-        runs.lose(1)
-        next_one = runs.running()
+        late = [_claim("suspect", deaths=1), _claim("late")]
+        runs.start([*late, _claim("next", session=2)], incarnation=1)
         await runs.close()
-        return late, next_one
+        return list(zip(desk.settled, desk.reasons, strict=True))
 
-    assert ((), ("next",)) == asyncio.run(_late())
-    assert "late" not in begun
+    lapsed = "its session had no time left"
+    others = (("next", "released"), "this worker has no task function 'n'")
+    assert [(("suspect", "released"), lapsed), (("late", "released"), lapsed), others] == asyncio.run(_late())
 
 
 def test_tasks_that_have_not_begun_in_lanes_that_move_are_given_back_and_no_others():

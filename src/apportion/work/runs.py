@@ -106,7 +106,6 @@ class Runs:
         """Cancel all runs of a session that is over."""
         self._waiting = deque(each for each in self._waiting if each.claim.session != session)
         self._places.stop(each for each in self._places if each.session == session)
-        self._fill()
         self._tell_idle()
 
     @property
@@ -133,8 +132,9 @@ class Runs:
     def _fill(self) -> None:
         self._is_alone = self._is_alone and bool(self._places)
         while self._waiting and self._is_open and not self._is_alone and len(self._places) < self._concurrency:
-            if self._desk.seconds_left(self._waiting[0].claim.session) <= 0:
-                break  # its session is over, which `lose` will tell: another worker may run the task already
+            if self._desk.seconds_left(self._waiting[0].claim.session) <= 0:  # another worker may run the task already
+                self._give_back([self._waiting[0]], "its session had no time left")
+                continue
             must_be_alone = self._must_be_alone(self._waiting[0].claim)
             if must_be_alone and self._places:
                 break
