@@ -68,7 +68,10 @@ class Fleet:
         self.workers.append(victim)
 
     async def _stopped(self):
-        """Stop a worker while it runs a task; one whose task has just ended goes on, and another is taken."""
+        """Stop a worker while it runs a task itself; one whose task has just ended goes on, and another is taken.
+
+        A woken worker ends its children, which then try nothing: a run in a child does not count.
+        """
         while True:
             while not (busy := self._busy()):
                 await asyncio.sleep(LOOK_SECONDS)
@@ -76,7 +79,7 @@ class Fleet:
             self.workers.remove(victim)
             os.killpg(victim, signal.SIGSTOP)
             stopped = time.monotonic()
-            if open_at(read(self.log), victim, stopped):
+            if open_at([line for line in read(self.log) if not line.is_in_child], victim, stopped):
                 return victim, stopped
             os.killpg(victim, signal.SIGCONT)
             self.workers.append(victim)

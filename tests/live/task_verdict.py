@@ -1,7 +1,7 @@
 """The verdict on workers that were killed: from the effects in the database and the log of the runs alone.
 
 It knows nothing of the store of tasks. An effect is a number in a table without a unique key; a line of the log is
-`WORD NUMBER ATTEMPT PID SECONDS`, written by the run itself.
+`WORD NUMBER ATTEMPT WORKER SECONDS PID`, written by the run itself, in the worker or in a child of it.
 """
 
 from collections import Counter
@@ -17,12 +17,23 @@ class Said:
     attempt: int
     pid: int
     at: float
+    is_in_child: bool = False
 
 
 def read(log):
     """Return the lines of a log; the last one of a process that was killed is whole, for each is one write."""
     words = [line.split() for line in log.read_text().splitlines()]
-    return [Said(word=a, number=int(b), attempt=int(c), pid=int(d), at=float(e)) for a, b, c, d, e in words]
+    return [
+        Said(
+            word=word,
+            number=int(number),
+            attempt=int(attempt),
+            pid=int(worker),
+            at=float(at),
+            is_in_child=pid != worker,
+        )
+        for word, number, attempt, worker, at, pid in words
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

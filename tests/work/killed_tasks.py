@@ -1,8 +1,9 @@
 """The task function of workers that are killed; a child process can import it. The environment has its place.
 
-Each run writes lines `WORD NUMBER ATTEMPT WORKER SECONDS` to the log, in one write each: `begun`, then `tried` before
-it settles, then `done`, `refused` or `failed`. It works a little, and inserts its effect in the transaction that
-completes the task. The table of effects has no unique key, so a second completion would be seen.
+Each run writes lines `WORD NUMBER ATTEMPT WORKER SECONDS PID` to the log, in one write each: `begun`, then `tried`
+before it settles, then `done`, `refused` or `failed`. The PID is the worker, or a child of it that runs a suspect. It
+works a little, and inserts its effect in the transaction that completes the task. The table of effects has no unique
+key, so a second completion would be seen.
 """
 
 import os
@@ -24,7 +25,7 @@ _log = os.open(os.environ.get(LOG, os.devnull), os.O_APPEND | os.O_WRONLY | os.O
 
 def _say(word, number):
     task = apportion.current_task()
-    line = f"{word} {number} {task.attempt} {os.environ.get(WORKER, os.getpid())} {time.monotonic()}\n"
+    line = f"{word} {number} {task.attempt} {os.environ.get(WORKER, os.getpid())} {time.monotonic()} {os.getpid()}\n"
     os.write(_log, line.encode())
 
 
