@@ -104,5 +104,5 @@ def test_a_damaged_shard_holds_up_no_other_one(files, tmp_path, members):
 
 def test_the_list_of_moving_slots_names_slots_of_a_set(files, tmp_path):
     changed(tmp_path, MOVING, moving={"x": [[0, 2**40]]})
-    with pytest.raises(BadSnapshot, match=f"record shards/{SET}/{MOVING}: "):
-        asyncio.run(admin.status(files.url, SET))
+    (damaged,) = asyncio.run(admin.status(files.url, SET)).damaged
+    assert f"record shards/{SET}/{MOVING}: " in f"{damaged}"
