@@ -19,9 +19,9 @@ TOPOLOGY ?=
 # Owners that are paused or killed on each store; a default of each target would not do, for the nearer one wins.
 export APPORTION_GROUP_RUNS ?= $(if $(filter live,$(MAKECMDGOALS)),500,36)
 export CARGO_TARGET_DIR := $(CURDIR)/.venv/cargo
-# Of each property `make check` tries the first examples, and `make test` all of them.
 # Stores sync each commit, and no fast test asks whether its files outlive the machine: where memory has room, they lie there.
 MEMORY := $(shell df --output=avail /dev/shm 2>/dev/null | awk 'NR > 1 && $$1 >= 4194304 { print "TMPDIR=/dev/shm" }')
+# Of each property `make check` tries the first examples, and `make test` all of them.
 EXAMPLES := $(if $(filter test,$(MAKECMDGOALS)),ci,few)
 # Bytecode is kept: the tests start hundreds of processes, and an import without it takes three times as long.
 export PYTHONDONTWRITEBYTECODE :=

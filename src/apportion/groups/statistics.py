@@ -52,9 +52,8 @@ class Statistics:
             case Gained(partition=partition):
                 self.gained += 1
                 self._owned.add(partition)
-            case Lost(partition=partition) if (
-                partition in self._owned
-            ):  # a planned loss may be told again, as one at once
+            # A planned loss may be told again, as one at once.
+            case Lost(partition=partition) if partition in self._owned:
                 self.lost += 1
                 self._owned.remove(partition)
                 self._lost_at[partition] = event.at
