@@ -137,6 +137,10 @@ pub struct Threads(usize);
 
 impl Threads {
     pub const ONE: Threads = Threads(1);
+
+    pub fn count(self) -> usize {
+        self.0
+    }
 }
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Threads {

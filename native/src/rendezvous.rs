@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::answers::array;
+use crate::answers::{Threads, array};
 use crate::bulk::{BulkKeys, Places};
 use crate::calls;
 use crate::chooser::score;
@@ -30,12 +30,14 @@ struct Class<'a> {
 
 /// Return the first `count` nodes of distinct domains in each key's ranking, as indexes, key by key.
 #[pyfunction]
+#[pyo3(signature = (hasher, classes, domains, count, keys, threads=Threads::ONE), text_signature = "(hasher, classes, domains, count, keys, threads=1)")]
 pub fn rendezvous_lists<'py>(
     hasher: &Bound<'py, PyAny>,
     classes: Vec<(u64, Vec<u32>, Vec<Vec<u8>>)>,
     domains: Vec<u32>,
     count: usize,
     keys: &Bound<'py, PyAny>,
+    threads: Threads,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, hasher) = (keys.py(), Hasher::of(hasher)?);
     let ranker = Ranker::of(&hasher, classes, domains, count)?;
@@ -43,7 +45,7 @@ pub fn rendezvous_lists<'py>(
     let cells = keys.len().checked_mul(count).ok_or_else(|| PyValueError::new_err("there are too many keys"))?;
     let lists = array(py, "I", cells, |room| {
         let places = Places::of(room);
-        keys.each_block(py, &hasher, 1, |start, positions| {
+        keys.each_block(py, &hasher, threads.count(), |start, positions| {
             let mut ranks = Vec::new();
             for (place, &position) in positions.iter().enumerate() {
                 let list = ranker.list(position, &mut ranks);

@@ -107,6 +107,7 @@ def rendezvous_lists(
     domains: Sequence[int],
     count: int,
     keys: Iterable[Key],
+    threads: int = 1,
 ) -> array[int]: ...
 
 class Chooser:

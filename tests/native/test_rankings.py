@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion import Rendezvous, hashers, native
-from apportion.errors import NotEnoughNodes
+from apportion import Node, Rendezvous, hashers, native
+from apportion.errors import InvalidInput, NotEnoughNodes
 from apportion.placement.keys.key_bytes import key_bytes
 from tests import worlds
 from tests.native.comparing import SECRETS, answered_by_the_twin, needs_twin
@@ -38,6 +38,15 @@ def test_lists_agree_for_all_weights_and_zones(topology, hasher, count, spread_l
     with answered_by_the_twin(len(KEYS) if count <= len(zones) else 0):
         found = rendezvous.preference_indexes(KEYS, count, spread_level=spread_level, spread="best-effort")
     assert listed(rendezvous, count, spread_level) == list(found)
+
+
+def test_lists_made_by_several_threads_are_those_of_one():
+    rendezvous = Rendezvous([Node(f"node-{number}", zone=(f"zone-{number % 3}",)) for number in range(9)])
+    keys = [f"tenant-{number}" for number in range(3 * 4096 + 1)]  # a thread takes 4096 at a time
+    one, several = (rendezvous.preference_indexes(keys, 3, threads=threads) for threads in (1, 3))
+    assert one == several
+    with pytest.raises(InvalidInput, match="threads"):
+        rendezvous.preference_indexes(keys, 3, threads=0)
 
 
 XXH3 = hashers.get("xxh3-64")

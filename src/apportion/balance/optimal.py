@@ -12,6 +12,7 @@ Source: an integral minimum-cost flow. `flow` and `augment` describe the solutio
 
 from array import array
 from collections.abc import Iterable
+from functools import partial
 from itertools import islice
 
 from apportion.balance.api import BalancerSpec, GroupView, Owners
@@ -24,6 +25,7 @@ from apportion.model.topology import Topology
 from apportion.placement.rendezvous import Rendezvous
 
 BATCH = 2**14
+THREADS = 4  # more would find nothing to do: a thread takes 2**12 keys at a time
 
 
 def optimal(
@@ -90,9 +92,10 @@ def first_lists(topology: Topology, ids: Iterable[str], rule: Rule) -> Rows:
     rendezvous = Rendezvous(topology)
     count = min(rule.replicas, sum(node.weight > 0 for node in topology))
     names, lists = iter(ids), array("I")
+    rank = partial(rendezvous.preference_indexes, spread_level=rule.spread_level, spread="best-effort", threads=THREADS)
     # In batches, so that a run over a million partitions can be interrupted.
     while some := list(islice(names, BATCH)):
-        lists.extend(rendezvous.preference_indexes(some, count, spread_level=rule.spread_level, spread="best-effort"))
+        lists.extend(rank(some, count))
     return Rows(lists, width=count)
 
 

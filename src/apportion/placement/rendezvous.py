@@ -22,7 +22,7 @@ from apportion.model.plan import Key
 from apportion.model.topology import Topology
 from apportion.placement.api import Nodes, PlacementSpec, check_topology, topology_of
 from apportion.placement.hashers import DEFAULT, Digest, Hasher, resolve
-from apportion.placement.keys.key_bytes import key_bytes, listed
+from apportion.placement.keys.key_bytes import check_threads, key_bytes, listed
 from apportion.placement.shapes.log2 import FRACTION_BITS, log2_fixed
 from apportion.placement.shapes.ranked import Ranked
 from apportion.placement.shapes.rebuilt import Rebuilt
@@ -92,18 +92,25 @@ class Rendezvous(Rebuilt, Ranked):
         return min((weight_class.score(u), -u, index) for weight_class, u, index in bests)[2]
 
     def preference_indexes(
-        self, keys: Iterable[Key], count: int, *, spread_level: int | None = None, spread: Spread = "strict"
+        self,
+        keys: Iterable[Key],
+        count: int,
+        *,
+        spread_level: int | None = None,
+        spread: Spread = "strict",
+        threads: int = 1,
     ) -> "array[int]":
         """Return the preference lists of many keys as one buffer of node indexes, `count` per key. O(keys · nodes).
 
         >>> list(Rendezvous(["a", "b", "c"]).preference_indexes(["tenant-42", "tenant-43"], 2))
         [1, 0, 1, 2]
         """
+        check_threads(threads)
         rule = spread_rule(self.topology, count, level=spread_level, spread=spread)
         if self._twin() and not rule.reuses_domains:
             numbers: dict[Hashable, int] = {}
             domains = [numbers.setdefault(domain, len(numbers)) for domain in rule.domains]
-            return native.extension.rendezvous_lists(self.hasher, self._labelled(), domains, count, keys)
+            return native.extension.rendezvous_lists(self.hasher, self._labelled(), domains, count, keys, threads)
         rankings = (self._ranking(self._hash(key_bytes(key))) for key in listed(keys))
         return array("I", (index for ranking in rankings for index in rule.pick(ranking)))
 
