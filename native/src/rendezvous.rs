@@ -30,7 +30,10 @@ struct Class<'a> {
 
 /// Return the first `count` nodes of distinct domains in each key's ranking, as indexes, key by key.
 #[pyfunction]
-#[pyo3(signature = (hasher, classes, domains, count, keys, threads=Threads::ONE), text_signature = "(hasher, classes, domains, count, keys, threads=1)")]
+#[pyo3(
+    signature = (hasher, classes, domains, count, keys, threads=Threads::ONE),
+    text_signature = "(hasher, classes, domains, count, keys, threads=1)"
+)]
 pub fn rendezvous_lists<'py>(
     hasher: &Bound<'py, PyAny>,
     classes: Vec<(u64, Vec<u32>, Vec<Vec<u8>>)>,
