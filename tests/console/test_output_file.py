@@ -125,15 +125,25 @@ WRITERS = {
     "a table": ("table", "export", "--nodes", "a,b", "-o"),
     "ranges as CSV": ("table", "export", "--nodes", "a,b", "--csv", "-o"),
     "an assignment": ("assign", "--nodes", "a,b", "--partitions", "4", "-o"),
-    "a page of apportion": ("compare", "--nodes", "a,b", "--keys", "keys", "--html"),
+    "a page of apportion": ("evaluate", "--scenario", "few.toml", "--html"),
 }
+FEW = """balancers = ["optimal"]
+scenarios = ["disable-1%"]
+[[resource]]
+name = "r"
+partitions = 4
+[[node]]
+id = "a"
+[[node]]
+id = "b"
+"""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder with a file of each kind."""
     there = tmp_path_factory.mktemp("kinds")
-    written(there, "keys", "k\n")
+    written(there, "few.toml", FEW)
     written(there, "nodes.toml", '[[node]]\nid = "a"\n')
     written(there, "own.html", "<!DOCTYPE html>\n<p>mine</p>\n")
     written(there, "page.html", document("page", ()))
