@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from apportion.errors import BadSnapshot, InvalidInput
+from apportion.errors import InvalidInput
 from apportion.shards import admin
-from apportion.shards.mover.records import encode_moving
 from apportion.shards.records import SetKeys, ShardRecord
 from apportion.stores import api
 from apportion.stores.catalog import connect
@@ -111,21 +110,3 @@ def test_a_damaged_record_of_moves_is_told_by_status_and_by_the_doctor(tmp_path,
     (said,) = asyncio.run(admin.status(files.url, SET)).damaged
     assert said.startswith(f"record {key}: ")
     assert said in [found for _, verdict, found in ill(files) if verdict == "error"]
-
-
-@pytest.mark.parametrize("pin", ["pin-zz", "pin-" + "9" * 5000, "pin--1"])
-def test_a_damaged_name_of_a_pin_is_our_error(tmp_path, pin):
-    files = Files(tmp_path)
-
-    async def damaged():
-        store = await connect(files.url)
-        try:
-            key = SetKeys(SET).moving
-            put = api.Put(key=key, value=encode_moving({pin: (1,)}))
-            await store.commit(when=[api.Absent(key=key)], puts=[put])
-        finally:
-            await store.close()
-
-    asyncio.run(damaged())
-    with pytest.raises(BadSnapshot, match="pin in the list of moving slots"):
-        asyncio.run(admin.apply(files.url, SET))

@@ -9,8 +9,9 @@ from datetime import timedelta
 import pytest
 
 import apportion
-from apportion.errors import BadSnapshot
+from apportion.errors import BadSnapshot, PlanRefused
 from apportion.shards import admin
+from apportion.shards.mover.records import decode_moving, encode_moving
 from tests.shards.sample import SET, Base, Files, Place
 
 MOVE, SHARD, MOVING = "move/a-000", "shard/two", "moving"
@@ -42,11 +43,15 @@ def write(folder, name, value):
         connection.execute("INSERT OR REPLACE INTO item (key, value, revision) VALUES (?, ?, 1)", row)
 
 
-def changed(folder, name, **members):
+def read(folder, name):
     with closing(sqlite3.connect(folder / "control.db")) as connection:
         key = f"apportion/shards/{SET}/{name}".encode()
         ((value,),) = connection.execute("SELECT value FROM item WHERE key = ?", (key,)).fetchall()
-    write(folder, name, json.dumps({**json.loads(value), **members}).encode())
+    return value
+
+
+def changed(folder, name, **members):
+    write(folder, name, json.dumps({**json.loads(read(folder, name)), **members}).encode())
 
 
 def ill(files):
@@ -100,6 +105,45 @@ def test_a_damaged_shard_holds_up_no_other_one(files, tmp_path, members):
         with pytest.raises(BadSnapshot, match=f"record shards/{SET}/{SHARD}: "):
             router.run(far, lambda session: session.add(Place(country=far)))
     assert f"record shards/{SET}/{SHARD}: " in ill(files)[0]
+
+
+@pytest.mark.parametrize("value", [b"", b"null", HUGE, b'{"format":1,"moving":{"x":[[5,1]]}}'])
+def test_a_damaged_list_is_written_anew_from_the_moves_and_the_table(files, tmp_path, value):
+    (pinned,) = asyncio.run(admin.pin(files.url, SET, ["far"], base=Base))
+    before = decode_moving(read(tmp_path, MOVING))
+    write(tmp_path, MOVING, value)
+    (damage,) = asyncio.run(admin.repair(files.url, SET))
+    assert damage.startswith(f"record shards/{SET}/{MOVING}: ")
+    assert {**before, f"pin-{pinned.slot}": (pinned.slot,)} == decode_moving(read(tmp_path, MOVING))
+    assert asyncio.run(admin.apply(files.url, SET)).is_whole
+    table = asyncio.run(admin.status(files.url, SET)).table
+    assert pinned.slot == table.slot("far")
+    assert before == decode_moving(read(tmp_path, MOVING))
+    assert () == asyncio.run(admin.repair(files.url, SET))
+
+
+def test_a_list_without_the_record_of_a_move_cannot_be_written_anew(files, tmp_path):
+    for name in (MOVING, MOVE):
+        write(tmp_path, name, b"{")
+    with pytest.raises(BadSnapshot, match=f"record shards/{SET}/{MOVE}: "):
+        asyncio.run(admin.repair(files.url, SET))
+    assert b"{" == read(tmp_path, MOVING)
+
+
+@pytest.mark.parametrize("name", ["pin-zz", "pin-" + "9" * 5000, "pin--1", "gone"])
+def test_a_listed_move_without_a_record_holds_up_its_slots_alone(files, tmp_path, name):
+    owners = asyncio.run(admin.status(files.url, SET)).table.owners
+    *_, held, slot = sorted(slot for slot, shard in owners.items() if shard == "one")
+    before = decode_moving(read(tmp_path, MOVING))
+    write(tmp_path, MOVING, encode_moving({**before, name: (held,)}))
+    plan = asyncio.run(admin.plan(files.url, SET, slots=[slot], to="two"))
+    with pytest.raises(BadSnapshot, match=f"move in record shards/{SET}/{MOVING} is .*a move with a record"):
+        asyncio.run(admin.apply(files.url, SET, plan))
+    assert "two" == asyncio.run(admin.status(files.url, SET)).table.owners[slot]
+    with pytest.raises(PlanRefused):
+        asyncio.run(admin.plan(files.url, SET, slots=[held], to="two"))
+    assert 1 == len(asyncio.run(admin.repair(files.url, SET)))
+    assert asyncio.run(admin.plan(files.url, SET, slots=[held], to="two")).groups
 
 
 def test_the_list_of_moving_slots_names_slots_of_a_set(files, tmp_path):

@@ -129,3 +129,14 @@ def test_a_value_that_does_not_fit_its_model_is_a_fault(files, column, said):
     told = found(files)
     assert not told.is_sound
     assert any("place" in each and said in each for each in told.faults)
+
+
+def test_the_rows_beside_a_value_that_does_not_fit_its_model_are_compared(files):
+    shard = max(files.shards, key=lambda shard: len(files.sql(shard, "SELECT id FROM place")))
+    (first, *_, last) = sorted(row for (row,) in files.sql(shard, "SELECT id FROM place"))
+    changed(files, shard, "UPDATE place SET id = 'no uuid' WHERE id = ?", (first,))
+    changed(files, shard, "UPDATE place SET country = 'elsewhere' WHERE id = ?", (last,))
+    told = found(files)
+    assert 35 == told.rows
+    for said in ("place ('no uuid',)", f"place ({UUID(last)!r},)"):
+        assert any(fault.startswith(said) for fault in told.faults), told.faults

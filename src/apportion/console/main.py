@@ -108,6 +108,7 @@ SHARD_COMMANDS = {
     "pause": "Let the moves that have not switched rest.",
     "pin": "Give keys without rows slots of their own.",
     "plan": "Show the slots, rows and bytes that a change moves.",
+    "repair": "Write a damaged list of moving slots anew.",
     "route": "Print the slot and the shard of each key.",
     "status": "Show the shards of a set, with their slots and rows, and its moves.",
     "verify": "Compare every row of a set with its slot.",

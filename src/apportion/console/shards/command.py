@@ -119,6 +119,18 @@ def status_shards(url: Url, name: SetName, /, *, json: Json = False) -> None:
     _print_status("status", url, found, json=json)
 
 
+def repair_shards(url: Url, name: SetName, /, *, json: Json = False) -> None:
+    """Write a damaged list of moving slots anew, from the records of the moves."""
+    with Progress("repairing", is_shown=not json):
+        damages = asyncio.run(admin.repair(url, name))
+    if json:
+        print_json("shards repair", set=name, repaired=list(damages))
+        return
+    for damage in damages:
+        print_text(f"- {damage}")
+    print_text(f"shards repair: {name}: {'the list of moving slots is new' if damages else 'nothing was damaged'}")
+
+
 def pin_shards(url: Url, name: SetName, keys: _Keys, /, *, models: Models, json: Json = False) -> None:
     """Give keys without rows slots of their own, so that each can lie alone on a shard."""
     base = base_at(models)

@@ -21,6 +21,7 @@ from apportion.shards.admin.carrier import MoveObserved, MovesMade, carried, wis
 from apportion.shards.admin.doctor import doctor as diagnosed
 from apportion.shards.admin.pinned_keys import check_keys, pinned
 from apportion.shards.admin.planner import set_plan
+from apportion.shards.admin.repair import repaired
 from apportion.shards.admin.status import MoveStatus, SetStatus, ShardStatus, set_status
 from apportion.shards.admin.verify import SetVerification, verified
 from apportion.shards.mover import MoveEvent
@@ -58,6 +59,7 @@ __all__ = [
     "pause",
     "pin",
     "plan",
+    "repair",
     "status",
     "survey",
     "verify",
@@ -211,6 +213,15 @@ async def verify(url: str, name: str, *, base: type[DeclarativeBase]) -> SetVeri
     `InvalidInput` if a slot has no owner or two, also after three looks.
     """
     return await io_thread().hop(verified(url, name, base))
+
+
+async def repair(url: str, name: str) -> tuple[str, ...]:
+    """Write a damaged list of moving slots anew, from the records of the moves; return its damages, () if it had none.
+
+    A pin that was under way ends with the next call that moves slots. `BadSnapshot` if the list and the record of a
+    move are both damaged: then only a copy of the control store knows the slots of that move.
+    """
+    return await io_thread().hop(repaired(url, name))
 
 
 async def status(url: str, name: str, *, has_rows: bool = False) -> SetStatus:

@@ -15,7 +15,7 @@ from sqlalchemy.orm import DeclarativeBase
 from apportion.errors import ApportionError, BadSnapshot
 from apportion.shards.admin.facts import moves_of
 from apportion.shards.models import check_models, tables_of
-from apportion.shards.mover.own_slots import is_of_pin
+from apportion.shards.mover.records import slot_of_pin
 from apportion.shards.place import DatabasePlace, is_relative
 from apportion.shards.records import SetKeys, ShardRecord
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
@@ -136,7 +136,7 @@ async def doctor(
     damages = [*followed.damaged.values(), *damages]
     findings = [_error("control store", each.problem, each.hint) for each in damages]
     findings += [finding for each in found.values() for finding in each.findings]
-    open_pins = {slot for move, listed in moving.items() if is_of_pin(move) for slot in listed}
+    open_pins = {slot for move, listed in moving.items() if slot_of_pin(move) is not None for slot in listed}
     return (*findings, *_of_owners(table, found, open_pins), *_of_schemas(found))
 
 

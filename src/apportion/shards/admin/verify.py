@@ -11,14 +11,15 @@ Refuses: to call a set sound of which it saw no row.
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Select, Table, create_engine, select
+from sqlalchemy import Connection, Select, Table, create_engine, literal, select, type_coerce
 from sqlalchemy.exc import DataError
 from sqlalchemy.orm import DeclarativeBase, Mapper
+from sqlalchemy.types import NullType
 from xxhash import xxh3_128_digest
 
 from apportion.errors import InvalidInput
@@ -39,6 +40,9 @@ _WITHIN_SECONDS = 5.0
 _BATCH = 5_000
 _MISFITS = (ValueError, TypeError, LookupError, ArithmeticError, DataError)
 """The errors that types of SQLAlchemy raise for a value of the database that is none of theirs."""
+_Row: TypeAlias = tuple[int, tuple[Any, ...], Sequence[Any]]
+"""The slot of a row, its primary key, and the values that decide the slot."""
+
 _ANSWER: tuple[SlotState, ...] = ("owner", "fenced", "incoming")
 
 
@@ -75,17 +79,36 @@ class _Comparison:
 
     def compare(self, connection: Connection, mapper: Mapper[Any], shard: str, owned: Collection[int]) -> None:
         """Compare the rows of one table on one shard."""
+        rule, before = rule_of(mapper.class_), (self.rows, self.left, self.faulty, len(self.faults))
         try:
-            self._compare(connection, mapper, shard, owned)
-        except _MISFITS as error:
-            name = _table_of(mapper).name
-            self.fault(
-                f"{name} on shard {shard} has a value that does not fit its model; the rest was not read: {error}"
-            )
+            self._compare(_rows(connection, mapper, rule), mapper, shard, owned)
+        except _MISFITS:
+            self.rows, self.left, self.faulty, described = before
+            del self.faults[described:]
+            self._compare(self._fitting(connection, mapper, shard), mapper, shard, owned)
 
-    def _compare(self, connection: Connection, mapper: Mapper[Any], shard: str, owned: Collection[int]) -> None:
+    def _fitting(self, connection: Connection, mapper: Mapper[Any], shard: str) -> Iterator[_Row]:
+        """Yield the rows of a table with values that fit its model; each other row is a fault. One query per row."""
+        statement, primary, name = (
+            _statement(mapper, rule_of(mapper.class_)),
+            mapper.primary_key,
+            _table_of(mapper).name,
+        )
+        plain = [type_coerce(column, NullType()) for column in primary]
+        for found in connection.execute(select(*plain)).all():
+            one = statement.where(
+                *(column == literal(value, NullType()) for column, value in zip(plain, found, strict=True))
+            )
+            try:
+                slot, *values = connection.execute(one).one()
+            except _MISFITS as error:
+                self.fault(f"{name} {tuple(found)} on shard {shard} has a value that does not fit its model: {error}")
+            else:
+                yield slot, tuple(values[: len(primary)]), values[len(primary) :]
+
+    def _compare(self, rows: Iterable[_Row], mapper: Mapper[Any], shard: str, owned: Collection[int]) -> None:
         rule, name = rule_of(mapper.class_), _table_of(mapper).name
-        for slot, primary, kept in _rows(connection, mapper, rule):
+        for slot, primary, kept in rows:
             if slot not in owned:
                 self.left += 1
                 continue
@@ -175,12 +198,12 @@ def owners_of(states: Mapping[str, Mapping[int, SlotState]]) -> dict[int, str] |
     return found
 
 
-def _rows(connection: Connection, mapper: Mapper[Any], rule: RowRule) -> Iterator[tuple[int, tuple[Any, ...], Any]]:
-    """Yield the slot of each row, its primary key, and the values that decide the slot."""
+def _rows(connection: Connection, mapper: Mapper[Any], rule: RowRule) -> Iterator[_Row]:
+    """Yield the rows of a table."""
     statement, count = _statement(mapper, rule), len(mapper.primary_key)
-    result = connection.execution_options(yield_per=_BATCH).execute(statement)
-    for slot, *values in result:
-        yield slot, tuple(values[:count]), values[count:]
+    with closing(connection.execution_options(yield_per=_BATCH).execute(statement)) as result:
+        for slot, *values in result:
+            yield slot, tuple(values[:count]), values[count:]
 
 
 def _statement(mapper: Mapper[Any], rule: RowRule) -> Select[Any]:

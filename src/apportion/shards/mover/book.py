@@ -4,7 +4,7 @@ Promises: no commit changes a record that another hand changed meanwhile. A slot
 Refuses: to say that a commit failed when no reply came: `StoreUnavailable`, and the caller reads again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,7 +13,7 @@ from apportion.model.assignment import Assignment
 from apportion.model.codec.parsing import refuse
 from apportion.runtime.clock import Clock
 from apportion.shards.move_group import MoveGroup
-from apportion.shards.mover.records import MoveEntry, decode_moving, encode_moving
+from apportion.shards.mover.records import MoveEntry, decode_moving, encode_moving, name_of_pin, slot_of_pin
 from apportion.shards.records import SetKeys, read_record
 from apportion.shards.slots import SlotTable
 from apportion.stores import api
@@ -74,6 +74,7 @@ class MoveBook:
         try:
             moving = {} if listed is None else read_record(listed.key, listed.value, decode_moving)
         except BadSnapshot as error:
+            error.hint = _mended_by(self.keys)
             if needs_list:
                 raise
             damaged[self.keys.moving] = error
@@ -85,6 +86,9 @@ class MoveBook:
                 damaged[key] = error
             else:
                 kept[move] = KeptMove(entry=entry, revision=item.revision, is_listed=move in moving)
+        for move in moving:
+            if self.keys.move(move) not in found and slot_of_pin(move) is None:
+                damaged[f"{self.keys.moving}: {move}"] = _stray(self.keys, move)
         return KnownMoves(
             kept=kept, moving=moving, moving_revision=None if listed is None else listed.revision, damaged=damaged
         )
@@ -147,6 +151,30 @@ class MoveBook:
         value = encode_moving({**moves.moving, move: slots})
         return self.list_compare(moves), api.Put(key=self.keys.moving, value=value)
 
+    async def relist(self, pinned: Collection[int]) -> tuple[str, ...]:
+        """Write a damaged list of moving slots anew, from the records of the moves; return its damages, () if none.
+
+        A pin that was under way is not known any more: all `pinned` slots are listed, and the next mover looks at each.
+        `BadSnapshot` for a record of a move that nobody can read: its slots are not known either.
+        """
+        moves = await self.read(needs_list=False)
+        damages = {key: each for key, each in moves.damaged.items() if key.startswith(self.keys.moving)}
+        due = {move: kept.entry.group.slots for move, kept in moves.kept.items()}
+        if self.keys.moving in damages:
+            for error in (each for key, each in moves.damaged.items() if key not in damages):
+                raise error
+            taken = {slot for slots in due.values() for slot in slots}
+            due |= {name_of_pin(slot): (slot,) for slot in pinned if slot not in taken}
+        else:
+            due |= {move: slots for move, slots in moves.moving.items() if f"{self.keys.moving}: {move}" not in damages}
+        if not damages:
+            return ()
+        when = [self.list_compare(moves), *(self.compare(kept) for kept in moves.kept.values())]
+        puts = [api.Put(key=self.keys.moving, value=encode_moving(due))] if due else []
+        if not await self._commit(when, puts, [] if due else [self.keys.moving]):
+            raise Conflict("a move began or ended meanwhile.", "Nothing was changed. Try again.")
+        return tuple(each.problem for each in damages.values())
+
     async def unlist(self, move: str) -> None:
         """Free the slots of a move that has no record; `Conflict` if the list changed meanwhile."""
         moves = await self.read()
@@ -184,6 +212,14 @@ def _entry(move: str, data: bytes) -> MoveEntry:
     """Return the record of this move; that of another one is damage."""
     entry = MoveEntry.decode(data)
     return entry if entry.group.move == move else refuse(entry.group.move, move)
+
+
+def _stray(keys: SetKeys, move: str) -> BadSnapshot:
+    return BadSnapshot(f"move in record {keys.moving}", move, "a move with a record, or a pin", _mended_by(keys))
+
+
+def _mended_by(keys: SetKeys) -> str:
+    return f"Mend the list: apportion shards repair URL {keys.name}"
 
 
 def check_slots(slots: Mapping[int, str], owners: Mapping[int, str | None], shards: Mapping[str, object]) -> None:

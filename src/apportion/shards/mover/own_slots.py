@@ -18,11 +18,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from apportion.errors import BadSnapshot, Conflict, InvalidInput
+from apportion.errors import Conflict, InvalidInput
 from apportion.model.assignment import Assignment
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup, RowChange
 from apportion.shards.mover.book import KnownMoves, MoveBook
+from apportion.shards.mover.records import name_of_pin, slot_of_pin
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.slots import (
     ShardKey,
@@ -36,9 +37,6 @@ from apportion.shards.slots import (
 from apportion.stores.api import CoordinationStore
 from apportion.tables.layout import Version
 from apportion.tables.publisher import Publisher
-
-_PREFIX = "pin-"
-_MOST_DIGITS = 5
 
 HasRows: TypeAlias = Callable[[str, int, bytes], Awaitable[bool]]
 """Whether a slot of a shard has rows of a key, given by its bytes."""
@@ -76,13 +74,13 @@ class OwnSlots:
         if await has_rows(shard, hashed, data):
             raise _refusal(key, hashed, shard)
         slot = free_slot(table)
-        group = MoveGroup(move=f"{_PREFIX}{slot}", source=shard, target=shard, slots=(hashed,))
+        group = MoveGroup(move=name_of_pin(slot), source=shard, target=shard, slots=(hashed,))
         when, put = self._book.listing(moves, group.move, (hashed, slot))
         changed = with_own_slot(value, slot, data, shard)
         number = (await publisher.publish(changed, when=[when], puts=[put])).version
         is_raised = await self._raised(group, number)
         if not is_raised or await has_rows(shard, hashed, data):
-            await self._settle(group.move)
+            await self._settle(slot)
             raise _refusal(key, hashed, shard) if is_raised else _unowned(hashed, shard)
         change = RowChange(before=(None,), after="owner", number=number)
         await (await self._sites.shard(shard)).change(replace(group, slots=(slot,)), change, self._token)
@@ -92,13 +90,14 @@ class OwnSlots:
     async def settle(self, slots: Sequence[int] | None = None) -> None:
         """Finish or take back the pins that were cut off: all, or those of some slots."""
         for move, listed in (await self._book.read()).moving.items():
-            if move.startswith(_PREFIX) and (slots is None or set(slots) & set(listed)):
-                await self._settle(move)
+            slot = slot_of_pin(move)
+            if slot is not None and (slots is None or set(slots) & set(listed)):
+                await self._settle(slot)
 
-    async def _settle(self, move: str) -> None:
+    async def _settle(self, slot: int) -> None:
         """End a pin by the row of its slot. The guard comes first: no older mover makes that row any more."""
         publisher, value, table, moves = await self._read()
-        slot = _slot_of(move)
+        move = name_of_pin(slot)
         shard = table.owners.get(slot)
         if shard is not None:
             group, place = MoveGroup(move=move, source=shard, target=shard, slots=(slot,)), self._sites
@@ -123,20 +122,6 @@ class OwnSlots:
             hint = "Publish the set's table again."
             raise InvalidInput("table of the set", "a table", "an assignment of slots", hint)
         return publisher, value, SlotTable.of(newest, value), moves
-
-
-def is_of_pin(move: str) -> bool:
-    """Whether an entry in the list of moving slots is a pin, and no move."""
-    return move.startswith(_PREFIX)
-
-
-def _slot_of(move: str) -> int:
-    """Return the slot that the name of a pin has; `BadSnapshot` for a name that another hand wrote."""
-    digits = move.removeprefix(_PREFIX)
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS):
-        hint = "Restore the control store from a copy."
-        raise BadSnapshot("pin in the list of moving slots", move, f"{_PREFIX} and the number of a slot", hint)
-    return int(digits)
 
 
 def _unowned(slot: int, shard: str) -> Conflict:

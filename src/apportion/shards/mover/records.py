@@ -1,6 +1,7 @@
 """Records of moves in the control store: the slots that are moving, and each move with its state.
 
-    shards/<set>/moving       the ranges of slots of each move, one value: a commit that would list a slot twice fails
+    shards/<set>/moving       the ranges of slots of each move, one value: a commit that would list a slot twice fails;
+                              also those of each pin of a key that is under way, by the name pin-<slot>
     shards/<set>/move/<id>    the move: its slots, its pair of shards, its state, and the wish of the operator
 
 Promises: a record that another release or another hand wrote is `BadSnapshot`; no field is guessed.
@@ -18,6 +19,8 @@ from apportion.shards.reshard import MoveRecord, MoveState, Wish
 from apportion.shards.slots import MOST_SLOTS as MOST_NUMBERS
 
 _MOST_ATTEMPTS = 2**31
+_PIN = "pin-"
+_MOST_DIGITS = 5
 _STATES: tuple[MoveState, ...] = get_args(MoveState)
 _WISHES: tuple[Wish, ...] = get_args(Wish)
 
@@ -81,6 +84,22 @@ def decode_moving(data: bytes) -> dict[str, tuple[int, ...]]:
     """Return the slots of each move that bytes list."""
     _, moving = members(decoded(data, "list of moving slots"), "format", "moving")
     return {move: slots_in(listed) for move, listed in pairs(moving).items()}
+
+
+def name_of_pin(slot: int) -> str:
+    """Return the name under which the pin of a slot is in the list of moving slots."""
+    return f"{_PIN}{slot}"
+
+
+def slot_of_pin(name: str) -> int | None:
+    """Return the slot of a pin in the list of moving slots; None for a move, and for a name of another hand.
+
+    >>> slot_of_pin("pin-4096"), slot_of_pin("pin-x"), slot_of_pin("a-000")
+    (4096, None, None)
+    """
+    digits = name.removeprefix(_PIN)
+    is_pin = name != digits and digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS
+    return int(digits) if is_pin else None
 
 
 def ranges(slots: Iterable[int]) -> list[SlotRange]:
