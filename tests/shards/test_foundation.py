@@ -59,8 +59,11 @@ def test_a_founding_that_was_cut_off_takes_another_url_for_a_shard_until_its_tab
         shard: ShardRecord(url=f"sqlite:///{tmp_path}/{file}.db") for shard, file in (("one", "one"), ("two", "b"))
     }
     url = f"sqlite:///{tmp_path}/control.db"
-    with pytest.raises(InvalidInput, match="there already"):
-        asyncio.run(found(url, SET, shards, Base, 128))
+    begun = f"begun by an earlier call, with shards one, two and {SLOTS} slots"
+    for others, slots in ((shards, 128), ({"one": shards["one"]}, SLOTS)):
+        with pytest.raises(InvalidInput, match=begun) as refused:
+            asyncio.run(found(url, SET, others, Base, slots))
+        assert "Name the same shards and slots to finish it" in refused.value.hint
     asyncio.run(found(url, SET, shards, Base, SLOTS))
     with apportion.sync.open_shards(url, SET, base=Base) as router:
         keys = {router.shard(key): key for key in map(str, range(99))}

@@ -235,9 +235,13 @@ async def _write_records(
         raise StoreUnavailable("the control store", f"it answered {outcome}")
     if await _corrected(store, keys, record, wanted):
         return
-    there = sorted(shard for key in found if (shard := keys.shard_of(key)))
-    hint = "Take another name, or go on with: apportion shards status URL SET"
-    raise InvalidInput(f"set {keys.name}", f"there already, with shards {there}", "a set that is not there", hint)
+    there = ", ".join(sorted(shard for key in found if (shard := keys.shard_of(key))))
+    if (await store.scan(TableKeys(keys.name).head)).items:
+        hint = "Take another name, or go on with: apportion shards status URL SET"
+        raise InvalidInput(f"set {keys.name}", f"there already, with shards {there}", "a set that is not there", hint)
+    said = f"begun by an earlier call, with shards {there} and {SetRecord.decode(found[keys.set]).hash_slots} slots"
+    hint = "Name the same shards and slots to finish it, or take another name and other databases."
+    raise InvalidInput(f"set {keys.name}", said, "a set that is not there", hint)
 
 
 async def _corrected(
