@@ -1,6 +1,7 @@
 """The router: a session follows its slot to another shard unseen, or is told; the shard decides, whatever the table."""
 
 import asyncio
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
@@ -304,3 +305,27 @@ def test_the_end_of_a_router_takes_the_connections_of_async_sessions(files):
             return router.shard(FR)
 
     assert [0] == visits(files, asyncio.run(main()))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no process")
+def test_a_forked_child_is_told_to_open_the_set_itself(router):
+    begun = router.session(FR)
+    write(begun)
+    read, wrote = os.pipe()
+    child = os.fork()
+    if child == 0:
+        told = []
+        for act in (lambda: write(begun), lambda: write(router.session(FR)), lambda: router.run(FR, write)):
+            try:
+                act()
+            except StoreClosed as error:
+                told.append(error.reason)
+        os.write(wrote, "\n".join(told).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert ["it belongs to the parent of this forked process"] * 3 == os.read(read, 4096).decode().splitlines()
+    for end in (read, wrote):
+        os.close(end)
+    begun.close()
+    with router.session(FR) as session:
+        assert 1 == len(session.scalars(select(Place)).all())

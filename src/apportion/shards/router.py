@@ -7,6 +7,7 @@ Promises: an answer costs no I/O. A session that begins is accepted by its datab
 """
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
@@ -145,7 +146,7 @@ class ShardRouter(Handle):
         self._follower, self._has_triggers = followed.follower, options.has_triggers
         self._made: dict[str, tuple[Any, Engine, Fence]] = {}
         self._lent: WeakSet[Connection] = WeakSet()
-        self._is_closed = False
+        self._is_closed, self._process = False, os.getpid()
         self._making = threading.Lock()
         self._known: SlotTable | None = None
         self._is_rescuing = False
@@ -208,12 +209,19 @@ class ShardRouter(Handle):
 
     def engine(self, shard: str) -> tuple[Engine, Fence]:
         """Return the engine of a shard, and its fence. It is made and checked at its first use."""
-        if self._is_closed:
-            raise _closed()
+        self.check_open()
         made = self._made.get(shard)
         if made is None:
             made = self._engine_made(shard)
         return made[1:]
+
+    def check_open(self) -> None:
+        """Raise `StoreClosed` if the router has ended, or if this process is a forked child."""
+        if self._process != os.getpid():
+            hint = "Open the set in the child: apportion.open_shards(url, name, base=Base)."
+            raise StoreClosed("a set of shards", "it belongs to the parent of this forked process", hint)
+        if self._is_closed:
+            raise _closed()
 
     def lent(self, connection: Connection) -> None:
         """Note a connection of a session, which the end of the router takes away."""

@@ -48,9 +48,8 @@ class PinnedSession(Session):
         return self._fenced
 
     def check_open(self) -> None:
-        """Raise `StoreClosed` if the end of the router took the connection away."""
-        if self._fenced is not None and self._fenced.invalidated and self._shard is not None:
-            self.pin.check_open(self._shard)
+        """Raise `StoreClosed` if the router has ended, or if this process is a forked child."""
+        self.pin.roads.check_open()
 
     def bulk_save_objects(self, *_: object, **__: object) -> None:
         """Refuse: bulk methods set no slot."""
