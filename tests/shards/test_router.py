@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import create_engine, event, insert, select, text
 
 import apportion
-from apportion.errors import CrossShard, InvalidInput, StaleRoute, StoreClosed
+from apportion.errors import CrossShard, InvalidInput, StaleRoute, StoreClosed, StoreUnavailable
 from apportion.shards import pin
 from apportion.shards.pin import SWITCH_SECONDS, NotAccepted
 from tests.shards.moved_slots import FR, ends, switch, visits, write
-from tests.shards.sample import SET, Base, Place
+from tests.shards.sample import SET, Base, Files, Place
 
 
 @pytest.fixture
@@ -305,6 +305,24 @@ def test_the_end_of_a_router_takes_the_connections_of_async_sessions(files):
             return router.shard(FR)
 
     assert [0] == visits(files, asyncio.run(main()))
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_file_that_was_replaced_or_moved_away_takes_no_write(tmp_path, is_there):
+    files = Files(tmp_path)
+    with apportion.sync.open_shards(files.url, SET, base=Base) as router:
+        here = tmp_path / f"{router.shard(FR)}.db"
+        router.run(FR, write)
+        saved = here.read_bytes()
+        here.rename(tmp_path / "old.db")
+        if is_there:
+            here.write_bytes(saved)
+        with pytest.raises(StoreUnavailable, match="another file, or none, has its name now"):
+            router.run(FR, write)
+        if not is_there:
+            (tmp_path / "old.db").rename(here)
+        router.run(FR, write)
+    assert 2 == len(files.sql(here.stem, "SELECT * FROM place"))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no process")

@@ -90,9 +90,6 @@ class Roads(Protocol):
     def engine(self, shard: str) -> tuple[Engine, Fence]:
         """Return the engine of a shard, and its fence."""
 
-    def check_open(self) -> None:
-        """Raise `StoreClosed` if the router has ended, or if this process is a forked child."""
-
     def lent(self, connection: Connection) -> None:
         """Note a connection that a session has; `StoreClosed` if the router has ended."""
 
@@ -118,6 +115,10 @@ class Pin:
         """Raise `StaleRoute` if a key has another slot in this table: it got a slot of its own meanwhile."""
         if any(table.slot(key) not in self.slots for key in self.keys):
             raise StaleRoute(self.key, shard or table.shard(table.slot(self.keys[0])), table.version)
+
+    def check_open(self, shard: str) -> None:
+        """Raise `StoreClosed` if the router has ended, or if this process is a forked child."""
+        self.roads.engine(shard)
 
     def connected(self, kept: str | None) -> tuple[str, Connection]:
         """Return the shard of the slots, and a connection to it in a fenced transaction. The caller closes it.

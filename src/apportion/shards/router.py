@@ -209,14 +209,13 @@ class ShardRouter(Handle):
 
     def engine(self, shard: str) -> tuple[Engine, Fence]:
         """Return the engine of a shard, and its fence. It is made and checked at its first use."""
-        self.check_open()
+        self._check_open()
         made = self._made.get(shard)
         if made is None:
             made = self._engine_made(shard)
         return made[1:]
 
-    def check_open(self) -> None:
-        """Raise `StoreClosed` if the router has ended, or if this process is a forked child."""
+    def _check_open(self) -> None:
         if self._process != os.getpid():
             hint = "Open the set in the child: apportion.open_shards(url, name, base=Base)."
             raise StoreClosed("a set of shards", "it belongs to the parent of this forked process", hint)

@@ -49,7 +49,8 @@ class PinnedSession(Session):
 
     def check_open(self) -> None:
         """Raise `StoreClosed` if the router has ended, or if this process is a forked child."""
-        self.pin.roads.check_open()
+        if self._fenced is not None and self._shard is not None:
+            self.pin.check_open(self._shard)
 
     def bulk_save_objects(self, *_: object, **__: object) -> None:
         """Refuse: bulk methods set no slot."""

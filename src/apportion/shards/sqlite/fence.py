@@ -3,27 +3,31 @@
 `BEGIN IMMEDIATE` and the read of the slot's row stand under one lock. The mover changes that row under the same lock,
 so no writer is in flight when a slot is fenced.
 
+Promises: no transaction begins in a file that was moved away from its path, or replaced there.
 Source: https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#serializable-isolation-savepoints-transactional-ddl
 """
 
 import sqlite3
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, event
 
-from apportion.errors import BadSnapshot
+from apportion.errors import BadSnapshot, StoreUnavailable
 from apportion.shards.meta import ShardMeta, check_meta, meta_of
 from apportion.shards.pin import NotAccepted
 from apportion.shards.pinned_slot import FUNCTION
 from apportion.shards.slot_rows import DAMAGE, SlotRow, SlotState, accepts, slot_row
 from apportion.shards.sqlite import schema
+from apportion.stores.sqlite.place import identity
 from apportion.tables.layout import Version
 
 _META = "apportion_meta"
 _QUERY_ONLY, _SLOT = "apportion_query_only", "apportion_slot"
+_FILE = "apportion_file"
 _READ_ONLY_OPTION = "apportion_read_only"
 
 
@@ -102,12 +106,24 @@ def _prepared(connection: Connection) -> None:
     driver.isolation_level = None  # the driver itself begins none
     pinned = connection.info[_SLOT] = [None]
     driver.create_function(FUNCTION, 0, lambda: pinned[0], deterministic=True)
+    path = Path(connection.exec_driver_sql("PRAGMA database_list").all()[0].file)
+    connection.info[_FILE] = path, identity(path)
+
+
+def _check_file(connection: Connection) -> None:
+    """Raise `StoreUnavailable` if another file, or none, has the name of the open one; the next connection opens it."""
+    path, opened = connection.info[_FILE]
+    if identity(path) != opened:
+        connection.invalidate()
+        hint = "Nothing was written. Look at the file: apportion shards doctor URL SET. Then run the work again."
+        raise StoreUnavailable(f"{path}", "another file, or none, has its name now", hint)
 
 
 def _begun(connection: Connection) -> None:
     """Begin as the session asks: a reader takes no lock and cannot write."""
     if _SLOT not in connection.info:
         _prepared(connection)
+    _check_file(connection)
     is_read_only = _READ_ONLY_OPTION in connection.get_execution_options()
     if connection.info.get(_QUERY_ONLY, False) != is_read_only:
         connection.exec_driver_sql(f"PRAGMA query_only = {int(is_read_only)}")
