@@ -29,7 +29,8 @@ class Trial:
     @classmethod
     def of(cls, interpreter: Interpreter, files: Path, kept: Path) -> "Trial":
         """Copy the built files to where the interpreter sees them, with a pip for environments that have none."""
-        place = kept / f"{interpreter}" if interpreter.root == Path("/") else interpreter.root / "tmp" / "trial"
+        is_here = interpreter.root == Path("/")
+        place = kept / f"{interpreter}".replace(" ", "-") if is_here else interpreter.root / "tmp" / "trial"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         for path in (*files.glob("apportion-*"), SMOKE):
