@@ -130,7 +130,8 @@ class PostgresLink:
             return await self._send(run, allowed)
         sending = asyncio.get_running_loop().create_task(self._send(run, allowed))
         sending.add_done_callback(_heard)
-        return await asyncio.shield(sending)
+        await asyncio.wait([sending])  # from Python 3.14 on, `shield` logs an error that comes after a cancellation
+        return sending.result()
 
     async def _send(self, run: Callable[[Connection], Awaitable[Result]], allowed: Callable[[], None] | None) -> Result:
         await self._await_turn()
