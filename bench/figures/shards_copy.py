@@ -45,7 +45,7 @@ class Numbered(shards.Sharded, Base):
 
     __tablename__ = "numbered"
     __shard_key__ = "country"
-    id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     country: Mapped[str]
     note: Mapped[str]
 
