@@ -6,7 +6,8 @@ import pytest
 
 from tests.sim.scenarios import scenario
 from tests.sim.zoo.bugs import BUGS, FOUND_BY, Bug
-from tests.sim.zoo.keeper import FIRST, PACKAGE, TREES, hunt, planted
+from tests.sim.zoo.keeper import FIRST, hunt, planted
+from tests.sim.zoo.trees import PACKAGE, TREES
 
 BY_NAME = {bug.name: bug for bug in BUGS}
 FEW_SEEDS = 80

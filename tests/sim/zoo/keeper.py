@@ -1,36 +1,31 @@
-"""The keeper: puts a bug into a copy of the package, and plays seeds there, in a process of its own.
+"""The keeper: puts a bug into the package, and plays seeds there, in a process of its own.
+
+Nearly every bug changes functions alone: a process that has imported everything is forked, and gets their new code.
+Any other bug is put into a copy of the package, which a new interpreter imports.
 
 A hunt begins with the seed that once found the bug (`seeds.json`). `python -m tests.sim.zoo` writes that file anew.
 """
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import apportion
 from tests.sim.zoo.cage import Bug
+from tests.sim.zoo.graft import grafts
+from tests.sim.zoo.hunter import Hunt, hunt_here
+from tests.sim.zoo.trees import PACKAGE, ROOT, TREES, changed_text
 
-PACKAGE = Path(apportion.__file__).parent
-ROOT = Path(__file__).parents[3]
-TREES = {"apportion": PACKAGE, "tests": ROOT / "tests"}
 _PLAY = """
 import json, sys
-from tests.sim.scenarios import scenario
-played, store, first, seeds, wanted, *names = sys.argv[1:]
-first, seeds, wanted = int(first), int(seeds), int(wanted)
-only = [each for each in scenario.SCENARIOS[played].held if not names or each.__name__ in names]
-found, count = {}, 0
-for seed in dict.fromkeys([first, *range(seeds)]):
-    count += 1
-    report = scenario.play(seed, scenario=played, store=store, invariants=only, collect=True)
-    for violation in report.violations:
-        found.setdefault(violation.invariant, [seed, str(violation)])
-    if len([name for name in found if not names or name in names]) >= wanted:
-        break
-print(json.dumps([found, count]))
+from tests.sim.zoo.hunter import played
+scenario, store, first, seeds, *names = sys.argv[1:]
+print(json.dumps(played(scenario, store, int(first), int(seeds), names)))
 """
+_WARM = multiprocessing.get_context("forkserver")
+_WARM.set_forkserver_preload(["tests.sim.zoo.hunter"])
 SEEDS = Path(__file__).with_name("seeds.json")
 FIRST = json.loads(SEEDS.read_text())
 
@@ -46,20 +41,37 @@ def planted(bug: Bug, directory: Path) -> Path:
         for entry in (source / on_the_way).parent.iterdir():
             if entry.name != on_the_way.name:
                 (copy / on_the_way).with_name(entry.name).symlink_to(entry)
-    text = (source / path).read_text()
-    count = text.count(bug.old)
-    assert 1 == count, f"{bug.name!r}: its old text stands {count} times in {bug.file}; the bug must be planted anew"
-    (copy / path).write_text(text.replace(bug.old, bug.new))
+    (copy / path).write_text(changed_text(bug))
     return directory
 
 
-def hunt(
-    bug: Bug, directory: Path, *, wanted: int = 1, only: tuple[str, ...] = (), seconds: float = 250
-) -> tuple[dict[str, list], int]:
-    """Return what was found by whom in which seed (and how often seeds were played), up to `wanted` invariants."""
-    place = planted(bug, directory)
+def hunt(bug: Bug, directory: Path, *, only: tuple[str, ...] = (), seconds: float = 250) -> tuple[dict[str, list], int]:
+    """Return the first violation with its invariant and its seed, and how often seeds were played."""
     first = FIRST.get(" by ".join((bug.name, *only)), 0)
-    command = [sys.executable, "-c", _PLAY, bug.scenario, bug.store, *map(str, (first, bug.seeds, wanted)), *only]
+    how = (bug.scenario, bug.store, first, bug.seeds, list(only))
+    if grafts(TREES[bug.tree] / bug.file, changed_text(bug)) is None:
+        return _hunt_in_a_copy(bug, directory, how, seconds)
+    return _hunt_in_a_fork(bug, how, seconds)
+
+
+def _hunt_in_a_fork(bug: Bug, how: Hunt, seconds: float) -> tuple[dict[str, list], int]:
+    receiver, sender = _WARM.Pipe(duplex=False)
+    hunter = _WARM.Process(target=hunt_here, args=(sender, bug, how))
+    hunter.start()
+    sender.close()
+    try:
+        if not receiver.poll(seconds):
+            raise TimeoutError(f"the hunt of {bug.name!r} took longer than {seconds} s")
+        return receiver.recv()
+    finally:
+        hunter.kill()
+        hunter.join()
+
+
+def _hunt_in_a_copy(bug: Bug, directory: Path, how: Hunt, seconds: float) -> tuple[dict[str, list], int]:
+    place = planted(bug, directory)
+    *others, only = how
+    command = [sys.executable, "-c", _PLAY, *map(str, others), *only]
     paths = os.pathsep.join([str(place), str(PACKAGE.parent), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
