@@ -15,7 +15,7 @@ import pytest
 
 import apportion
 from apportion import sync
-from apportion.console.tasks.program import queues_at
+from apportion.console.tasks.queue_places import queues_at
 from apportion.errors import ClaimLost, InvalidInput, TaskDead, TimedOut
 from apportion.sync import task_admin
 from apportion.work import AttemptDone

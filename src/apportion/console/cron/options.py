@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from apportion.console.tasks.program import queues_at
+from apportion.console.tasks.queue_places import queues_at
 from apportion.errors import InvalidInput
 from apportion.stores.schedules.values import Fold, Gap
 from apportion.work.cron.calendar import Cron

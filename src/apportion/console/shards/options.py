@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from sqlalchemy.orm import DeclarativeBase
 
 from apportion.console.options.edits import ids_in, pairs_in, weight_in
-from apportion.console.tasks.program import imported
+from apportion.console.options.program import imported
 from apportion.errors import InvalidInput
 from apportion.shards.models import Sharded, rule_of
 from apportion.shards.slots import ShardKey

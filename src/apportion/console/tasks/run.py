@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 from apportion.console.tasks.lane_options import LaneOptions
 from apportion.console.tasks.lines import WorkerLines
-from apportion.console.tasks.program import queues_at
+from apportion.console.tasks.queue_places import queues_at
 from apportion.runtime.signals import ONE_SIGNAL_SECONDS
 from apportion.work.facade import Queue
 from apportion.work.threads import THREADS
