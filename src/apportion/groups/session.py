@@ -18,7 +18,7 @@ from datetime import timedelta
 
 from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.runtime.clock import Clock
-from apportion.runtime.endings import or_undo
+from apportion.runtime.endings import or_undo, outlasting
 from apportion.runtime.simulated import clock_here, simulated
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import connect, parsed_url
@@ -217,7 +217,7 @@ class SharedSessions:
         there[shared._key] = shared
         shared._users += 1
         async with or_undo(shared.let_go):
-            await asyncio.shield(shared._opening)
+            await outlasting(shared._opening)
         return shared
 
     async def let_go(self) -> None:

@@ -21,17 +21,27 @@ Kept = TypeVar("Kept", bound="asyncio.Future[Any]")
 
 async def to_its_end(work: Coroutine[object, object, None]) -> None:
     """Run work that goes on when the caller is cancelled; the caller learns of the cancellation at once."""
-    await asyncio.shield(begun(work))
+    await outlasting(begun(work))
 
 
 async def whole(work: Awaitable[Result], undo: Undo[Result]) -> Result:
     """Run work that opens something; when the caller is cancelled meanwhile, `undo` gets the result."""
     opening = asyncio.ensure_future(work)
     try:
-        return await asyncio.shield(opening)
+        return await outlasting(opening)
     except asyncio.CancelledError:
         begun(_undone(opening, undo))
         raise
+
+
+async def outlasting(work: "asyncio.Future[Result]") -> Result:
+    """Wait for work that goes on when the caller is cancelled; return its result.
+
+    Other than `asyncio.shield` from Python 3.14 on, this logs no error that comes after the cancellation.
+    """
+    if not work.done():
+        await asyncio.wait([work])
+    return work.result()
 
 
 @asynccontextmanager

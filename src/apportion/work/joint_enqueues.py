@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from apportion.errors import ApportionError, OutcomeUnknown, Unavailable
-from apportion.runtime.endings import kept_from_cancellation, uncancelled
+from apportion.runtime.endings import kept_from_cancellation, outlasting, uncancelled
 from apportion.runtime.prompt_start import started
 from apportion.stores.task_values import NewTask
 
@@ -65,7 +65,7 @@ class JointEnqueues:
         sent = started(self._send(tasks))
         if not sent.done():
             self._last = kept_from_cancellation(sent)
-            return await asyncio.shield(sent)
+            return await outlasting(sent)
         self._seconds, self._expected = asyncio.get_running_loop().time() - began, len(self.callers)
         return sent.result()
 

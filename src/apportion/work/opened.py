@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from apportion.errors import ClaimLost, InvalidInput, StoreWentBack, TimedOut
 from apportion.guards.transactions import Course
-from apportion.runtime.endings import or_undo
+from apportion.runtime.endings import or_undo, outlasting
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.simulated import clock_here
 from apportion.stores.catalog import connect_tasks
@@ -49,7 +49,7 @@ class OpenedQueue:
         opening = self._opening
         if opening is None or (opening.done() and opening.exception() is not None):
             self._opening = opening = asyncio.ensure_future(self._connected())
-        return opening.result() if opening.done() else await asyncio.shield(opening)
+        return await outlasting(opening)
 
     async def _connected(self) -> TaskStore:
         store = await connect_tasks(self._url)

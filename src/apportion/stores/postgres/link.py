@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from apportion.errors import ApportionError, StoreClosed, StoreUnavailable
-from apportion.runtime.endings import is_uncancelled
+from apportion.runtime.endings import is_uncancelled, outlasting
 from apportion.runtime.prompt_start import is_prompt_start
 from apportion.stores.postgres.door import REQUEST_SECONDS, Door, Result, Server, Transaction
 from apportion.stores.postgres.driver import Connection, Parameters, Row, psycopg
@@ -130,8 +130,7 @@ class PostgresLink:
             return await self._send(run, allowed)
         sending = asyncio.get_running_loop().create_task(self._send(run, allowed))
         sending.add_done_callback(_heard)
-        await asyncio.wait([sending])  # from Python 3.14 on, `shield` logs an error that comes after a cancellation
-        return sending.result()
+        return await outlasting(sending)
 
     async def _send(self, run: Callable[[Connection], Awaitable[Result]], allowed: Callable[[], None] | None) -> Result:
         await self._await_turn()

@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 from typing import Any, Protocol
 
+from apportion.runtime.endings import outlasting
 from apportion.work.children.frames import awaited, frame
 
 _LAST_SECONDS = 0.2  # for messages that are still on their way
@@ -65,7 +66,7 @@ class Child:
         """Wait for the end of the child, and return its exit code. One that is silent and goes on is killed."""
         await asyncio.wait([self._ending], timeout=_LAST_SECONDS)
         self._leash.kill()
-        code = await asyncio.shield(self._ending)
+        code = await outlasting(self._ending)
         self._writer.close()
         return code
 
