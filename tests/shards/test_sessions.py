@@ -3,13 +3,13 @@
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Integer, delete, func, insert, select, text, update
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import DeclarativeBase, Session, aliased, make_transient_to_detached, mapped_column
+from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.orm import Session, aliased, make_transient_to_detached
 
 import apportion
 from apportion.errors import CrossShard, InvalidInput
-from apportion.shards import Sharded
 from tests.shards.sample import SET, Base, Currency, Photo, Place, Visit
 
 FR, DE = "FR", "DE"
@@ -143,7 +143,45 @@ WRONG = {
     "bulk_update_mappings": lambda s, p: s.bulk_update_mappings(Place, [{"id": p.id, "visits": 2}]),
     "a float as key": lambda s, p: s.add(Place(country=1.5)),
     "a row of another session": lambda s, p: s.delete(_elsewhere(p)),
+    "a change of any row by its primary key": lambda s, p: setattr(_by_key(s, p), "visits", 9),
+    "a delete of any row by its primary key": lambda s, p: s.delete(_by_key(s, p)),
+    "an upsert by the primary key": lambda s, p: s.execute(_upsert(s, ["id"], {"visits": 9}), _row_like(s)),
+    "an upsert of the key": lambda s, p: s.execute(
+        _upsert(s, ["slot", "id"], {"country": DE}), {"id": p.id, "country": FR}
+    ),
+    "an insert that replaces": lambda s, p: s.execute(insert(Place).prefix_with("OR REPLACE"), _row_like(s)),
+    "an update that replaces": lambda s, p: s.execute(update(Place).prefix_with("OR REPLACE").values(visits=9)),
+    "an update from other rows": lambda s, p: s.execute(
+        update(Place).where(OTHER.country == DE).values(visits=OTHER.visits)
+    ),
+    "a delete by other rows": lambda s, p: s.execute(
+        delete(Photo).where(Photo.place_id == Place.id, Place.country == DE)
+    ),
 }
+OTHER = aliased(Place)
+INSERTS = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+def _id_in(session, country):
+    """Return the primary key of the place of any country, by a statement that sees every row."""
+    return session.scalar(select(Place.__table__.c.id).where(Place.__table__.c.country == country))
+
+
+def _row_like(session):
+    return {"id": _id_in(session, DE), "country": FR, "visits": 9}
+
+
+def _by_key(session, _):
+    """Return a place of another slot that this session has not read: an object with nothing but its primary key."""
+    row = Place(id=_id_in(session, DE))
+    make_transient_to_detached(row)
+    session.add(row)
+    return row
+
+
+def _upsert(session, index, changed):
+    chosen = INSERTS[session.get_bind().dialect.name]
+    return chosen(Place).on_conflict_do_update(index_elements=index, set_=changed)
 
 
 def _elsewhere(place):
@@ -169,13 +207,30 @@ def test_a_write_that_leaves_the_slot_is_refused_and_writes_nothing(files, route
     assert before == files.sql("one", "SELECT id, country, visits, slot FROM place ORDER BY id")
 
 
+def test_an_upsert_by_slot_and_primary_key_changes_rows_of_the_slot_alone(router, place):
+    with router.session(FR) as session:
+        upsert = _upsert(session, ["slot", "id"], {"visits": 5})
+        session.execute(upsert, [{"id": place.id, "country": FR, "visits": 2}, {"country": FR, "visits": 3}])
+        session.commit()
+        assert [3, 5] == sorted(session.scalars(select(Place.visits)))
+        with pytest.raises(IntegrityError):
+            session.execute(upsert, _row_like(session))
+
+
+def test_a_child_belongs_to_a_parent_of_its_own_slot(router, place):
+    with router.session(DE) as session:
+        session.add(Photo(place_id=place.id))
+        with pytest.raises(IntegrityError, match=r"(?i)foreign key"):
+            session.commit()
+
+
 def test_there_are_at_least_forty_wrong_writes():
     assert 40 <= len(WRONG)
 
 
 def test_core_and_text_are_refused_where_no_triggers_stand(files, place):
     with apportion.sync.open_shards(files.url, SET, base=Base, triggers=False) as router, router.session(FR) as session:
-        for statement in (text("SELECT 1"), select(Place.__table__)):
+        for statement in (text("SELECT 1"), select(Place.__table__), select(Place).from_statement(text("SELECT 1"))):
             with pytest.raises(CrossShard, match="Core or text"):
                 session.execute(statement)
 
@@ -277,13 +332,3 @@ def test_the_database_refuses_a_child_whose_slot_is_not_its_parents(files, place
         with pytest.raises(Exception, match=r"(?i)foreign key"):
             files.sql("one", statement, values)
     files.sql("one", photo, (uuid4().hex, here, place.slot))
-
-
-def test_a_model_that_does_not_say_how_its_rows_find_their_slot_is_refused():
-    class Other(DeclarativeBase):
-        pass
-
-    with pytest.raises(InvalidInput, match="base is 'Other'"):
-        apportion.sync.open_shards("memory://x", SET, base=Other)
-    with pytest.raises(InvalidInput, match="either a shard key or a parent"):
-        type("Lost", (Sharded, Other), {"__tablename__": "lost", "id": mapped_column(Integer, primary_key=True)})

@@ -100,11 +100,22 @@ def _rule(model: type) -> RowRule:
     return RowRule(key=names, parent=parent or "")
 
 
+def _check_inherited(mapper: Mapper[Any], base: Mapper[Any]) -> None:
+    """Refuse a model with a part of its rows in another table: those parts would have no slot, and never move."""
+    if mapper.local_table is not base.local_table:
+        name, owner = mapper.class_.__name__, base.class_.__name__
+        hint = f"Leave out the table of {name}, or make it a child with __shard_parent__ in place of a subclass."
+        raise InvalidInput("model", name, f"a subclass with its rows in the table of {owner} alone", hint)
+
+
 @event.listens_for(Sharded, "after_mapper_constructed", propagate=True)
 def _complete(mapper: Mapper[Any], model: type) -> None:
     """Add to the table of a model the index over (slot, primary key), and for a child the foreign key."""
     table = mapper.local_table
-    if not isinstance(table, Table) or mapper.inherits is not None:
+    if mapper.inherits is not None:
+        _check_inherited(mapper, mapper.inherits)
+        return
+    if not isinstance(table, Table):
         return
     rule = rule_of(model)
     Index(f"{table.name}_by_slot", table.c.slot, *table.primary_key.columns, unique=True)

@@ -9,12 +9,20 @@ Refuses (`CrossShard`): other slots, changes of a shard key, bulk methods, and s
 Source: https://docs.sqlalchemy.org/en/20/orm/session_events.html
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, event, inspect, select
-from sqlalchemy.orm import Mapper, ORMExecuteState, Session, SessionTransaction, object_session, with_loader_criteria
+from sqlalchemy import ClauseElement, Connection, event, inspect, select
+from sqlalchemy.orm import (
+    FromStatement,
+    Mapper,
+    ORMExecuteState,
+    Session,
+    SessionTransaction,
+    object_session,
+    with_loader_criteria,
+)
 
 from apportion.errors import CrossShard, InvalidInput, StaleRoute
 from apportion.shards.models import Reference, RowRule, Sharded, rule_of
@@ -89,12 +97,12 @@ def _guarded(state: ORMExecuteState) -> Any:  # noqa: ANN401 - the result of a s
     if not isinstance(session, PinnedSession):
         return None
     pin = session.pin
-    if state.is_select and state.is_orm_statement:
-        state.statement = state.statement.options(_ONE_SLOT if len(pin.slots) == 1 else _criteria(pin.slots))
-        return None
-    if not state.is_orm_statement:
+    if not state.is_orm_statement or isinstance(state.statement, FromStatement):
         if not pin.roads.has_triggers:
             raise _without_slot("a statement of Core or text", pin)
+        return None
+    if state.is_select:
+        state.statement = state.statement.options(_ONE_SLOT if len(pin.slots) == 1 else _criteria(pin.slots))
         return None
     mapper = state.bind_mapper
     is_sharded = mapper is not None and issubclass(mapper.class_, Sharded)
@@ -105,6 +113,7 @@ def _guarded(state: ORMExecuteState) -> Any:  # noqa: ANN401 - the result of a s
     if state.is_update and mapper is not None and is_sharded:
         _check_update(state, mapper, pin)
     if state.is_update or state.is_delete:
+        _check_reach(state.statement, pin)
         state.statement = state.statement.options(_criteria(pin.slots))
     return None
 
@@ -127,9 +136,34 @@ def _filled(state: ORMExecuteState, mapper: Mapper[Any], pin: Pin) -> Any:  # no
     if statement._values or statement._multi_values or statement.select is not None or not state.parameters:
         raise _without_slot("an insert with values()", pin, "Pass a list of rows: session.execute(insert(Model), rows)")
     rule, given = rule_of(mapper.class_), state.parameters
+    _check_conflict(statement, {mapper.columns[name].name for name in rule.fixed}, pin)
     if isinstance(given, Mapping):
         return state.invoke_statement(params={"slot": _slot_of(rule, given, pin)})
     return state.invoke_statement(params=[{"slot": _slot_of(rule, row, pin)} for row in given])
+
+
+def _check_conflict(statement: Any, fixed: Set[str], pin: Pin) -> None:  # noqa: ANN401 - an insert
+    """Refuse an insert that could replace or change a row of another slot, or the shard key of a row."""
+    if statement._prefixes:
+        raise _without_slot("an insert with prefixes", pin)
+    conflict = statement._post_values_clause
+    if conflict is None or not hasattr(conflict, "update_values_to_set"):
+        return
+    target = {getattr(column, "name", column) for column in conflict.inferred_target_elements or ()}
+    changed = {getattr(column, "name", column) for column in dict(conflict.update_values_to_set)}
+    if "slot" not in target or fixed & changed:
+        hint = "Name the columns slot and primary key in index_elements, and set no shard key."
+        raise _without_slot("an insert with on_conflict_do_update()", pin, hint)
+
+
+def _check_reach(statement: Any, pin: Pin) -> None:  # noqa: ANN401 - an update or a delete
+    """Refuse an update or a delete that reads rows beside its own: no criteria of slots would hold for them."""
+    values = (statement._values or {}).values() if statement.is_update else ()
+    clauses = [each for each in (*statement._where_criteria, *values) if isinstance(each, ClauseElement)]
+    beside = {source for clause in clauses for source in clause._from_objects} - {statement.table}
+    if beside or statement._prefixes:
+        hint = "Read other rows in a subquery, such as where(Place.id.in_(select(...)))."
+        raise _without_slot("an update or a delete with other rows, or with prefixes", pin, hint)
 
 
 def _check_update(state: ORMExecuteState, mapper: Mapper[Any], pin: Pin) -> None:
@@ -158,7 +192,7 @@ def _inserting(mapper: Mapper[Any], connection: Connection, row: Any) -> None:  
 
 @event.listens_for(Sharded, "before_update", propagate=True)
 @event.listens_for(Sharded, "before_delete", propagate=True)
-def _changing(mapper: Mapper[Any], _: Connection, row: Any) -> None:  # noqa: ANN401 - any model
+def _changing(mapper: Mapper[Any], connection: Connection, row: Any) -> None:  # noqa: ANN401 - any model
     session = object_session(row)
     if not isinstance(session, PinnedSession):
         return
@@ -167,6 +201,8 @@ def _changing(mapper: Mapper[Any], _: Connection, row: Any) -> None:  # noqa: AN
         if state.attrs[name].history.has_changes():
             raise _moved(f"{mapper.class_.__name__}.{name}", session.pin)
     slot = state.dict.get("slot")
+    if slot is None:  # not loaded: any row may have this primary key
+        slot = _stored_slot(mapper, connection, state.identity)
     if slot is not None and slot not in session.pin.slots:
         raise CrossShard(repr(state.identity), slot, session.pin.slots)
 
@@ -188,6 +224,11 @@ def _slot_of(rule: RowRule, values: Mapping[str, Any], pin: Pin) -> int:
         pin.check(pin.roads.table)
         raise CrossShard(rule.key_of(values) if rule.key else given, slot, pin.slots)
     return int(slot)
+
+
+def _stored_slot(mapper: Mapper[Any], connection: Connection, identity: Sequence[Any]) -> Any:  # noqa: ANN401 - a slot
+    is_row = (column == value for column, value in zip(mapper.primary_key, identity, strict=True))
+    return connection.execute(select(mapper.local_table.c.slot).where(*is_row)).scalar()
 
 
 def _slot_of_parent(mapper: Mapper[Any], connection: Connection, parent: object, pin: Pin) -> int:

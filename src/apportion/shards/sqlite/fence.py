@@ -104,6 +104,7 @@ def _prepared(connection: Connection) -> None:
     """Prepare a connection of the driver at its first transaction; it may be older than the router."""
     driver: Any = connection.connection.dbapi_connection
     driver.isolation_level = None  # the driver itself begins none
+    connection.exec_driver_sql("PRAGMA foreign_keys = ON")  # a child belongs to the slot of its parent
     pinned = connection.info[_SLOT] = [None]
     driver.create_function(FUNCTION, 0, lambda: pinned[0], deterministic=True)
     path = Path(connection.exec_driver_sql("PRAGMA database_list").all()[0].file)
