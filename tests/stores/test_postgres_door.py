@@ -125,6 +125,28 @@ def test_a_host_that_is_silent_is_left_for_the_next_within_what_the_caller_gives
     assert tried == driver.tried
 
 
+def test_a_connect_that_took_too_long_leaves_no_socket_even_while_its_error_is_kept():
+    async def main():
+        ended = asyncio.Event()
+
+        async def silent(reader, writer):
+            await reader.read()
+            writer.close()
+            ended.set()
+
+        server = await asyncio.start_server(silent, "127.0.0.1")
+        port = server.sockets[0].getsockname()[1]
+        door = door_of(f"postgresql://ann@127.0.0.1:{port}/work?sslmode=disable")
+        with pytest.raises(StoreUnavailable, match="in time") as kept:
+            await door.connect(seconds=0.1)
+        async with asyncio.timeout(5):
+            await ended.wait()
+        server.close()
+        return kept
+
+    assert asyncio.run(main()).value.retryable
+
+
 def test_one_host_of_many_has_less_time_than_the_only_one(driver, monkeypatch):
     monkeypatch.setattr(doors, "_HOST_OF_MANY_SECONDS", 0.01)
     monkeypatch.setattr(doors, "_CONNECT_SECONDS", 1.0)

@@ -99,17 +99,16 @@ class Door:
         `seconds` bounds each host, including its handshake.
         """
         said: list[psycopg.Error] = []
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(_CONNECT_SECONDS):
                 for target in tuple(self._targets):
                     try:
                         return await self._reached(target, seconds)
                     except psycopg.Error as error:
                         said.append(error)
-        except TimeoutError as error:
-            raise unreachable(self.name, "timeout", type(error).__name__) from error
-        every = "\n".join(map(str, said))
-        raise unreachable(self.name, every, type(said[-1]).__name__) from said[-1]
+                every = "\n".join(map(str, said))
+                raise unreachable(self.name, every, type(said[-1]).__name__) from said[-1]
+        raise unreachable(self.name, "timeout", TimeoutError.__name__)
 
     def connect_here(self) -> "psycopg.Connection[Row]":
         """Return a new connection for this thread, which belongs to the caller. Hosts are tried in turn."""
@@ -185,14 +184,14 @@ class Door:
 
     async def _reached(self, target: str, seconds: float) -> Connection:
         limit = min(seconds, _HOST_OF_MANY_SECONDS if len(self._targets) > 1 else _CONNECT_SECONDS)
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(limit):
                 connection = await psycopg.AsyncConnection.connect(target, autocommit=True)
-        except TimeoutError as error:
-            raise psycopg.errors.ConnectionTimeout("timeout expired") from error
-        self._targets.remove(target)  # the next connect begins with the host that answered last
-        self._targets.insert(0, target)
-        return connection
+            self._targets.remove(target)  # the next connect begins with the host that answered last
+            self._targets.insert(0, target)
+            return connection
+        # Outside of an `except`: an error that led back to the time-out would keep the socket open as long as it lives.
+        raise psycopg.errors.ConnectionTimeout("timeout expired")
 
     async def _schema_version(self, connection: Connection, seconds: float) -> int:
         version = NEWEST
