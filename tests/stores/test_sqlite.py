@@ -153,7 +153,7 @@ def test_a_directory_that_this_user_may_not_enter_is_refused(url, monkeypatch):
     def closed(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "is_dir", closed)
+    monkeypatch.setattr(Path, "stat", closed)
     assert "Permission denied" in refused(url)
 
 
