@@ -34,6 +34,7 @@ SOURCES = Path("src") / "apportion"
 ROOMS = {"groups": ("groups", "guards", "runtime", "stores", "tables"), "pure": ("model", "placement", "balance")}
 FOREIGN = {"kafka", "helix", "java"}  # held to vectors of the programs that they follow
 NEAREST_FILES = 4
+CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 NOT_IMPORTED_SAYS = re.compile(r"ImportError while loading conftest|errors? during collection")
 FAILED, NOT_IMPORTED = pytest.ExitCode.TESTS_FAILED, (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
 
@@ -60,7 +61,7 @@ def main() -> int:
     _require_collected(tree)  # what is compiled once is not compiled for each mutant
     for mutant in _mixed(drawn):
         before = known.get(str(mutant))
-        if before is None or (options.again and not before.startswith("killed")):
+        if before is None or (options.again and before.startswith("survived")):
             known[str(mutant)] = _verdict(tree, mutant, witness, options)
             with results.open("a") as file:
                 file.write(json.dumps([str(mutant), known[str(mutant)]]) + "\n")
@@ -154,6 +155,8 @@ def killer(tree: Tree, tests: list[str], seconds: float) -> str | None:
         return None
     if code == ENDED:
         return "a time-out"
+    if -code in CRASHES:
+        return f"a crash, signal {-code}"
     if code in NOT_IMPORTED and NOT_IMPORTED_SAYS.search(said):
         raise Broken(f"killed by the import, exit code {code}")
     if code != FAILED:
