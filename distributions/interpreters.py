@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 OLDEST, NEWEST = (3, 11), (3, 14)
-# With a /proc that ends with the process; the first words are the root, the folder in it, and the command.
-_ENTER = 'mount -t proc proc "$0/proc"; exec chroot "$0" env --chdir="$@"'
+# With mounts that end with the process; the first words are the root, the folder in it, and the command.
+_ENTER = 'mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"; exec chroot "$0" env --chdir="$@"'
 _NEXT = Path(__file__).with_name("next-python")
 
 
