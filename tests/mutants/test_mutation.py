@@ -87,9 +87,14 @@ def killer_of(folder, code, said=""):
 
 @pytest.mark.parametrize(
     ("code", "said", "expected"),
-    [(0, "", None), (1, "..F\nFAILED a.py::test_a - foul", "a.py::test_a - foul"), (ENDED, "", "a time-out")],
+    [
+        (0, "", None),
+        (1, "..F\nFAILED a.py::test_a - foul", "a.py::test_a - foul"),
+        (ENDED, "", "a time-out"),
+        (-11, "Segmentation fault", "a crash, signal 11"),
+    ],
 )
-def test_a_mutant_is_killed_by_a_test_that_fails_or_by_a_time_out(tmp_path, code, said, expected):
+def test_a_mutant_is_killed_by_a_test_that_fails_a_crash_or_a_time_out(tmp_path, code, said, expected):
     assert expected == killer_of(tmp_path, code, said)
 
 
@@ -101,7 +106,7 @@ def test_a_mutant_is_killed_by_a_test_that_fails_or_by_a_time_out(tmp_path, code
         (2, "KeyboardInterrupt", "^unclear: exit code 2"),
         (4, "ERROR: file or directory not found: a.py", "^unclear: exit code 4"),
         (3, "INTERNALERROR", "^unclear: exit code 3"),
-        (-11, "Segmentation fault", "^unclear: exit code -11"),
+        (-9, "Killed", "^unclear: exit code -9"),
     ],
 )
 def test_any_other_end_of_pytest_is_told_apart(tmp_path, code, said, words):
