@@ -97,4 +97,4 @@ def test_a_process_that_ends_says_after_a_second_that_it_waits_and_ends_all_the_
         capture_output=True, check=False, text=True, timeout=60,
     )  # fmt: skip
     assert (0, "interrupted\n") == (done.returncode, done.stdout), done.stderr
-    assert "the process ends once its groups have left, in 5 s at the latest" in done.stderr
+    assert "the process ends after its groups have left, in at most 5 s" in done.stderr

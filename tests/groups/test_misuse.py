@@ -112,14 +112,14 @@ def test_a_hold_that_is_kept_and_entered_a_second_time_names_the_call_to_write(u
             hold = group.hold(0)
             async with hold:
                 pass
-            with pytest.raises(InvalidInput, match=r"Write for each: async with group.hold\(partition\)"):
+            with pytest.raises(InvalidInput, match=r"Write for each block: async with group.hold\(partition\)"):
                 await entered(hold)
 
     asyncio.run(story())
     with sync.open_group(url, "g", partitions=2, member_id="b", lease_ttl=TTL) as group:
         group.wait_until_settled()
         hold = group.hold(0)
-        with hold, pytest.raises(InvalidInput, match=r"Write for each: with group.hold\(partition\)"):
+        with hold, pytest.raises(InvalidInput, match=r"Write for each block: with group.hold\(partition\)"):
             hold.__enter__()
         assert not group._participation.holdings._holds
 

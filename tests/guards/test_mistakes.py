@@ -16,10 +16,10 @@ metrics.TableMetrics("t", None) | follower is None | Pass the table that follow 
 metrics.TableMetrics(3, None) | follower is None | Pass the table that follow opened.
 metrics.timed(3) | route is 3 | Write timed(ring.route).
 metrics.timed(None) | route is None | Write timed(ring.route).
-SqlGuard("bad name") | table is 'bad name' | Pick a plain name; it is quoted, so its
-SqlGuard("") | table is '' | Pick a plain name; it is quoted, so its
-SqlGuard(3) | table is 3 | Pick a plain name; it is quoted, so its
-SqlGuard(None) | table is None | Pick a plain name; it is quoted, so its
+SqlGuard("bad name") | table is 'bad name' | Pick a plain name. The guard quotes it, so its
+SqlGuard("") | table is '' | Pick a plain name. The guard quotes it, so its
+SqlGuard(3) | table is 3 | Pick a plain name. The guard quotes it, so its
+SqlGuard(None) | table is None | Pick a plain name. The guard quotes it, so its
 SqlGuard().create(None) | connection is 'builtins.NoneType' | Pick one of them.
 SqlGuard().create("x.db") | connection is 'builtins.str' | Pick one of them.
 SqlGuard().check(None, token) | connection is 'builtins.NoneType' | Pick one of them.
@@ -30,7 +30,7 @@ SqlGuard().check(token, connection) | token is a Connection | Pass the token tha
 SqlGuard().check_async(connection, token) | connection is 'sqlite3.Connection' | Pick one of them.
 SqlGuard().check_async(None, token) | connection is 'builtins.NoneType' | Pick one of them.
 SqlGuard().check_async(connection, None) | token is None | Pass the token that group.hold(partition)
-SqlGuard(table="a; DROP") | table is 'a; DROP' | Pick a plain name; it is quoted, so its
+SqlGuard(table="a; DROP") | table is 'a; DROP' | Pick a plain name. The guard quotes it, so its
 RedisGuard().set(None, token, "k", "v") | client is None | Pass redis.Redis(...), or
 RedisGuard().set("redis://h", token, "k", "v") | client is 'redis://h' | Pass redis.Redis(...), or
 RedisGuard().set(AnswersOne(), None, "k", "v") | token is None | Pass the token that group.hold(partition)
@@ -38,8 +38,8 @@ RedisGuard().set(AnswersOne(), 3, "k", "v") | token is 3 | Pass the token that g
 RedisGuard().set(AnswersOne(), token, None, "v") | reply is 1 | Pass no pipeline; use the _async methods
 RedisGuard().run(AnswersOne(), token, None) | script is None | Write for example: return
 RedisGuard().run(AnswersOne(), token, 3) | script is 3 | Write for example: return
-RedisGuard().run(AnswersOne(), token, "return 1", keys="k") | keys is 'k' | Put a single one into a list.
-RedisGuard().run(AnswersOne(), token, "return 1", args="k") | args is 'k' | Put a single one into a list.
+RedisGuard().run(AnswersOne(), token, "return 1", keys="k") | keys is 'k' | Put a single value into a list.
+RedisGuard().run(AnswersOne(), token, "return 1", args="k") | args is 'k' | Put a single value into a list.
 RedisGuard("k") | fence_key is 'k' | Leave it out, or pass a function from the
 RedisGuard(3) | fence_key is 3 | Leave it out, or pass a function from the
 RedisGuard(fence_key=None) | fence_key is None | Leave it out, or pass a function from the

@@ -1,4 +1,4 @@
-"""Guards: checks by which a resource refuses a member that lost it and does not know that yet."""
+"""Guards: checks by which a resource refuses a member that has lost the resource and does not know it yet."""
 
 from apportion.guards.noted import checked, note
 from apportion.guards.redis import RedisGuard

@@ -55,7 +55,7 @@ def run(connection: Executes, statement: str, values: Mapping[str, SqlValue]) ->
 
 
 async def run_async(connection: Executes, statement: str, values: Mapping[str, SqlValue]) -> list[Any]:
-    """Run a statement that returns rows on a connection of psycopg's for asyncio."""
+    """Run a statement that returns rows on an asyncio connection of psycopg."""
     cursor = _psycopg_cursor(connection, "AsyncCursor")
     await cursor.execute(percent(statement), values)
     rows: list[Any] = await cursor.fetchall()
@@ -63,12 +63,12 @@ async def run_async(connection: Executes, statement: str, values: Mapping[str, S
 
 
 def is_sqlalchemy_async(connection: object) -> TypeGuard[RunsSync]:
-    """Say whether the connection is SQLAlchemy's for asyncio."""
+    """Say whether this is an asyncio connection of SQLAlchemy."""
     return _is(connection, "sqlalchemy.ext.asyncio", "AsyncConnection")
 
 
 def require_transaction(connection: Any) -> None:  # noqa: ANN401 - three libraries' types
-    """Raise unless the next statement will be part of a transaction that goes on after it."""
+    """Raise unless the next statement will be part of a transaction that stays open after the statement."""
     if _is(connection, "sqlalchemy", "Connection"):
         _require_of_sqlalchemy(connection)
     elif _is(connection, "sqlite3", "Connection"):
@@ -80,7 +80,10 @@ def require_transaction(connection: Any) -> None:  # noqa: ANN401 - three librar
 
 
 def require_transaction_async(connection: Any) -> None:  # noqa: ANN401 - a library's type
-    """Raise unless the connection is psycopg's for asyncio, and the next statement will be part of a transaction."""
+    """Raise unless the next statement of an asyncio connection of psycopg will be part of a transaction.
+
+    Connections of other libraries are refused.
+    """
     if not _is(connection, "psycopg", "AsyncConnection"):
         raise _unknown(connection, _KNOWN_TO_ASYNCIO)
     _require_of_psycopg(connection)
@@ -93,11 +96,11 @@ def require_known(connection: object) -> None:
 
 
 def _require_of_sqlalchemy(connection: Any) -> None:  # noqa: ANN401 - a library's type
-    dialect, hint = connection.dialect.name, "Use engine.begin(), of an engine without isolation_level='AUTOCOMMIT'."
+    dialect, hint = connection.dialect.name, "Use engine.begin(), on an engine without isolation_level='AUTOCOMMIT'."
     if dialect not in _DIALECTS:
         raise UnknownOption("dialect", dialect, _DIALECTS)
     if not connection.in_transaction():
-        connection.begin()  # the first statement would do the same; some engines begin a transaction only now
+        connection.begin()  # as the first statement would; the checks below need the transaction now
     if dialect == "sqlite":
         _require_of_sqlite(connection.connection.driver_connection, hint)
     elif connection.connection.dbapi_connection.autocommit:
@@ -151,5 +154,5 @@ def _unknown(connection: object, known: tuple[str, ...]) -> UnknownOption:
 
 def in_autocommit(connection: object, hint: str) -> InvalidInput:
     """Return the error for a connection that would commit each statement by itself."""
-    expected = "one in a transaction: in autocommit mode the check would be over before the write"
+    expected = "one in a transaction (in autocommit mode the check would end before the write)"
     return InvalidInput("connection", connection, expected, f"Nothing was written. {hint}")

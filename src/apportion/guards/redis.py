@@ -36,7 +36,7 @@ _SET = "return redis.call('SET', KEYS[1], ARGV[1])"
 
 
 class RedisCommands(Protocol):
-    """The used part of a Redis client: `redis.Redis`, `redis.RedisCluster` and their twins for asyncio."""
+    """The used method of a Redis client: `redis.Redis`, `redis.RedisCluster` and their twins for asyncio."""
 
     def execute_command(self, *words: Any) -> Any:  # noqa: ANN401 - a library's types
         """Send a command."""
@@ -54,7 +54,7 @@ def fence_key(resource: str) -> str:
 class RedisGuard:
     """Checks tokens in keys of Redis. On a Cluster the fence must be in the slot of the keys that are written.
 
-    So give those keys the tag `{resource}`. Where they have another tag, pass `fence_key=`: a function from resource
+    So give the written keys the tag `{resource}`. If they have another tag, pass `fence_key=`: a function from resource
     to key.
     """
 
@@ -106,7 +106,7 @@ class RedisGuard:
         note(token)
         for field, given in (("keys", keys), ("args", args)):
             if isinstance(given, str | bytes):
-                raise InvalidInput(field, given, "a list", "Put a single one into a list.")
+                raise InvalidInput(field, given, "a list", "Put a single value into a list.")
         return "EVAL", _AROUND % script, 1 + len(keys), self._fence_key(token.resource), *keys, to_text(token), *args
 
 

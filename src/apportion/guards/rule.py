@@ -25,7 +25,7 @@ _TEXT = re.compile(r"([0-9]{20}):([0-9]{20});([!-:<-~]+);([!-:<-~]+)")
 
 
 def decide(kept: FencingToken | None, token: FencingToken) -> FencingToken:
-    """Return the token to keep if `token` may write where `kept` wrote last; raise `Fenced` when it may not.
+    """Return the token to keep if `token` may write after `kept`; raise `Fenced` if `token` may not write.
 
     >>> old = FencingToken(resource="mailers/17", holder="x", incarnation=1, epoch=7)
     >>> new = FencingToken(resource="mailers/17", holder="y", incarnation=1, epoch=8)
@@ -52,8 +52,8 @@ def decide(kept: FencingToken | None, token: FencingToken) -> FencingToken:
 def to_text(token: FencingToken) -> str:
     """Write a token as text, for a header, for metadata, for a database that compares text.
 
-    The first 41 characters give the order. The holder and the resource follow. Every character that is not plain is
-    percent-encoded.
+    The first 41 characters give the order. The holder and the resource follow. Characters other than the unreserved
+    ones of URLs and the slash are percent-encoded.
 
     >>> to_text(FencingToken(resource="mailers/17", holder="x", incarnation=1, epoch=7))
     '00000000000000000001:00000000000000000007;x;mailers/17'

@@ -1,9 +1,9 @@
 """The guard of a database: one statement in the user's transaction, so that its row lock orders check and write.
 
-Promises: in committed transactions the tokens of a resource never go back, at any isolation level. The check of
-a newer token waits until the transaction that passed before it has ended. A refusal (`Fenced`) has written nothing and
-leaves the transaction as usable as it was. Errors of the driver reach the caller unchanged; the check has then
-allowed no write.
+Promises: in committed transactions the tokens of a resource never go back, at any isolation level. The check of a newer
+token waits until the transaction of the earlier accepted token has ended. A refusal (`Fenced`) has written nothing and
+leaves the transaction usable. Errors of the driver reach the caller unchanged; the check has then allowed
+no write.
 Refuses: autocommit mode, and to make its table silently. It needs PostgreSQL 9.5 or SQLite 3.35, or a newer release.
 Cost: one round trip and one written row; a second round trip when it refuses. docs/groups/guards.md has examples.
 Source: https://www.postgresql.org/docs/current/transaction-iso.html, https://www.sqlite.org/lang_upsert.html
@@ -48,7 +48,7 @@ class SqlGuard:
         """Name the table, with its schema if it has one: letters, digits, underscores."""
         if not isinstance(table, str) or not _NAME.fullmatch(table):
             expected = "letters, digits and underscores, at most 63, with or without a schema before a dot"
-            raise InvalidInput("table", table, expected, "Pick a plain name; it is quoted, so its case counts.")
+            raise InvalidInput("table", table, expected, "Pick a plain name. The guard quotes it, so its case counts.")
         self.table = table
         self._quoted = ".".join(f'"{part}"' for part in table.split("."))
         self._check, self._kept = _CHECK.format(table=self._quoted), _KEPT.format(table=self._quoted)

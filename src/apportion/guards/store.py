@@ -1,8 +1,8 @@
 """Store guard: a coordination store keeps the newest fencing token of each resource, for callers without a database.
 
 Promises: the rule of all guards. A token passes if it is newer than the kept token, or equal and of the same holder. A
-token that passes is kept at that moment, so no older token passes from then on. A token that was kept before costs one
-read.
+token that passes is kept at that moment, so no older token passes from then on. Checking a token that is already kept
+costs one read.
 Refuses: to hold the resource while the caller writes. A check protects only until it ends.
 """
 
@@ -30,7 +30,7 @@ async def check(url: str, token: FencingToken) -> None:
 
 async def _is_decided(store: CoordinationStore, token: FencingToken) -> bool:
     """Decide by the kept token; False if another check came between, or if the outcome is unknown."""
-    key = f"{_KEYS}{token.resource}/"  # no key of another resource begins with this
+    key = f"{_KEYS}{token.resource}/"  # the keys of other resources have other prefixes
     item = next((each for each in (await store.scan(key)).items if each.key == key), None)
     kept = None if item is None else from_text(item.value.decode(errors="replace"))
     if decide(kept, token) == kept:

@@ -79,7 +79,7 @@ def dialect_of(connection: Any) -> str:  # noqa: ANN401 - libraries' types
     if any(_is(connection, *each) for each in (*_ASYNC[1:], ("sqlalchemy.orm", "Session"))):
         bind = connection.get_bind() if hasattr(connection, "get_bind") else connection
         return _known(bind.dialect.name)
-    require_transaction(connection)  # refuses a connection of an unknown library
+    require_transaction(connection)  # this call refuses a connection of an unknown library
     return _known(connection.dialect.name)
 
 
@@ -90,7 +90,7 @@ def _known(dialect: str) -> str:
 
 
 def _plain(connection: Any) -> Any:  # noqa: ANN401 - libraries' types
-    """Return the connection of a session, any other connection as it is."""
+    """Return the connection of an SQLAlchemy session; return any other connection unchanged."""
     return connection.connection() if _is(connection, "sqlalchemy.orm", "Session") else connection
 
 

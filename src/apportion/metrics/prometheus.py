@@ -55,16 +55,16 @@ class GroupMetrics(Collector):
         """Yield all metrics of the group."""
         name, sight, counted = self._group.name, self._group.sight(), self._group.statistics
         gauges = {
-            "members": ("Members that are there", sight.members),
+            "members": ("Live members", sight.members),
             "owned_partitions": ("Partitions that this member owns", sight.owned),
-            "drifting_partitions": ("Partitions that do not belong to the owner that the target names", sight.drifting),
+            "drifting_partitions": ("Partitions without the owner that the target names", sight.drifting),
             "orphaned_partitions": ("Partitions without a living owner", sight.orphaned),
-            "crash_looping_partitions": ("Partitions that wait because their owners died", sight.crash_looping),
-            "quarantined_partitions": ("Partitions that killed their owners, until released", sight.quarantined),
+            "crash_looping_partitions": ("Partitions without an owner because their owners died", sight.crash_looping),
+            "quarantined_partitions": ("Partitions in quarantine until an operator releases them", sight.quarantined),
             "target_generation": ("Generation of the target", sight.generation),
             "is_controller": ("Whether this member is the controller", sight.is_controller),
             "session_seconds_left": (
-                "Until this member must stop, if its lease is not renewed",
+                "Time until this member must stop, if its lease is not renewed",
                 self._group.seconds_left,
             ),
         }
@@ -79,8 +79,8 @@ class GroupMetrics(Collector):
         for metric, (text, value) in counters.items():
             yield _one(CounterMetricFamily(f"apportion_group_{metric}", text, labels=["group"]), name, float(value))
         summaries = {
-            "handover_seconds": ("From the loss of a partition to its next owner", counted.handovers),
-            "orphan_seconds": ("From the end of a session to the next owner of its partitions", counted.orphans),
+            "handover_seconds": ("Time from the loss of a partition to its next owner", counted.handovers),
+            "orphan_seconds": ("Time from the end of a session to the next owner of its partitions", counted.orphans),
         }
         for metric, (text, durations) in summaries.items():
             family = SummaryMetricFamily(f"apportion_group_{metric}", text, labels=["group"])
@@ -102,7 +102,7 @@ class TableMetrics(Collector):
             "routing_table_version": ("Number of the version in use", self._follower.version.number),
             "routing_table_drift_versions": ("Versions published since", self._follower.drift_versions),
             "routing_table_age_seconds": (
-                "Since the store confirmed the version as the newest",
+                "Time since the store confirmed the version as the newest",
                 self._follower.age_seconds,
             ),
         }

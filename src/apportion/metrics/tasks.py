@@ -37,7 +37,7 @@ class TaskMetrics(Collector):
         self._queue = queue
 
     def describe(self) -> Iterator[Metric]:
-        """Yield nothing, so that the registration of the metrics asks no store."""
+        """Yield nothing, so that no store is asked when the metrics are registered."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -47,7 +47,7 @@ class TaskMetrics(Collector):
         """
         name = self._queue.name
         stats = self._read()
-        answers = "Whether the store has answered this scrape; 0: the numbers of the queue are missing"
+        answers = "1 if the store has answered this scrape; 0 if the numbers of the queue are missing"
         yield _gauge("store_answers", answers, name, float(stats is not None))
         if stats is not None:
             yield from _numbers(stats, name)
@@ -72,7 +72,7 @@ def _numbers(stats: QueueStats, name: str) -> Iterator[Metric]:
         "dead": ("Dead tasks, until they are redriven or purged", stats.dead),
         "cancelled": ("Cancelled tasks of the last week", stats.cancelled),
         "workers": ("Workers with a live session", stats.workers),
-        "oldest_ready_seconds": ("Since the oldest ready task became ready", stats.oldest_ready_ms / 1_000),
+        "oldest_ready_seconds": ("Time since the oldest ready task became ready", stats.oldest_ready_ms / 1_000),
     }
     for metric, (text, value) in gauges.items():
         yield _gauge(metric, text, name, float(value))
@@ -83,16 +83,16 @@ def _counts(counted: TaskStatistics, name: str) -> Iterator[Metric]:
         "done": ("Attempts that are done", counted.done),
         "failed": ("Attempts that failed, with a retry to come", counted.failed),
         "died": ("Attempts that left their task dead", counted.dead),
-        "refused": ("Ends that the store refused because they came too late", counted.refused),
+        "refused": ("Attempts with an end that the store refused as too late", counted.refused),
         "retaken": ("Claims taken over from workers that ended", counted.retaken),
-        "fenced": ("Lanes that the store refused because they had a later owner", counted.lanes.fenced),
+        "fenced": ("Lanes that the store refused to this process because they had a later owner", counted.lanes.fenced),
     }
     slots = counted.schedules
     counters |= {
-        "slots_missed": ("Slots that came while no worker ran, and got no task", slots.missed),
-        "slots_skipped": ("Slots that got no task because a task of the schedule was open", slots.skipped),
+        "slots_missed": ("Slots without a task because no worker ran at their time", slots.missed),
+        "slots_skipped": ("Slots without a task because an earlier task of the schedule was open", slots.skipped),
         "schedules_disagree": (
-            "Schedules with a stored slot that the rule lacks by the zone data here",
+            "Schedules with a stored slot that the rule lacks with the zone data of this host",
             slots.disagreed,
         ),
         "schedules_unable": ("Schedules that this process cannot evaluate", slots.unable),
@@ -101,9 +101,9 @@ def _counts(counted: TaskStatistics, name: str) -> Iterator[Metric]:
         counter = CounterMetricFamily(f"apportion_tasks_{metric}", text, labels=["queue"])
         counter.add_metric([name], value)
         yield counter
-    yield _histogram("start_latency_seconds", "From ready to the begin of the run", name, counted.start_latency)
-    yield _histogram("slot_lateness_seconds", "From a slot to its firing", name, slots.lateness)
-    yield _histogram("run_seconds", "From the begin of a run to its end", name, counted.runs)
+    yield _histogram("start_latency_seconds", "Time from ready to the start of the run", name, counted.start_latency)
+    yield _histogram("slot_lateness_seconds", "Time from a slot to its firing", name, slots.lateness)
+    yield _histogram("run_seconds", "Time from the start of a run to its end", name, counted.runs)
     yield from _lanes(counted.lanes, name)
 
 
@@ -112,7 +112,7 @@ def _lanes(counted: LaneStatistics, name: str) -> Iterator[Metric]:
     if without_owner is not None:
         text = "Lanes of keys without a living owner, as a worker of this process sees them"
         yield _gauge("lanes_without_owner", text, name, float(without_owner))
-    text, handovers = "From the loss of a lane to its next owner; the keys of the lane wait", counted.handovers
+    text, handovers = "Time from the loss of a lane to its next owner; its keys wait meanwhile", counted.handovers
     summary = SummaryMetricFamily("apportion_tasks_lane_handover_seconds", text, labels=["queue"])
     summary.add_metric([name], handovers.count, handovers.seconds)
     yield summary

@@ -1,10 +1,10 @@
-"""Attempt events: the life of each attempt of a task, from its claim to its one end, for logs, metrics and observers.
+"""Attempt events: the life of each attempt of a task, from its claim to its end, for logs, metrics and observers.
 
 Promises: each observer gets the events of a worker in order, one at a time. Every claimed attempt has exactly one end:
-done, failed, dead, released, crashed, cancelled, refused or lost. An end is told once the store has answered. An
-observer that raises costs one log line per event and nothing else.
-Refuses: to wait. An observer is called on the I/O thread, between two renewals of the lease. It must not block: hand
-long work to a queue or a thread of your own, as docs/tasks/events.md shows.
+done, failed, dead, released, crashed, cancelled, refused or lost. The worker tells an end after the store has answered.
+An observer that raises costs one log line per event and nothing else.
+Refuses: to wait. An observer is called on the I/O thread, between two renewals of the lease. An observer must not
+block: hand long work to a queue or a thread of your own, as docs/tasks/events.md shows.
 """
 
 import logging
@@ -39,7 +39,7 @@ class AttemptEvent:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptClaimed(AttemptEvent):
-    """This worker has claimed the task. `is_retaken`: it was claimed by a session that has ended.
+    """This worker has claimed the task. `is_retaken`: an earlier session had claimed the task and has ended.
 
     `waited_seconds` is the time since the task was ready, on the clock of the store.
     """
@@ -74,7 +74,7 @@ class AttemptDone(AttemptEnded):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFailed(AttemptEnded):
-    """The run has failed, and the task waits for `retry_seconds`. `error` is None if another process ran it."""
+    """The run has failed, and the task waits for `retry_seconds`. `error` is None if another process ran the task."""
 
     error: BaseException | None
     retry_seconds: float
@@ -83,7 +83,7 @@ class AttemptFailed(AttemptEnded):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptDead(AttemptEnded):
-    """The run has failed for the last time, or its child processes died: the task is dead. `error` as for failures."""
+    """The task is dead: its last run has failed, or its child processes died. `error` is as in `AttemptFailed`."""
 
     error: BaseException | None
 
@@ -91,7 +91,7 @@ class AttemptDead(AttemptEnded):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptReleased(AttemptEnded):
-    """The worker has given the task back, and nothing counts. The task waits for `retry_seconds`."""
+    """The worker has given the task back, and the attempt is not counted. The task waits for `retry_seconds`."""
 
     retry_seconds: float
 
@@ -111,7 +111,7 @@ class AttemptCancelled(AttemptEnded):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRefused(AttemptEnded):
-    """The store has refused the end of the attempt, because its claim was no longer open.
+    """The store has refused the end of the attempt, because the claim was no longer open.
 
     `fate` names the refused end.
     """
@@ -122,7 +122,7 @@ class AttemptRefused(AttemptEnded):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptLost(AttemptEnded):
-    """The session of this worker ended, or could not be renewed, before the end of the run was told to the store.
+    """This worker lost its session before the store had the end of the run.
 
     The run is cancelled. Another worker, or a later session of this one, runs the task again.
     """

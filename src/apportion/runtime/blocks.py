@@ -1,8 +1,8 @@
-"""Misuse: the errors of a block for a program that uses it in a wrong way.
+"""Blocks: context managers that explain each wrong use of themselves in an error.
 
 There are four wrong ways: `async with` where `with` is meant, `with` where `async with` is meant, `await`, and an
-attribute before anything is open. Each is an error that names the call to write, before anything is opened. These
-refusals are hidden from type checkers, so type checkers refuse the same programs themselves.
+attribute before anything is open. Each of them raises an error that names the right call, and opens nothing. The
+methods that raise are hidden from type checkers. So a type checker refuses the same programs.
 """
 
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -23,9 +23,9 @@ class _Block:
     _is_entered = False
 
     def _enter_once(self) -> None:
-        """Note that the block is entered; `InvalidInput` the second time, as each block needs a call of its own."""
+        """Note that the block is entered. Raise `InvalidInput` at a second entry: each block needs its own call."""
         if self._is_entered:
-            hint = f"Write for each: {self._word} {self._call} as opened:"
+            hint = f"Write for each block: {self._word} {self._call} as opened:"
             raise InvalidInput(f"block of {self._call}", "a second one", "one for each call", hint)
         self._is_entered = True
 
@@ -35,8 +35,8 @@ class _Block:
             raise self._refused("await")
 
         def __getattr__(self, name: str) -> NoReturn:
-            hint = f"nothing is open yet. Write: {self._word} {self._call} as opened: and in it opened.{name}"
-            raise AttributeError(f"{type(self).__name__}.{name}: {hint}")
+            how = f"Write: {self._word} {self._call} as opened: and use opened.{name} in the block"
+            raise AttributeError(f"{type(self).__name__}.{name}: nothing is open yet. {how}")
 
     def _refused(self, written: str) -> InvalidInput:
         return InvalidInput(

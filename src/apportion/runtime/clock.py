@@ -1,8 +1,8 @@
 """Clock: the elapsed time, for code that waits or holds a lease.
 
-No wall clock decides ownership: wall clocks step, and differ from host to host. Ownership depends on the elapsed time
-of one machine: CLOCK_BOOTTIME where there is one. That clock runs on while the machine sleeps. Otherwise a laptop
-that wakes would believe in leases that ended hours ago.
+No wall clock decides ownership: wall clocks jump, and differ from host to host. Ownership depends on the elapsed time
+of one machine. The clock is CLOCK_BOOTTIME where the system has it, because it also counts the time of a suspend. With
+another clock, a laptop that wakes would trust leases that ended hours ago.
 """
 
 import time
@@ -15,7 +15,7 @@ class Clock(Protocol):
     """Elapsed time of one machine."""
 
     def elapsed(self) -> float:
-        """Return seconds since a fixed start; they never decrease, and run on through suspend."""
+        """Return seconds since a fixed start; they never decrease, and include the time of a suspend."""
 
 
 class SystemClock:

@@ -1,4 +1,4 @@
-"""Endings: work that goes on to its end even if no caller waits for it, such as to leave, to close or to undo.
+"""Endings: work that runs to its end even if no caller waits for it, for example a leave, a close or an undo.
 
 A caller may be cancelled while it closes or opens something. The caller learns of the cancellation at once. The
 ending goes on where it was begun: on the I/O thread, or on the loop of a simulated process.
@@ -20,12 +20,12 @@ Kept = TypeVar("Kept", bound="asyncio.Future[Any]")
 
 
 async def to_its_end(work: Coroutine[object, object, None]) -> None:
-    """Run work that goes on when the caller is cancelled; the caller learns of the cancellation at once."""
+    """Run work to its end, even if the caller is cancelled. The caller learns of the cancellation at once."""
     await outlasting(begun(work))
 
 
 async def whole(work: Awaitable[Result], undo: Undo[Result]) -> Result:
-    """Run work that opens something; when the caller is cancelled meanwhile, `undo` gets the result."""
+    """Run work that opens something. If the caller is cancelled meanwhile, `undo` gets the result."""
     opening = asyncio.ensure_future(work)
     try:
         return await outlasting(opening)
@@ -46,7 +46,7 @@ async def outlasting(work: "asyncio.Future[Result]") -> Result:
 
 @asynccontextmanager
 async def or_undo(undo: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """Within the block, something is opened; a block that raises, or is cancelled, undoes it."""
+    """Call `undo` if the block, which opens something, raises or is cancelled."""
     async with AsyncExitStack() as stack:
         stack.push_async_callback(undo)
         yield
@@ -57,7 +57,7 @@ def begun(work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
     """Begin an ending in the running loop; return its task."""
     try:
         ending = asyncio.get_running_loop().create_task(work)
-    except RuntimeError:  # the loop is gone, and the ending cannot go on without it
+    except RuntimeError:  # the loop has ended, and the ending cannot run without a loop
         work.close()
         raise
     if simulated() is None:  # the endings of a simulated process end with its world
@@ -67,23 +67,23 @@ def begun(work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
 
 
 def uncancelled(work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
-    """Begin work that no caller cancels; the end of the process does not wait for it. Return its task."""
+    """Begin work that no caller cancels, and return its task. The end of the process does not wait for this work."""
     return kept_from_cancellation(asyncio.get_running_loop().create_task(work))
 
 
 def kept_from_cancellation(work: Kept) -> Kept:
-    """Note that no caller cancels some work under way; return it."""
+    """Mark a running task as one that no caller cancels, and return the task."""
     _uncancelled.add(work)
     return work
 
 
 def is_uncancelled() -> bool:
-    """Whether the task that asks was begun by `uncancelled`."""
+    """Whether the current task is one that no caller cancels."""
     return asyncio.current_task() in _uncancelled
 
 
 def under_way(loop: asyncio.AbstractEventLoop) -> "list[asyncio.Task[None]]":
-    """Return the endings that go on in a loop."""
+    """Return the endings that run in a loop."""
     return [ending for ending in list(_under_way) if ending.get_loop() is loop]
 
 

@@ -11,12 +11,12 @@ Spec = TypeVar("Spec")
 
 @cache
 def installed(group: str) -> tuple[metadata.EntryPoint, ...]:
-    """Return the entry points of a group; the folders of all installed packages are read once in a process."""
+    """Return the entry points of a group; the folders of all installed packages are read once per process."""
     return tuple(metadata.entry_points(group=group))
 
 
 def added(group: str, kind: type[Spec]) -> list[Spec]:
-    """Return the spec of each entry point of a group; `InvalidInput` for one that is no such spec, or fails to load."""
+    """Return the spec of each entry point of a group. Raise `InvalidInput` for one that fails to load or is no spec."""
     specs = []
     for entry in installed(group):
         what, hint = f"entry point {entry.name!r} of {group}", "Fix or uninstall the package that adds it."

@@ -1,4 +1,4 @@
-"""Environment: a member's identity if its caller gives none, from variables that Kubernetes' downward API can set.
+"""Environment: variables that name a member if its caller does not. The downward API of Kubernetes can set them.
 
 APPORTION_MEMBER_ID   metadata.name; the ordinal name of a StatefulSet's pod makes a good static member
 APPORTION_ZONE        eu/rack1: the fault domain, outermost first
@@ -19,12 +19,12 @@ def member_id(environ: Mapping[str, str]) -> str:
 
 
 def zone(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the zone of this process, () without a given one."""
+    """Return the zone of this process; () if none is given."""
     return tuple(filter(None, environ.get("APPORTION_ZONE", "").split("/")))
 
 
 def weight(environ: Mapping[str, str]) -> float:
-    """Return the weight of this process, 1.0 without a given one; `InvalidInput` for a value that is no number."""
+    """Return the weight of this process; 1.0 if none is given. Raise `InvalidInput` for a value that is no number."""
     said = environ.get("APPORTION_WEIGHT") or "1"
     try:
         return float(said)

@@ -2,8 +2,8 @@
 
 Promises: each observer gets the events in order, one at a time. An observer that raises costs one log line per event
 and nothing else.
-Refuses: to wait. An observer is called on the I/O thread, between two renewals of the lease. It must not block: hand
-long work to a queue or a thread of your own, as docs/groups/events.md shows.
+Refuses: to wait. An observer is called on the I/O thread, between two renewals of the lease. An observer must not
+block: hand long work to a queue or a thread of your own, as docs/groups/events.md shows.
 """
 
 import logging
@@ -63,10 +63,10 @@ class Gained(GroupEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost(GroupEvent):
-    """A partition is ours no more: at once if `is_at_once`, else when its work has ended.
+    """We lose a partition: at once if `is_at_once`, else as soon as its work has ended.
 
-    A loss that waits for work may be told again as a loss at once. After a loss at once, another member may be the
-    owner already.
+    If the session ends before the work, a second event reports the same loss with `is_at_once`. Then another member may
+    already be the owner.
     """
 
     partition: int
@@ -77,7 +77,7 @@ class Lost(GroupEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedOver(GroupEvent):
-    """The work on a lost partition has ended, and we have given the partition to a receiver (None: to nobody)."""
+    """The work on a lost partition has ended, and we have given the partition to `receiver` (None: to nobody)."""
 
     partition: int
     receiver: str | None
@@ -86,7 +86,7 @@ class HandedOver(GroupEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TookOver(GroupEvent):
-    """We have taken a partition of an owner with a session that is over, after so many seconds without an owner."""
+    """We have taken a partition from an owner without a live session. It had no owner for `orphan_seconds`."""
 
     partition: int
     owner: str
@@ -96,7 +96,7 @@ class TookOver(GroupEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delayed(GroupEvent):
-    """We should own a partition, and wait because of `deaths` in a row: `seconds`, or until a release if it is None."""
+    """We delay taking a partition, because `deaths` owners died in a row. `seconds` is None: until a release."""
 
     partition: int
     deaths: int
@@ -106,7 +106,7 @@ class Delayed(GroupEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedAgain(GroupEvent):
-    """The store denied a request, or did not answer, and the request is repeated. The same reason is told once."""
+    """The store denied a request or did not answer, and we repeat the request. The same reason is told once."""
 
     why: str
 
@@ -114,7 +114,7 @@ class AskedAgain(GroupEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damaged(GroupEvent):
-    """A record of the group cannot be right; all else goes on."""
+    """A record of the group is damaged. The member goes on with all other records."""
 
     key: str
     problem: str
@@ -123,7 +123,7 @@ class Damaged(GroupEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten(GroupEvent):
-    """The record of the group was damaged, and we have written it anew; `found` is the beginning of the old bytes."""
+    """The record of the group was damaged, and we have written a new one; `found` is the beginning of the old bytes."""
 
     key: str
     found: str
@@ -132,7 +132,7 @@ class Rewritten(GroupEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreed(GroupEvent):
-    """The group had our settings once and has others now; this process waits for the former ones."""
+    """The settings of the group have changed since we agreed to them; this process waits for the former settings."""
 
     why: str
 
@@ -140,7 +140,7 @@ class Disagreed(GroupEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unplanned(GroupEvent):
-    """We are the controller, and the balancer refuses to choose owners; the target stays as it is."""
+    """We are the controller, and the balancer refuses to choose owners. The target does not change."""
 
     why: str
 
@@ -159,7 +159,7 @@ class Unpublished(GroupEvent):
 class HandlerFailed(GroupEvent):
     """A handler of a partition raised an error, or did not end in time (None).
 
-    It is called again after `seconds`; never again if they are None, because the session is over.
+    The handler is called again after `seconds`. If `seconds` is None, the session is over, and no further call comes.
     """
 
     partition: int
@@ -170,7 +170,10 @@ class HandlerFailed(GroupEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unguarded(GroupEvent):
-    """Work on partitions ended, and no guard saw their tokens: told for the first one, and at the end for all."""
+    """Work on partitions ended, and no guard saw their tokens.
+
+    One event names the first of these partitions. An event at the end of the member names all of them.
+    """
 
     partitions: tuple[int, ...]
 
@@ -195,11 +198,11 @@ class SessionEnded(GroupEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departed(GroupEvent):
-    """The member takes part no more."""
+    """The member has left the group, and no further session begins."""
 
 
 class Observer(Protocol):
-    """The receiver of the events of a member: any function of one event."""
+    """The receiver of the events of a member: any function with one parameter, the event."""
 
     def __call__(self, event: GroupEvent, /) -> None:
         """Take one event, on the I/O thread, without blocking it."""
@@ -221,7 +224,7 @@ class EventStream:
 
 
 class Spared:
-    """A block that logs any error inside it, even SystemExit, in place of raising it. Only Ctrl-C passes."""
+    """A block that logs any error inside the block, even SystemExit, and does not raise it. Only Ctrl-C is raised."""
 
     def __init__(self, log: logging.Logger, who: str, observer: object, event: object) -> None:
         self._log, self._who, self._observer, self._event = log, who, observer, event
@@ -240,7 +243,7 @@ class Spared:
 def checked_observer(observer: Heard | None, call: str = "open_group(…") -> Heard | None:
     """Return an observer, or None; `InvalidInput` for an object that cannot be called with one event.
 
-    `call` is the beginning of the call that takes it, for the hint.
+    `call` is the beginning of the call that takes the observer; the hint of the error shows it.
     """
     if observer is None:
         return None

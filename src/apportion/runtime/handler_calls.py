@@ -2,9 +2,9 @@
 
 Promises: any error of a handler, raised by the call itself or later, is the outcome of the call. A call in a thread
 is over when the thread has ended: no caller can cancel it, and no caller goes on before it is over.
-Refuses: a plain function for an awaited call, an async one for a plain call, and a handler that cannot take a
-partition and its token. The refusal comes at once where it can be known before the first call. Otherwise it is
-`NoHandler`, the outcome of the first call.
+Refuses: a plain function for an awaited call, an async one for a plain call, and a handler that cannot take a partition
+and its token. If the mistake shows before the first call, the refusal comes at once. Otherwise the outcome of the first
+call is `NoHandler`.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ _PLAIN_HINT = "Write `def`, or open the group with apportion.open_group."
 
 
 class NoHandler(InvalidInput):
-    """The first call showed that the passed object is no handler: to call it again would not help."""
+    """The first call showed that the passed object is no handler, so a second call would not help."""
 
 
 def awaited(name: str, handler: Handler | None) -> Call | None:
-    """Return the call of an async handler, None for none; `InvalidInput` for a plain function."""
+    """Return the call of an async handler; None if there is no handler. Raise `InvalidInput` for a plain function."""
     if handler is None:
         return None
     if not callable(handler) or _is_plain(handler):
@@ -47,9 +47,9 @@ def awaited(name: str, handler: Handler | None) -> Call | None:
 
 
 def threaded(name: str, handler: PlainHandler | None) -> Call | None:
-    """Return the call of a plain handler in a thread of its own, None for none; `InvalidInput` for an async function.
+    """Return the call of a plain handler in its own thread; None without a handler. `InvalidInput` for an async one.
 
-    The call returns the error of the handler, None if there is none: SystemExit must not reach the loop that waits.
+    The call returns the error of the handler, or None, because SystemExit must not reach the loop that waits.
     """
     if handler is None:
         return None
@@ -94,7 +94,7 @@ class _Ending:
 
 
 def require_parameters(name: str, function: Callable[..., object], count: int, expected: str, hint: str) -> None:
-    """Refuse a function that cannot be called with so many parameters, where Python can tell."""
+    """Refuse a function that cannot be called with this number of arguments, where Python can tell."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # Python cannot tell for a function in C

@@ -1,4 +1,4 @@
-"""Interrupt: whether a KeyboardInterrupt is the user's, or one that code of the program has raised by itself.
+"""Interrupt: whether a KeyboardInterrupt comes from the user's Ctrl-C, or from code that raised it.
 
 Promises: within a block, SIGINT is noted, and then goes to the handler that was there before. The last block to end
 puts that handler back.
@@ -47,7 +47,7 @@ def noted_interrupts() -> Iterator[None]:
 
 
 def is_interrupted() -> bool:
-    """Whether code here may have been interrupted by SIGINT, within a block; it only comes to the main thread."""
+    """Whether SIGINT came since the block began, and this is the main thread: no other thread is interrupted."""
     return _noted.is_interrupted and threading.current_thread() is threading.main_thread()
 
 

@@ -1,12 +1,13 @@
 """The I/O thread: one per process; its event loop runs stores, renewals and all other work that must go on in time.
 
-User code may block the loop of a user, and a sync program has no loop. So both hand their calls to this thread and
-wait; nothing runs inside the caller's thread. The thread is started when it is first needed and ends with the
-process.
+User code may block the user's event loop, and a sync program has no loop. So all programs hand their calls to this
+thread and wait; nothing runs inside the caller's thread. The thread is started when it is first needed and ends with
+the process.
 
-Promises: a caller that is cancelled or interrupted cancels its call. If the call has opened something, that is
-undone, at whatever moment the cancellation came. No lock is taken: a finalizer may call in wherever it runs. A forked
-child gets a thread of its own. The child never touches, closes or frees objects of its parent's loop.
+Promises: a caller that is cancelled or interrupted cancels its call. If the call has opened something, the opening is
+undone, whenever the cancellation came. No lock is taken, because a finalizer may call, and a finalizer can interrupt
+any code. A forked child gets a thread of its own. The child never touches, closes or frees objects of its parent's
+loop.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from apportion.runtime.simulated import Runner, Undo, simulated
 from apportion.runtime.thread_call import ThreadCall
 
 Result = TypeVar("Result")
-_SILENT_SECONDS = 1.0  # the interpreter's end waits this long for work under way, and then logs a line
+_SILENT_SECONDS = 1.0  # at its end, the interpreter waits this long for work under way before it logs a line
 _ENDINGS_SECONDS = 5.0
 _log = logging.getLogger("apportion.stores")
 
@@ -42,7 +43,7 @@ class IoThread:
 
     @property
     def runs(self) -> bool:
-        """Whether the thread can be called: not at the end of the interpreter, nor in a child that was forked."""
+        """Whether the thread takes calls: it takes none at the end of the interpreter or in a forked child."""
         return self._process == os.getpid() and not self._ended
 
     async def hop(
@@ -86,7 +87,7 @@ class IoThread:
             call.begin()  # Ctrl-C may have come before the first `begin`
 
     def send(self, work: Coroutine[object, object, None]) -> None:
-        """Run a coroutine on this thread to its end, without waiting for it. From any thread, and from finalizers."""
+        """Run a coroutine on this thread to its end, without waiting for it. Threads and finalizers may call this."""
         if self.runs:
             self._loop.call_soon_threadsafe(begun, work)
         else:
@@ -99,7 +100,7 @@ class IoThread:
             self._loop.call_soon_threadsafe(lambda: begun(self._last()))
             self._thread.join(_SILENT_SECONDS)
             if self._thread.is_alive():
-                _log.warning("the process ends once its groups have left, in %g s at the latest", _ENDINGS_SECONDS)
+                _log.warning("the process ends after its groups have left, in at most %g s", _ENDINGS_SECONDS)
                 self._thread.join(_ENDINGS_SECONDS)
 
     def _call(
@@ -126,7 +127,7 @@ def io_thread() -> Runner:
     if thread is None:
         made = IoThread()
         thread = _threads.setdefault(_THIS, made)
-        if thread is not made:  # another thread, or a finalizer in this one, was first
+        if thread is not made:  # another thread, or a finalizer in this thread, was faster
             made.stop()
     return thread
 

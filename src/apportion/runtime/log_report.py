@@ -1,10 +1,10 @@
-"""Log report: lines of a log, for work that goes on whatever a handler of the program does with them."""
+"""Log report: log lines for work that must not stop when a log handler of the program raises."""
 
 import logging
 from contextlib import suppress
 
 
 def report(logger: logging.Logger, level: int, words: str, *values: object, error: BaseException | None = None) -> None:
-    """Log a line. A log handler that raises costs the line, and not the work of the caller."""
+    """Log a line. If a log handler raises, the line is lost, and the work of the caller goes on."""
     with suppress(Exception):
         logger.log(level, words, *values, exc_info=error, stacklevel=2)

@@ -1,7 +1,7 @@
-"""Prompt start: makes the first step of some work at once. Only work that waits then gets a task of the event loop.
+"""Prompt start: runs the first step of some work at once. The work gets a task only if it waits after that step.
 
-A first step that ends the work spares the task and a turn of the loop, which cost as much as a small transaction.
-Promises: the outcome of the work is that of a task, whatever the first step does.
+If the first step ends the work, no task and no turn of the loop are needed. They cost as much as a small transaction.
+Promises: the outcome of the work is the same as in a task, whatever the first step does.
 Refuses: work that needs its task in the first step, as `asyncio.timeout` does. Nobody can cancel that step.
 """
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 def started(work: Coroutine[Any, Any, Result]) -> "asyncio.Future[Result]":
-    """Make the first step of some work in the running loop; return its outcome, or the task in which it goes on."""
+    """Run the first step of some work in the running loop. Return the outcome, or the task that runs the rest."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Result] = loop.create_future()
     with _Outcome(outcome):
@@ -52,14 +52,14 @@ class _Outcome:
 
 
 class _Rest(Coroutine[Any, Any, Result]):
-    """The rest of some work after its first step, for a task: first the wait at the end of that step."""
+    """The rest of some work after its first step, for a task. It begins with the wait that ended the first step."""
 
     def __init__(self, work: Coroutine[Any, Any, Result], waits_for: object) -> None:
         self._work, self._waits_for, self._is_begun = work, waits_for, False
 
     def send(self, value: object) -> object:
-        """Begin with the wait; later steps are those of the work."""
-        # A bare yield waits for the next turn of the loop, and the start of the task was that turn.
+        """Give the task the wait of the first step; then run the further steps of the work."""
+        # A bare yield (None) asks only for the next turn of the loop, and this task has started in that turn.
         if self._is_begun or self._waits_for is None:
             self._is_begun = True
             return self._work.send(value)

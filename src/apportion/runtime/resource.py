@@ -1,8 +1,8 @@
 """Resource: an object that is open on the I/O thread for the time of a block, from any event loop or from none.
 
-Promises: wherever the caller is cancelled or interrupted, the resource is closed: on the I/O thread, and to its end.
-The caller learns of the cancellation at once. To enter a block that is open already is `InvalidInput`, before
-anything is opened.
+Promises: at any cancellation or interrupt of the caller, the resource is closed completely, on the I/O thread. The
+caller learns of the cancellation at once. A block that is already open refuses a second entry with `InvalidInput`,
+before anything is opened.
 """
 
 from collections.abc import Callable, Coroutine, Iterator
@@ -19,7 +19,11 @@ Shown = TypeVar("Shown")
 
 
 class _Resource(Generic[Opened, Shown]):
-    """The functions that open and close a resource, the value that a block gets, and the context `around` the block."""
+    """The part that both kinds of blocks share.
+
+    `begin` opens the resource and `end` closes it. `shown` makes the value that the block gets. `around` is a context
+    around the block.
+    """
 
     def __init__(
         self,
@@ -54,7 +58,7 @@ class _Resource(Generic[Opened, Shown]):
 
     def _use(self) -> Runner:
         if self._is_used:
-            hint = "Make another for each block."
+            hint = "Make another object for each block."
             raise InvalidInput(f"block of {self._call}", "a second one", "one at a time", hint)
         self._is_used = True
         return io_thread()
@@ -90,8 +94,7 @@ class SyncResource(_Resource[Opened, Shown], OnlySync):
     def __enter__(self) -> Shown:
         thread, stack, is_entered = self._use(), ExitStack(), False
         try:
-            # The result is kept at once. CPython checks for Ctrl-C where a function begins, not where a Python
-            # function returns.
+            # The result is stored at once. CPython checks for Ctrl-C when a function begins, and not when it returns.
             opened = thread.wait(self._begin(), undo=self._end)
             self._inside = inside = opened, thread, stack
             shown = self._entered(*inside)
@@ -115,7 +118,7 @@ class SyncResource(_Resource[Opened, Shown], OnlySync):
 
 @contextmanager
 def _noted(error: BaseException | None) -> Iterator[None]:
-    """Raise an error of ours, or add it as a note to the error that ends the block."""
+    """Raise an error of this package, or add it as a note to the error that ends the block."""
     try:
         yield
     except ApportionError as other:

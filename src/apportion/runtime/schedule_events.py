@@ -1,6 +1,6 @@
 """Schedule events: the fate of the slots of schedules, for logs, metrics and observers.
 
-Promises: an event is told once the store has answered, by the worker that fired. Slots of one firing come in order. An
+Promises: the worker that fired tells the event, after the store has answered. Slots of one firing come in order. An
 observer that raises costs one log line per event and nothing else.
 Refuses: to wait. An observer is called on the I/O thread, and must not block.
 """
@@ -36,7 +36,7 @@ class ScheduleEvent:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotFired(ScheduleEvent):
-    """A slot got its task, so many seconds after it came, on the clock of the store."""
+    """A slot got its task, some seconds after its time, on the clock of the store."""
 
     slot: datetime
     late_seconds: float
@@ -54,9 +54,9 @@ class SlotSkipped(ScheduleEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotsMissed(ScheduleEvent):
-    """So many slots got no task, because no worker ran when they came; `slot` is the newest slot that has come.
+    """Slots got no task, because no worker ran at their time. `slot` is the newest slot that has come.
 
-    The count ends at a hundred.
+    The largest count is 100.
     """
 
     slot: datetime
@@ -66,7 +66,7 @@ class SlotsMissed(ScheduleEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleDisagreed(ScheduleEvent):
-    """The stored slot has fired, and is no slot of the rule with the zone data of this host. Told once per schedule.
+    """The stored slot has fired, but the rule has no such slot with the zone data of this host. Told once per schedule.
 
     `stored_tzdata` is the version of the zone data with which the slot was computed, `tzdata` that of this host.
     """

@@ -1,9 +1,9 @@
 """Signals: on SIGTERM, which every platform sends first, a process leaves its groups and hands over its partitions.
 
-Promises: one handler per process, by which all of its groups leave. Signals within a second of the first count with it
-as one request, even if all blocks have ended by then. A later signal has the effect that it had before there was a
-handler. A forked child behaves as if there had never been a handler. Its first SIGTERM ends it, however early it comes,
-unless the child has opened a group itself. A simulated process gets the signal only from its world.
+Promises: one handler per process makes all of its groups leave. All signals within one second count as one request,
+even if all blocks have ended by then. A later signal ends the process, as it would without the handler. A forked child
+does not inherit the handler. Its first SIGTERM ends it, however early the signal comes, unless the child has opened a
+group itself. A simulated process gets the signal only from its world.
 Refuses: to replace a handler that the program has installed; such a program calls `group.leave()` itself.
 """
 
@@ -17,14 +17,14 @@ from types import FrameType
 
 from apportion.runtime.simulated import simulated
 
-ONE_SIGNAL_SECONDS = 1.0  # orchestrators and users send SIGTERM twice; after this time it is a second request
+ONE_SIGNAL_SECONDS = 1.0  # orchestrators and users send SIGTERM twice; after this time a signal is a second request
 
 
 @contextmanager
 def leaving_on_sigterm(leave: Callable[[], None]) -> Iterator[None]:
-    """Within the block, the first SIGTERM makes all groups leave. A SIGTERM that comes a second later ends the process.
+    """Within the block, the first SIGTERM makes all groups leave. A SIGTERM more than a second later ends the process.
 
-    A block that another thread opens leaves with the rest, but only the main thread may install a handler.
+    A block of another thread leaves with the rest, but only the main thread can install a handler.
     """
     machine, block = simulated(), object()
     leaving = _leaving if machine is None else machine.leaving
@@ -55,7 +55,7 @@ def _leave_all(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
 
 
 def _is_heard(now: float) -> bool:
-    """Whether a signal that comes now counts as the one handled before, even after the last block has ended."""
+    """Whether a signal at this time belongs to the last request, even after the last block has ended."""
     return now < _asked.at + ONE_SIGNAL_SECONDS
 
 
@@ -68,7 +68,7 @@ def _is_ours() -> bool:
 
 
 def _before_fork() -> None:
-    """Make a SIGTERM wait: Python forgets signals that reach a child before the child has begun."""
+    """Block SIGTERM during the fork: Python forgets a signal that reaches a child before the child has begun."""
     _forking.blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}) if _is_ours() else None
 
 
@@ -78,7 +78,7 @@ def _after_fork() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Forget the groups of the parent; then let the waiting signals come."""
+    """Forget the groups of the parent; then unblock SIGTERM, so that a waiting signal arrives."""
     _leaving.clear()
     _asked.unheard.clear()
     if _is_ours():
@@ -94,7 +94,7 @@ class _Asked:
 
 
 class _Forking(threading.local):
-    """The signals that this thread had blocked before it began to fork; None where nothing was changed."""
+    """The signals that this thread had blocked before the fork; None if the fork blocked nothing more."""
 
     blocked: "set[signal.Signals | int] | None" = None
 

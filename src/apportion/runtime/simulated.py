@@ -1,6 +1,6 @@
 """The hook for simulation: a simulated process takes its clock and its loop from here instead of the operating system.
 
-A simulated process names its machine in `MACHINE`. Everywhere else `simulated()` is None, and all is real. Stores
+A simulated process names its machine in `MACHINE`. In a real process, `simulated()` returns None. Stores
 have hooks of their own: `CONNECT_HERE` and `CONNECT_TASKS_HERE` in `stores.catalog`.
 """
 
@@ -46,7 +46,7 @@ class Runner(Protocol):
 
 
 class WorkObserver(Protocol):
-    """Notes when work on a held partition begins and ends; the thread that works calls it, in order."""
+    """Notes when work on a held partition begins and ends. The working thread calls the methods in order."""
 
     def entered(self, work: object, token: FencingToken, since: float) -> None:
         """Note that work has begun on a partition that was granted at `since`, a time of the clock."""
@@ -58,8 +58,8 @@ class WorkObserver(Protocol):
 class Machine(Runner, WorkObserver, Protocol):
     """A simulated machine, for one life of one process.
 
-    `shared` is the common state of its groups. `leaving` holds the functions that a SIGTERM calls; its keys only need
-    to differ.
+    `shared` is the common state of its groups. `leaving` holds the functions that a SIGTERM calls, each under a key of
+    its own.
     """
 
     shared: dict[object, Any]
@@ -72,7 +72,7 @@ class Machine(Runner, WorkObserver, Protocol):
     async def in_child(self, work: Coroutine[object, object, Result]) -> Result | None:
         """Run a coroutine in a child of the process, and wait for it; None if the child ended before it returned.
 
-        The child ends with its parent, and when its caller is cancelled.
+        The child ends if its parent ends or its caller is cancelled.
         """
 
 

@@ -1,8 +1,8 @@
 """Call: a coroutine that runs on the loop of another thread, and a caller that may go away before it has the result.
 
-Promises: the loop that runs a call makes all decisions about it, in the order of the requests. A caller may go away
-at any time: it has had the result by then, or the call is cancelled, or `undo` gets the result. So nothing is lost
-between the threads. Neither `begin` nor `abandon` waits or takes a lock.
+Promises: the loop that runs a call makes all decisions about it, in the order of the requests. A caller may go away at
+any time. If it has no result by then, the call is cancelled, or `undo` gets the result. So no result is lost between
+the threads. Neither `begin` nor `abandon` waits or takes a lock.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 class ThreadCall(Generic[Result]):
-    """One call. A prompt one makes its first step without a task; see `prompt_start`."""
+    """One call. A prompt call runs its first step without a task; see `prompt_start`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ThreadCall(Generic[Result]):
     def outcome(self) -> "Future[Result]":
         """Return the outcome for a thread that waits. Ask for it before the call begins."""
         outcome: Future[Result] = Future()
-        outcome.set_running_or_notify_cancel()  # only the loop ends it
+        outcome.set_running_or_notify_cancel()  # so that only the loop can end the outcome, and no caller can cancel it
         self._hear = partial(_end, outcome)
         return outcome
 
@@ -78,7 +78,7 @@ class ThreadCall(Generic[Result]):
         self._loop.call_soon_threadsafe(self._begin)
 
     def abandon(self) -> None:
-        """Note that no caller takes the result any more; a call that has raised leaves nothing to undo."""
+        """Note that no caller takes the result any more. If the call raises, there is nothing to undo."""
         with suppress(RuntimeError):  # the loop has ended with the interpreter
             self._loop.call_soon_threadsafe(self._abandon)
 
@@ -94,7 +94,7 @@ class ThreadCall(Generic[Result]):
     def _tell(self, task: "asyncio.Future[Result]") -> None:
         self._is_told = True
         if not task.cancelled():
-            task.exception()  # read now: if the caller is gone, asyncio would log the error as never retrieved
+            task.exception()  # a read error is never logged by asyncio as "never retrieved"
         if self._is_abandoned:
             self._take_back(task)
         elif self._hear is not None:
@@ -106,7 +106,7 @@ class ThreadCall(Generic[Result]):
             self._work.close()
         elif self._is_told:
             self._take_back(self._task)
-        elif not self._task.done():  # if it is done, `_tell` comes next and takes the result back
+        elif not self._task.done():  # a task that is done calls `_tell` next, and `_tell` takes the result back
             self._task.cancel()
             begun(_ended(self._task))
 
@@ -116,7 +116,7 @@ class ThreadCall(Generic[Result]):
 
 
 def _end(outcome: "Future[Result] | asyncio.Future[Result]", task: "asyncio.Future[Result]") -> None:
-    """End the wait of a caller; one that has gone away meanwhile takes nothing."""
+    """End the wait of a caller, unless the caller has gone away."""
     if outcome.done():
         return
     if task.cancelled():

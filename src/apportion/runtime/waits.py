@@ -24,7 +24,7 @@ class Saying:
         self._next = self._loop.call_later(first_seconds, self._say)
 
     def stop(self) -> None:
-        """Log the line no more."""
+        """Stop logging the line."""
         self._next.cancel()
 
     def _say(self) -> None:
@@ -34,7 +34,7 @@ class Saying:
 
 @contextmanager
 def said(what: Callable[[], str]) -> Iterator[None]:
-    """Log the reason of a wait while the block runs, if it lasts."""
+    """Log the reason of a wait again and again while the block runs, if the wait lasts for more than a second."""
     saying = Saying(what)
     try:
         yield

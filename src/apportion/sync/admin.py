@@ -1,5 +1,5 @@
 # Generated from groups/admin/facade.py by `python -m generate`; change that file, and generate anew.
-"""Admin as programs use it, without an event loop: questions and acts of an operator, who is no member of the group.
+"""Admin as programs use it, without an event loop: questions and acts of an operator outside of the group.
 
     from apportion.sync import admin
 

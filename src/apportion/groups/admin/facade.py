@@ -1,4 +1,4 @@
-"""Admin as programs use it, on any event loop: questions and acts of an operator, who is no member of the group.
+"""Admin as programs use it, on any event loop: questions and acts of an operator outside of the group.
 
     from apportion.groups import admin
 
