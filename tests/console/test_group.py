@@ -77,7 +77,7 @@ def test_show_of_a_group_that_all_have_left(tmp_path):
     with members(tmp_path, "a"):
         pass
     text = printed("show", URL, "mailers", folder=tmp_path)
-    assert "note: no member is there" in text
+    assert "note: no live member" in text
     assert "0 members, no controller" in text
     assert "8 unowned" in text
 
@@ -241,11 +241,11 @@ def test_a_static_member_that_is_forgotten_is_not_waited_for(tmp_path):
     with members(tmp_path, "a") as groups:
         with members(tmp_path, "b", static=True):
             groups["a"].wait_until_settled()
-            assert "one that is gone" in complaint("forget", URL, "mailers", "b", folder=tmp_path)
+            assert "an absent static member" in complaint("forget", URL, "mailers", "b", folder=tmp_path)
         assert 4 == len(groups["a"].owned)
         theirs = next(each for each in range(8) if each not in groups["a"].owned)
         step = said("explain", URL, "mailers", theirs, folder=tmp_path)
-        assert "it is static, and the controller keeps its place for 60 s" in step["step"]
+        assert "the controller keeps the place of a static member for 60 s" in step["step"]
         text = printed("show", URL, "mailers", folder=tmp_path)
         assert ["b", "1", "0", "4", "away"] in [line.split() for line in text.splitlines()]
         assert "Did you mean 'b'" in complaint("forget", URL, "mailers", "bb", folder=tmp_path)
@@ -368,7 +368,7 @@ def test_a_store_without_groups_says_so(tmp_path):
     [
         (("drain", "worker-2"), "Did you mean 'worker-1'?"),
         (("undrain", "worker-2"), "Did you mean 'worker-1'?"),
-        (("forget", "worker-2"), "no static member that is gone"),
+        (("forget", "worker-2"), "no absent static member"),
         (("explain", "8"), "expected one of 0 .. 7"),
         (("why", "-1"), "expected one of 0 .. 7"),
         (("release", "8"), "expected one of 0 .. 7"),
@@ -387,7 +387,7 @@ def test_names_and_numbers_that_are_not_there_are_refused(arguments, words, tmp_
 def test_nobody_can_be_drained_where_nobody_is(tmp_path):
     with members(tmp_path, "a"):
         pass
-    assert "No member is in group mailers now." in complaint("drain", URL, "mailers", "a", folder=tmp_path)
+    assert "Group mailers has no live member now." in complaint("drain", URL, "mailers", "a", folder=tmp_path)
 
 
 @pytest.mark.parametrize("command", [*READING, "ls", "run"])

@@ -154,8 +154,8 @@ def test_a_static_member_that_came_or_went_makes_a_plan_stale_though_the_target_
         ({"generation": 9}, r"made from target 9:"),
         ({"digest": "0" * 32}, r"made from target 2:00000000 "),
         ({"digest": ""}, r"made from target 2:step "),
-        ({"incarnation": 9}, "not 9: restored, or another"),
-        ({"members": Topology(["a", Node("b", weight=2)])}, "b says another weight or zone"),
+        ({"incarnation": 9}, "not 9: restored or replaced"),
+        ({"members": Topology(["a", Node("b", weight=2)])}, "b has another weight or zone"),
         ({"members": Topology(["a", "b", "c"]), "presence": dict.fromkeys("abc", "there")}, "c left"),
         (
             {"members": Topology(["b"]), "presence": {"b": "there"}, "after": Topology([Node("b", weight=0)])},
@@ -211,9 +211,9 @@ def test_a_target_that_is_written_between_the_look_and_the_commit_stops_it(tmp_p
     [
         (("--add", "worker-7"), "worker-7 joins only when its process starts", "Start the new member"),
         (("--remove", "b"), "b leaves only when its process stops", "Stop that member, or plan with --drain"),
-        (("--weight", "b=2"), "b says its own weight and zone", "with its new weight"),
+        (("--weight", "b=2"), "b sets its own weight and zone", "with its new weight"),
         (("--drain", "b", "--add", "d"), "d joins only when its process starts", "Start the new member"),
-        (("--drain", "c"), "c is away and gets no request", "do without it with --remove"),
+        (("--drain", "c"), "c is away and gets no request", "Plan its removal with --remove"),
         (
             ("--add", ",".join(f"w{each:02}" for each in range(10))),
             "w07 joins only when its process starts, ... 2 more",

@@ -288,7 +288,7 @@ def test_what_the_balancer_refuses_leaves_the_target_as_it_is_and_is_told_once(m
     assert [[], []] == [stage.write(), stage.write()]
     assert [["a", "b", "c"]] == asked
     assert target == stage.view.target
-    assert 1 == caplog.text.count("plans nothing: weight is 0.5")
+    assert 1 == caplog.text.count("keeps the target as it is: weight is 0.5")
 
 
 @pytest.mark.parametrize("count", [5, 7])
@@ -298,7 +298,10 @@ def test_a_balancer_with_more_or_fewer_owners_than_partitions_is_refused(monkeyp
     stage = Stage("a", group=GroupRecord(partitions=6, balancer="odd"))
     stage.lead()
     assert [] == stage.write()
-    assert f"plans nothing: number of owners by balancer odd is {count}, expected one per partition, 6" in caplog.text
+    assert (
+        f"keeps the target as it is: number of owners by balancer odd is {count}, expected one per partition, 6"
+        in caplog.text
+    )
 
 
 def test_a_member_that_comes_into_a_still_group_gets_its_share_at_once():

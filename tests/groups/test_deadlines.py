@@ -21,7 +21,7 @@ def test_work_is_cancelled_after_the_drain_and_the_session_given_up_a_time_to_li
     assert () == waiting.to_cancel(14.9)
     assert (1, 2) == waiting.to_cancel(15.0)
     assert ((), None, 17.0) == (waiting.to_cancel(16.9), waiting.verdict(None, 16.9), waiting.wakes_at(None))
-    assert "forced: work on 1 outlives its drain" == waiting.verdict(None, 17.0)
+    assert "forced: work on partition 1 goes on after its drain" == waiting.verdict(None, 17.0)
     assert (None, float("inf")) == (waiting.verdict(None, 18.0), waiting.wakes_at(None))
 
 
@@ -40,9 +40,9 @@ def test_a_hold_that_is_open_for_too_long_is_stuck():
     waiting = patience(progress_seconds=30.0)
     assert 130.0 == waiting.wakes_at((100.0, 7))
     assert None is waiting.verdict((100.0, 7), 129.9)
-    assert "stuck: work on 7 makes no progress" == waiting.verdict((100.0, 7), 130.0)
+    assert "stuck: work on partition 7 makes no progress" == waiting.verdict((100.0, 7), 130.0)
     waiting.renew()
-    assert "stuck: work on 7 makes no progress" == waiting.verdict((100.0, 7), 140.0)
+    assert "stuck: work on partition 7 makes no progress" == waiting.verdict((100.0, 7), 140.0)
 
 
 def test_holds_that_all_rest_are_never_stuck():

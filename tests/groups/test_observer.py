@@ -165,7 +165,7 @@ def test_work_that_makes_no_progress_costs_the_session_and_the_member_joins_anew
     (hold,) = [each for each in heard if type(each).__name__ == "Hold"]
     heard.remove(hold)
     assert [SessionBegan, Joined, Gained, Gained, GaveUp, Lost, Lost] == kinds(heard)[:7]
-    assert "stuck: work on 1 makes no progress" == heard[4].why
+    assert "stuck: work on partition 1 makes no progress" == heard[4].why
     assert [True, True] == [each.is_at_once for each in heard[5:7]]
     go_on(world, 6.0)
     assert [SessionEnded, SessionBegan] == kinds(heard)[7:9]

@@ -212,7 +212,10 @@ def test_work_without_progress_costs_the_session_and_is_told(opened):
                 given_up = CLOCK.elapsed()
                 await until(lambda: 8 == len(bob.owned))  # by expiry: the work goes on, and nothing was handed over
                 assert CLOCK.elapsed() - given_up >= 0.5  # of a lease of 1 s, however late we noticed
-                assert (1, f"stuck: work on {partition} makes no progress") == (counted.given_up, counted.stuck)
+                assert (1, f"stuck: work on partition {partition} makes no progress") == (
+                    counted.given_up,
+                    counted.stuck,
+                )
                 done.set()
                 await worker
                 await until(lambda: 4 == len(ann.owned))

@@ -94,7 +94,10 @@ def test_a_handler_that_hangs_costs_the_session_and_is_told(opened, name):
             if name == "on_lost":
                 ann.leave()
             await until(lambda: ann.statistics.given_up)
-            assert (1, "stuck: work on 2 makes no progress") == (ann.statistics.given_up, ann.statistics.stuck)
+            assert (1, "stuck: work on partition 2 makes no progress") == (
+                ann.statistics.given_up,
+                ann.statistics.stuck,
+            )
             if name == "on_gained":
                 await until(lambda: called.count(2) == 2)  # in another session
             ann.leave()
@@ -115,7 +118,7 @@ def test_a_handler_that_hangs_in_a_thread_costs_the_session_which_begins_anew_wh
         serve = functools.partial(ann.serve, on_gained=on_gained)
         serving = asyncio.create_task(asyncio.to_thread(serve))
         await until(lambda: ann.statistics.given_up)
-        assert (1, "stuck: work on 2 makes no progress") == (ann.statistics.given_up, ann.statistics.stuck)
+        assert (1, "stuck: work on partition 2 makes no progress") == (ann.statistics.given_up, ann.statistics.stuck)
         await until(lambda: [] == list(ann.owned))
         done.set()
         await until(lambda: 2 in [partition for partition, epoch in called if epoch > 1])

@@ -1,9 +1,8 @@
 """Agreement: the settings to which all members of a group agree, compared with the record in the store.
 
-Promises: a process that agreed once never ends because of the record of its group. It treats a difference as damage
-that may pass: it tells the difference once, waits, and asks again. Only a process that never agreed gets
-`InvalidInput`. A record that cannot be right is written anew. No single record decides the number of partitions: see
-`witnesses`.
+Promises: a process that agreed once never ends because of the record of its group. It treats a later difference as
+damage that may be repaired: it tells the difference once, waits, and asks again. Only a process that never agreed gets
+`InvalidInput`. A damaged record is written anew. No single record decides the number of partitions: see `witnesses`.
 """
 
 import asyncio
@@ -37,10 +36,10 @@ class Agreement:
         self._was_reached = False
 
     async def reached(self, *, is_over: Callable[[], bool]) -> int:
-        """Make the group, or find that it has our settings; return the revision of its record.
+        """Make the group, or check that it has our settings; return the revision of its record.
 
-        `InvalidInput` if its settings differ and never agreed with ours. If they agreed once, this waits until they
-        agree again. `BadSnapshot` if `is_over` says meanwhile that nobody needs the answer any more.
+        `InvalidInput` if the group has other settings, and never had ours. If it had ours before, the call waits until
+        it has them again. `BadSnapshot` if `is_over` says meanwhile that no caller needs the answer.
         """
         pause, told = _PAUSE_SECONDS, ""
         while True:
@@ -61,7 +60,7 @@ class Agreement:
                 return agreed
 
     async def _agreed(self) -> int:
-        """Return the revision of the group's record, once it has our settings; `InvalidInput` if it has others."""
+        """Return the revision of the group's record, if it has our settings; `InvalidInput` if it has others."""
         while True:
             key, ours = self._keys.record, self._record
             found = next((item for item in (await self._store.scan(key)).items if item.key == key), None)
@@ -84,7 +83,7 @@ class Agreement:
         return view.target is not None and len(view.target.owners) != self._record.partitions
 
     async def _check(self, found: Item | None, there: GroupRecord | None) -> None:
-        """Do nothing if we may write our record, as the first or over a wrong one. Otherwise raise `InvalidInput`."""
+        """Raise `InvalidInput` unless we may write our record, as the first one or over a damaged one."""
         if there is not None and there.format != self._record.format:
             _check_same(self._group, self._record, there)
         view = View(self._keys)
@@ -102,9 +101,9 @@ class Agreement:
 
 
 def _joined_under(found: Item, view: View) -> bool:
-    """Whether a member is there that joined after its group's record was written, and so agreed to the record.
+    """Whether a live member joined after the group's record was written. Such a member has agreed to the record.
 
-    Only the number of partitions ever changes in that record, and only while no member is there.
+    Only the number of partitions ever changes in that record, and only while the group has no live member.
     """
     return any(there.session > found.revision for there in view.members.values() if there.record.nonce)
 

@@ -1,9 +1,9 @@
 """Crash loops: after repeated deaths of its owners, a partition waits longer before each next owner (back-off).
 
-An ownership record lists the last sessions that ended under it, each within a minute of taking the partition. A
-session does not count if its process lives on, or has left the group. After the third death in a row the next owner
-waits a second. Each further death doubles the wait, up to a minute. A minute of service clears the list; a planned
-transfer keeps it.
+An ownership record lists the last sessions that ended under it, each within a minute of taking the partition. A session
+does not count if its process is still alive, or has left the group. After the third death in a row the next owner waits
+a second. Each further death doubles the wait, up to a minute. A minute of service clears the list; a planned transfer
+keeps it.
 
 Promises: no partition is without an owner for longer than a minute because of deaths, unless its group asked for
 quarantine. A pause, a cut network or a node that leaves delays nothing.
@@ -33,7 +33,7 @@ def wait_seconds(deaths: int) -> float:
 def with_death(
     before: tuple[int, ...], session: int, *, lasted_seconds: float, lived: Collection[int]
 ) -> tuple[int, ...]:
-    """Return the sessions that ended in a row, once one more has ended after `lasted_seconds` of service.
+    """Return the new list of sessions that ended in a row, after one more has ended, with `lasted_seconds` of service.
 
     `lived` are sessions of processes that live on. A session of a minute or more clears the list.
 

@@ -54,7 +54,7 @@ class Driver:
         self.life: Life | None = None
 
     async def run(self) -> None:
-        """Live one life after another; return when the member has left, raise misuse that no new life can mend."""
+        """Live one life after another; return when the member has left; raise an error that no new life can avoid."""
         try:
             await self._live_on()
         finally:
@@ -77,7 +77,7 @@ class Driver:
             await asyncio.sleep(pause)
 
     def _is_final(self, error: BaseException) -> bool:
-        """Whether no new life can mend an error: a misuse, a refusal before the first session, an interrupt."""
+        """Whether a new life would meet the same error: a misuse, a refusal before the first session, an interrupt."""
         if isinstance(error, StoreDenied):
             return not self.statistics.sessions
         is_misuse = isinstance(error, _MISUSE) and not isinstance(error, BadSnapshot)
@@ -98,8 +98,8 @@ class Driver:
         parts = self.parts
         parts.deadlines.renew()
         agreed = await self._agreement.reached(is_over=lambda: self._departure.is_wanted)
-        # This must be the last scan before the watch. Any scan accepts another life of the store, and both need the
-        # same life.
+        # This must be the last scan before the watch. A scan accepts any life of the store, and the watch must follow
+        # the life of this scan.
         scan = await self._feed.scan()
         ttl_seconds, confirm = self.options.ttl_seconds, self.holdings.confirm
         lease = await self._sessions.join(ttl_seconds, confirm, incarnation=scan.incarnation)

@@ -1,7 +1,7 @@
 """Groups as users open them: processes share partitions, and each partition has one owner.
 
-All work with a deadline runs on the I/O thread. A user's event loop that is blocked therefore loses nothing.
-The sync twin of this file is `sync/groups.py`.
+All work with a deadline runs on the I/O thread. So the member keeps its partitions while the user's event loop is
+blocked. The sync twin of this file is `sync/groups.py`.
 """
 
 from collections.abc import AsyncGenerator
@@ -34,7 +34,7 @@ class AsyncGroup(Group):
         holdings = self._participation.holdings
         holdings.consume()
         try:
-            # This thread asks first. So lost partitions are given away before another thread has woken.
+            # The caller's thread asks here, before it wakes the I/O thread. So lost partitions are given away sooner.
             while (
                 change := holdings.next_change() or await self._thread.hop(self._participation.next_change())
             ) is not None:
@@ -63,7 +63,7 @@ class AsyncGroup(Group):
         outlives its member continues alone.
 
         Raises `InvalidInput` before any call if a handler is not an async function, or cannot take two arguments. If
-        only a call shows the mistake, the error comes at once after that call.
+        only a call shows the mistake, the error is raised right after that call.
         """
         self._require_open()
         await self._serve_here(awaited("on_gained", on_gained), awaited("on_lost", on_lost))

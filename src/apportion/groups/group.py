@@ -15,7 +15,7 @@ from apportion.runtime.signals import leaving_on_sigterm
 from apportion.runtime.simulated import Runner
 
 MOST_THREADS = 32
-LAST_SECONDS = 1.0  # the last wait for threads, once their member has waited as long as it may, and has left
+LAST_SECONDS = 1.0  # the wait for handler threads that still run when the member has left
 
 
 class Group(Handle):
@@ -63,7 +63,7 @@ class Group(Handle):
 
     @property
     def is_alive(self) -> bool:
-        """Whether this member still takes part, or tries to, for a liveness probe."""
+        """Whether this member takes part in the group, or tries to take part; for a liveness probe."""
         return self._participation.is_running and self._thread.runs
 
     @property
@@ -133,7 +133,7 @@ class Group(Handle):
         holdings = self._holdings
         holdings.consume()
         try:
-            # This thread asks first. So lost partitions are given away before another thread has woken.
+            # The caller's thread asks here, before it wakes the I/O thread. So lost partitions are given away sooner.
             while (
                 change := holdings.next_change() or await self._thread.hop(self._participation.next_change())
             ) is not None:

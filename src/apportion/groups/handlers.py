@@ -1,7 +1,7 @@
 """Handlers: the user's functions, called for each partition gained or lost; they may fail.
 
 Promises: the handlers of one partition never run at once, and `on_lost` comes after `on_gained` of the same token. A
-partition goes to its next owner when `on_lost` has returned; it is not given away half closed. A handler that raises
+partition goes to its next owner when `on_lost` has returned; it is not given away before that. A handler that raises
 is called again, after a longer pause each time. Meanwhile `failing` lists the partition and the error. `on_gained` is
 given up when the partition is lost, `on_lost` when the drain's time is over. If the session ends first, `on_lost` is
 called once, for at most the time of a drain. Others may be owners by then, and the next `on_gained` here waits for
@@ -28,12 +28,11 @@ class Handlers:
     """The handlers of one group, and one task per partition that is ours.
 
     `tell` takes each failure of a handler as an event. At most `at_once` handlers run at a time; None means no limit.
-    After this member has left, `run` waits up to
-    `last_seconds` for handlers that still run; None means until they end. `drain_seconds` is the time that `on_lost`
-    may take once the session is over.
+    After this member has left, `run` waits up to `last_seconds` for handlers that still run; None means without limit.
+    `drain_seconds` is the time that `on_lost` may take once the session is over.
     """
 
-    _broken: "asyncio.Future[None]"  # ends the run with an error that no handler may raise
+    _broken: "asyncio.Future[None]"  # gets the error of a task that ends the run, such as `NoHandler`
 
     def __init__(
         self,
@@ -119,7 +118,7 @@ class Handlers:
                 else:
                     await self._end(token, hold)
         except NotOwner:
-            return  # its loss came before the first handler, and was told as an event
+            return  # the partition was lost before its first handler, and an event has told the loss
         finally:
             self.failing.pop(partition, None)
 

@@ -29,7 +29,7 @@ class Phase(Enum):
 
 
 class HandOverEvent(Enum):
-    """An event: the state of the record, and whether the target names us; or the result of our own act."""
+    """An event: a state of the record together with the target's choice, or the result of our own act."""
 
     WANTED_FREE = auto()
     WANTED_ORPHANED = auto()  # its owner's session is over
@@ -38,7 +38,7 @@ class HandOverEvent(Enum):
     UNWANTED_GRANTED = auto()
     UNWANTED_USED = auto()
     TAKEN = auto()  # the record does not name our session, or not at the epoch that we serve
-    PROVEN = auto()  # served for a minute after a session ended under it
+    PROVEN = auto()  # we have served for a minute after an earlier session ended under the partition
     QUIET = auto()  # all work that was begun under it has ended
     DONE = auto()  # our commit happened
     FAILED = auto()  # our commit did not happen, or nobody knows
@@ -92,10 +92,10 @@ class OwnSession:
 class Known:
     """The known state of one partition at one time; `revision` wrote the record (0: there is none yet).
 
-    `session` is the current session of the owner's id (None: that member is not there). `receiver` is the member that
-    the target names, if it is there; `stays` compares that nobody asked the receiver to leave. `ended` are the sessions
-    in a row that ended under the partition: every write lists them. `waits` says that the next owner has to wait
-    because of them. `is_proven` says that we have served for a minute since.
+    `session` is the current session of the owner's id (None: that member is absent). `receiver` is the live member that
+    the target names. `stays` is the comparison that no request to leave was sent to the receiver. `ended` are the
+    sessions in a row that ended under the partition: every write lists them. `waits` says that these deaths still delay
+    the next owner. `is_proven` says that we have served for a minute after the last of them.
     """
 
     record: OwnershipRecord
@@ -142,12 +142,12 @@ class HandOver:
 
 
 def standing(known: Known, me: OwnSession, now: HandOver) -> HandOverEvent | None:
-    """Return the event that a record's state means to us; None if it means nothing to us."""
+    """Return the event for the state of a record; None if the state is no event for this member."""
     record = known.record
     if (record.owner, record.session) != (me.id, me.session):
         return _foreign(known, now)
     if record.epoch > now.served and now.phase is Phase.SERVING:
-        return HandOverEvent.TAKEN  # by a repair, which names us at another epoch than the one that we serve
+        return HandOverEvent.TAKEN  # a repair named us under a new epoch, and we serve under the old one
     if record.epoch > now.served:
         return HandOverEvent.WANTED_GRANTED if known.is_wanted else HandOverEvent.UNWANTED_GRANTED
     if known.is_wanted:
@@ -190,6 +190,6 @@ def request(act: Act, partition: int, known: Known, me: OwnSession, keys: GroupK
     if act is Act.GIVE and receiver is not None:
         there = keys.member(receiver.id)
         when[there] = Unchanged(key=there, revision=receiver.session)
-        if known.stays is not None:  # a member that leaves must know all its partitions: it gets no more
+        if known.stays is not None:  # a leaving member gets no further partition, so it knows all that it must free
             when[known.stays.key] = known.stays
     return tuple(when.values()), Put(key=own, value=encoded(outcome(act, known, me)))

@@ -4,8 +4,8 @@ Promises: every access checks the session's deadline on this process's own clock
 therefore stops by itself before another may start. A forked child owns nothing. A partition is quiet when no hold on it
 is open and the consumer of changes has asked for the next change. A lost partition is therefore given away after the
 work on it has ended.
-Refuses: to wait, and to take a lock. A finalizer may end or begin a hold wherever it runs, even in the middle of this
-file. So each change sets one attribute, or changes one entry of a dict. A hold is counted before its partition is
+Refuses: to wait, and to take a lock. A finalizer may end or begin a hold, and can interrupt any code, also a method of
+this file. So each change sets one attribute, or changes one entry of a dict. A hold is counted before its partition is
 checked; a partition is withdrawn before its holds are checked. The driver fills the holdings on the I/O thread; any
 thread reads them.
 """
@@ -61,16 +61,16 @@ class _Tellings:
     even: Mapping[int, Holding] | None = None
 
     def waits_for(self, partition: int) -> bool:
-        """Whether the consumer may still work on a partition. A lost one is in `heard` before it leaves `has`."""
+        """Whether the consumer may still work on a partition. A lost partition is in `heard` before it leaves `has`."""
         return bool(self.claims) and (partition in self.has or partition in self.heard)
 
 
 class _Owned(Mapping[int, Holding]):
-    """A mapping that changes while it is read. Each answer is of one moment; `items` and `values` stay as they were."""
+    """A mapping that other threads change. Each call answers for one moment, and `items` and `values` return copies."""
 
     @abstractmethod
     def _now(self) -> Mapping[int, Holding]:
-        """Return all of this moment, in a mapping that never changes."""
+        """Return the present holdings, in a mapping that never changes."""
 
     def __getitem__(self, partition: int) -> Holding:
         return self._now()[partition]
@@ -82,11 +82,11 @@ class _Owned(Mapping[int, Holding]):
         return len(self._now())
 
     def items(self) -> ItemsView[int, Holding]:
-        """Return all of this moment, in the order of the partitions."""
+        """Return the present pairs, in the order of the partitions."""
         return dict(sorted(self._now().items())).items()
 
     def values(self) -> ValuesView[Holding]:
-        """Return the holdings of this moment, in the order of their partitions."""
+        """Return the present holdings, in the order of their partitions."""
         return dict(self.items()).values()
 
 
@@ -112,7 +112,7 @@ class Holdings(Handle, _Owned):
 
     @property
     def is_current(self) -> bool:
-        """Whether the session's deadline lies ahead; never in a forked child, because nobody tells it of losses."""
+        """Whether the session's deadline lies ahead. Never in a forked child, because the child learns of no loss."""
         return self._clock.elapsed() < self.deadline and self._process == os.getpid()
 
     @property
@@ -127,7 +127,7 @@ class Holdings(Handle, _Owned):
     _now = moment
 
     def confirm(self, deadline: float) -> None:
-        """Set the deadline. If the one before has passed, the consumer of changes is first told that all was lost."""
+        """Set the deadline. If the earlier one has passed, the consumer of changes first hears that all was lost."""
         has_lapsed = not self.is_current
         self.deadline = deadline
         if has_lapsed:
@@ -154,7 +154,7 @@ class Holdings(Handle, _Owned):
                 hold.cancel()
 
     def oldest(self) -> tuple[float, int] | None:
-        """Return the start and the partition of the hold at work for the longest; None when no hold is open."""
+        """Return the start and the partition of the hold that has worked longest; None when no hold is open."""
         return min(((hold.since, hold.partition) for hold in self._holds), default=None)
 
     def enter(self, partition: int, cancel: Callable[[], None] | None = None) -> tuple[FencingToken, Hold]:
@@ -180,7 +180,7 @@ class Holdings(Handle, _Owned):
                 self._holds.end(hold)
                 self._settle([partition])
         if not is_kept:
-            raise NotOwner(partition, "it was given away and taken again just now")
+            raise NotOwner(partition, "it was given away and taken again a moment ago")
         if self.observer is not None:
             self.observer.entered(hold, held.token, held.since)
         return held.token, hold
@@ -207,11 +207,11 @@ class Holdings(Handle, _Owned):
         claims.append(claim)
         if claims[0] is not claim:
             claims.remove(claim)
-            hint = "Let one task consume them and tell the others."
+            hint = "Let one task consume the changes and pass them on."
             raise InvalidInput("consumer of changes()", "a second one", "one per group", hint)
 
     def next_change(self) -> GroupChange | None:
-        """Return the next change, None if there is none. The call confirms that the work on all changes told is done.
+        """Return the next change; None if there is none. The call confirms that the work on earlier changes is done.
 
         While the store has not confirmed our session in time, no partition is ours. After the store has confirmed it, a
         partition that was ours is told as gained again, once the work on it has ended. O(1) if nothing has changed,
@@ -234,7 +234,7 @@ class Holdings(Handle, _Owned):
         return change
 
     def tell(self, change: GroupChange) -> bool:
-        """Note that the consumer has got a change; False when no part of the change is true any more."""
+        """Note that the consumer has received a change. Return False if no part of the change is still true."""
         tellings, held = self._tellings, self._held
         lost = tellings.has.keys() & change.lost
         gained = {each: held[each] for each in change.gained if each in held}
@@ -249,7 +249,7 @@ class Holdings(Handle, _Owned):
         return len(gained) > len(gone) or bool(lost)
 
     def abandon(self) -> None:
-        """Stop consuming changes: all changes told count as done."""
+        """Stop consuming changes. The work on all delivered changes counts as done."""
         if self._process != os.getpid():
             return
         tellings, self._tellings = self._tellings, _Tellings()
@@ -262,7 +262,7 @@ class Holdings(Handle, _Owned):
         return not (self._held or self._holds or (tellings.claims and (tellings.has or tellings.heard)))
 
     def is_quiet(self, partition: int) -> bool:
-        """Whether a partition is not ours, and all work on it has ended; then it stays quiet until a grant.
+        """Whether a partition is not ours, and all work on it has ended. A quiet partition stays quiet until a grant.
 
         The order of the checks matters: once a partition is not held, no more work begins on it.
         """

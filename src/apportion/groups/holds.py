@@ -2,9 +2,9 @@
 
 Promises: the block begins only on a partition that is ours. If the session ends within the block, or the drain times
 out, the block's task is cancelled, once. The block then ends with `NotOwner`. A cancellation by any other caller is
-passed on, even if it comes together with ours. If the loop is closed within the block, the block cannot be cancelled.
-Then its hold ends at the moment of the cancellation.
-A thread cannot be cancelled: long work in a thread must ask for the token again.
+passed on, even if it comes together with the cancellation from here. If the loop is closed within the block, the block
+cannot be cancelled. Then its hold ends at the moment of the cancellation. A thread cannot be cancelled: long work in a
+thread must ask for the token again.
 """
 
 import asyncio
@@ -67,11 +67,11 @@ class _Inside:
         """Cancel the block's task at its await; from any thread."""
         try:
             self._loop.call_soon_threadsafe(self._cancel)
-        except RuntimeError:  # its loop was closed within the block: no work goes on there
+        except RuntimeError:  # the loop was closed within the block, so its work has stopped
             self.abandoned()
 
     def end(self) -> bool:
-        """Note that the block has ended; return whether the only cancellation of its task came from here."""
+        """Note that the block has ended; return whether its task was cancelled only by this object."""
         task, self._task = self._task, None
         if task is None or not self._was_cancelled:
             return False

@@ -29,16 +29,16 @@ def log(event: GroupEvent) -> None:
     group, who = event.group, event.member_id
     match event:
         case AskedAgain(why=why):
-            logger.warning("%s: %s asks again: %s", group, who, why)
+            logger.warning("%s: %s repeats a request: %s", group, who, why)
         case Damaged(key=key, problem=problem):
-            hint = f"The rest goes on. Repair it with: apportion group repair URL {group}"
+            hint = f"All other records stay in use. Repair this one with: apportion group repair URL {group}"
             logger.error("%s: the record %s is damaged. %s %s", group, key, problem, hint)
         case Rewritten(key=key, found=found):
             logger.warning("%s: the record %s was damaged (%s) and is written anew", group, key, found)
         case Disagreed(why=why):
             logger.warning("%s: this process waits until its group has its former settings: %s", group, why)
         case Unplanned(why=why):
-            logger.warning("%s: %s plans nothing: %s", group, who, why)
+            logger.warning("%s: controller %s keeps the target as it is: %s", group, who, why)
         case Unpublished(why=why, seconds=seconds):
             then = f"the controller tries again every {seconds:g} s"
             logger.warning("%s: members go on, but table %s does not show the owners; %s: %s", group, group, then, why)

@@ -1,4 +1,4 @@
-"""Member: one member's side of a group, for all partitions together: which to serve or release, which commits to send.
+"""Member: decides for one member which partitions to serve or release, and which commits to send.
 
 Promises: at most one commit per partition is under way at a time; see `Batches` in `unanswered_commits`. The cost of an
 event grows with the partitions that it touches.
@@ -20,10 +20,10 @@ AGAIN_SECONDS = 0.1
 _WHY = {
     Act.CLAIM: "nobody owned it",
     Act.TAKE_OVER: "its owner's session is over",
-    Act.RENUMBER: "it was about to go, and came back",
+    Act.RENUMBER: "its release had begun, and was withdrawn",
     Act.SERVE: "its owner gave it",
 }
-_AT_HOME = (Act.SERVE, Act.DRAIN, Act.STOP)  # all others are commits
+_AT_HOME = (Act.SERVE, Act.DRAIN, Act.STOP)  # all other acts are commits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A partition that should be ours is tried only at `until` (infinity: after a release), because of `deaths`."""
+    """We take a partition only at `until`, because of `deaths`. If `until` is infinity, we take it after a release."""
 
     partition: int
     deaths: int
@@ -107,7 +107,7 @@ class MemberMachine:
         self._hands: dict[int, HandOver] = {}
         self._batches = Batches(width=width, ways=ways)
         self._again: dict[int, float] = {}
-        self._stopped: set[int] = set()  # partitions with work that was told to stop and has not ended
+        self._stopped: set[int] = set()  # partitions with work that must stop and has not ended
 
     @property
     def serving(self) -> Iterator[int]:
@@ -191,7 +191,7 @@ class MemberMachine:
         wanted = None if target is None else target.owner(partition)
         is_ours, leave = (record.owner, record.session) == (self.me.id, self.me.session), view.drains
         if is_ours and wanted in leave and self.me.id not in leave:
-            wanted = self.me.id  # it stays with us until a target names a member that does not leave
+            wanted = self.me.id  # the partition stays with us until a target names a member that is not leaving
         session = view.session(wanted)
         proven_at = owned.since + HEALTHY_SECONDS if record.ended else float("inf")
         if now < proven_at < float("inf") and self.phase(partition) is Phase.SERVING:
@@ -211,7 +211,7 @@ class MemberMachine:
         )
 
     def _wait(self, partition: int, known: Known, before: float | None, actions: list[Action]) -> None:
-        """Look again when the next owner may take a partition; say so once."""
+        """Note when the next owner may take a partition, and return the action that tells it, once."""
         until = self._again[partition] = next_try(self._view, partition)
         if before != until:
             actions.append(Wait(partition=partition, deaths=len(known.ended), until=until))

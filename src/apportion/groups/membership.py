@@ -1,8 +1,8 @@
 """Membership: how a member joins and leaves a group, by commits about its own record.
 
-Promises: at most one session per id is there. A newcomer waits for the lease of its predecessor to end, for one time
-to live and a second. It gets `DuplicateMember` if the store, asked anew after that wait, still has the predecessor. It
-waits without limit for an earlier session of its own process: nobody renews that session, so it ends.
+Promises: at most one session per id is live. A newcomer waits for the lease of its predecessor to end, for one time to
+live and a second. It gets `DuplicateMember` if a scan after that wait still shows the predecessor. It waits without
+limit for an earlier session of its own process, because no process renews that session, so it ends.
 """
 
 from collections import deque
@@ -20,10 +20,10 @@ from apportion.stores.api import Committed, Compare, CoordinationStore, Item, Ou
 
 
 class Predecessors:
-    """The sessions of its id that a life of a member may meet.
+    """The earlier sessions under the id of a member that one of its lives may meet.
 
-    `leases` are those on which this member may have written its record. During one whole life,
-    the member has waited in vain for the end of the session `awaited`.
+    `leases` are the leases on which this member may have written its record. `awaited` is a session that did not end,
+    although the member waited for it during a whole life.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Membership:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether our record has a value that cannot be right, but is still on our lease, which keeps our session."""
+        """Whether our record has a damaged value but is still on our lease. The lease keeps our session."""
         there = self._view.members.get(self._options.member_id)
         is_ours = there is not None and there.lease == self._lease
         return is_ours and self._keys.member(self._options.member_id) in self._view.damaged
@@ -80,9 +80,9 @@ class Membership:
     async def try_to_join(self, *, is_patient: bool) -> None:
         """Write our record if no member of our id is there, or over our damaged record; the view shows the outcome.
 
-        `DuplicateMember` if another process still has our id, although the life before waited for its end. The first
-        scan of this life was sent after that wait. While `is_patient`, the call leaves a damaged record on the lease of
-        another process alone. Its owner may still be at work, and would then write the record anew.
+        `DuplicateMember` if another process still has our id, although the life before waited for the end of that
+        process. The first scan of this life was sent after that wait. While `is_patient`, the call does not touch a
+        damaged record on the lease of another process. That process may be alive, and would then write the record anew.
         """
         member_id, options = self._options.member_id, self._options
         there, is_damaged = self._view.members.get(member_id), self._keys.member(member_id) in self._view.damaged
@@ -119,7 +119,7 @@ class Membership:
         return tuple(each for each, owned in own if (owned.ownership.owner, owned.ownership.session) == mine)
 
     async def ask(self) -> Outcome | None:
-        """Ask for a target without us; None if we have asked before, or are gone."""
+        """Ask for a target without us; None if we have asked before, or our record is not in the store."""
         return await ask_to_leave(self._store, self._view, self._options.member_id, LEAVES)
 
     async def free(self, partitions: Sequence[int], *, width: int) -> None:
@@ -169,11 +169,11 @@ class Membership:
         self._note(await self._store.commit(when=when, puts=puts, deletes=deletes))
 
     async def is_cleared(self) -> bool:
-        """Delete our records on the lease, which lives on; return whether none is there, and none can come later.
+        """Delete our records on the lease, which lives on. Return whether no record is there, and none can come later.
 
-        A member record may still come if nobody knows whether its commit was carried out. All other commits compare
-        our member record, so none of them can happen once that record is gone. A scan that is older than a revision
-        we know proves nothing.
+        A member record may still come if nobody knows whether its commit was carried out. All other commits compare our
+        member record, so none of them can happen once that record is gone. A scan at an older revision than one we know
+        is no proof.
         """
         keys, member_id = self._keys, self._options.member_id
         if not self._is_certain:
@@ -222,13 +222,13 @@ class Membership:
 
 
 async def ask_to_leave(store: CoordinationStore, view: View, member_id: str, how: bytes) -> Outcome | None:
-    """Ask a member for its partitions; the request ends with its session. None if it was asked before, or is gone."""
+    """Ask a member for its partitions; the request ends with its session. None if it was asked, or is absent."""
     asked = request_to_leave(view, member_id, how)
     return None if asked is None else await store.commit(when=asked[0], puts=[asked[1]])
 
 
 def request_to_leave(view: View, member_id: str, how: bytes) -> tuple[list[Compare], Put] | None:
-    """Return the compares and the put that ask a member for its partitions; None if it was asked, or is gone."""
+    """Return the compares and the put that ask a member for its partitions; None if it was asked, or is absent."""
     there, key = view.members.get(member_id), view.keys.drain(member_id)
     if there is None or member_id in view.drains:
         return None

@@ -1,6 +1,7 @@
 """Open holds: the work that is open in this process, and how to cancel it.
 
-Refuses: locks, because a finalizer may end or begin a hold wherever it runs. Each change is one step of a dict.
+Refuses: locks, because a finalizer may end or begin a hold, and can interrupt any code. Each change is one step of a
+dict.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,12 +25,12 @@ class Hold:
     since: float
 
     def rest(self) -> None:
-        """From now on, only keep the partition."""
+        """Keep the partition from now on, without a deadline of progress."""
         self.since = float("inf")
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Within the block the hold is at work, from now on; afterwards it rests."""
+        """Within the block the hold works, and its deadline counts from now; after the block the hold rests."""
         self.since = self.clock.elapsed()
         try:
             yield

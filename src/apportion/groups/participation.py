@@ -66,7 +66,7 @@ class Participation:
             self._loop.call_soon_threadsafe(self._say_leaving)
 
     async def end(self) -> None:
-        """Hand over all partitions, leave, close the store. Raises the error that ended us, if nobody got it yet."""
+        """Hand over all partitions, leave, close the store. Raises the member's error, if no caller has got it yet."""
         self.has_ended = True
         self.driver.leave()
         self._say_leaving()
@@ -97,7 +97,7 @@ class Participation:
         return not self._running.done()
 
     async def next_change(self) -> GroupChange | None:
-        """Return the next change; None once we have left. Raises the error that ended the member."""
+        """Return the next change; None after the member has left. Raises the error that ended the member."""
         while (change := self.holdings.next_change()) is None:
             if self._running.done():
                 self._tell()
@@ -106,7 +106,7 @@ class Participation:
         return change
 
     async def until_settled(self) -> None:
-        """Wait until every partition belongs to the owner that the target names, and all of ours can be held."""
+        """Wait until every partition has the owner that the target names, and this member can hold all of its own."""
         while not self._running.done():
             if is_at_rest(self.driver.view) and self._serves_its_own():
                 return
@@ -143,13 +143,13 @@ class Participation:
         return held.token
 
     def _serves_its_own(self) -> bool:
-        """Whether we serve all that the records call ours. We may see a record before the answer to its commit."""
+        """Whether we serve all partitions that records call ours. A record may come before the answer to its commit."""
         me, serving = self.driver.member.me, set(self.driver.member.serving)
         owned = ((partition, each.ownership) for partition, each in self.driver.view.own.items())
         return all(each in serving for each, own in owned if (own.owner, own.session) == (me.id, me.session))
 
     def _over(self, _: "asyncio.Future[None]") -> None:
-        """Wake all waiting callers, and log the end while the program goes on within its block."""
+        """Wake all waiting callers. Log the end again and again until the program leaves the block."""
         self.driver.note_turn()
         self._say_no_more()
         words = f"{self._who} has left, and its block has not ended"

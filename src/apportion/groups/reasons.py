@@ -1,6 +1,6 @@
 """Reasons: why a member waits, and why a partition is not its own, in words.
 
-Promises: each call returns one reason, the one that must pass first.
+Promises: each call returns one reason: the first that must end.
 Refuses: to ask the store. A reason shows only the view of this process.
 """
 

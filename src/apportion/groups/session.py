@@ -1,12 +1,12 @@
 """Session: the one lease that a process keeps alive in a store, on the I/O thread, for all its groups.
 
 Promises: the deadline lies before the moment at which the store may end the lease, in any state of the network. It
-counts from the moment a renewal was sent, on this machine's own clock, less a margin for clocks that drift. A user's
-blocked event loop costs nothing. If a C call keeps the interpreter's lock for TTL - margin, the session has to end,
-and does. After the deadline, a process renews nothing until the store replies. Until then, a renewal would keep other
-processes from partitions that this process may not use either. A group that leaves or gives up costs the other groups
-nothing if it deleted all its records on the lease. Otherwise the lease ends for all groups, because the remaining
-records would live as long as those groups do.
+counts from the moment a renewal was sent, on this machine's own clock, less a margin for clocks that drift. A blocked
+event loop of the user does not delay a renewal. If a C call holds the interpreter's lock for the TTL less the margin,
+the session ends. After the deadline, a process renews nothing until the store replies. Until then, a renewal would keep
+other processes from partitions that this process may not use either. A group that leaves or gives up costs the other
+groups nothing if it deleted all its records on the lease. Otherwise the lease ends for all groups, because the
+remaining records would live as long as those groups do.
 Refuses: to renew for other processes, and to revive a lease that has ended. The next life has another lease.
 """
 
@@ -27,11 +27,11 @@ from apportion.stores.url import StoreUrl
 MARGIN_RATIO = 0.1
 RENEWALS_PER_TTL = 4
 _PAUSE_RATIO = 0.05
-_NOTHING = "session/"  # a prefix that nobody uses
+_NOTHING = "session/"  # no record has this prefix
 
 
 class Sessions:
-    """The sessions of one process in one store: one for each time to live, so usually one in all.
+    """The sessions of one process in one store: one per time to live, so usually a single one.
 
     `store` is a handle for these sessions alone: to begin a session, it accepts any life of the store.
     """
@@ -90,7 +90,7 @@ class Session:
     async def end(self) -> None:
         """Give the lease back, for all groups.
 
-        A store that is away ends the lease by itself, and a store that went back has another lease.
+        If the store does not answer, its lease ends by itself. If the store went back, the lease there is another one.
         """
         self._stop(None)
         keeping, self._keeping = self._keeping, None
@@ -104,7 +104,7 @@ class Session:
         """End the session if the store is in a later life than the one that granted the lease."""
         if self.incarnation < incarnation:
             self._stop(StoreWentBack("the store", f"incarnation {self.incarnation}", f"it is in {incarnation}"))
-            if self._keeping is not None:  # a restored copy may have the lease too, and it must end there
+            if self._keeping is not None:  # a restored store may have the lease too, and there it must end
                 self._keeping.cancel()
 
     async def _keep(self) -> None:
@@ -125,7 +125,7 @@ class Session:
             self._confirm(sent)
 
     def _refused(self, error: InvalidInput) -> InvalidInput:
-        """Return an error that names the user's argument. Limits are read now: etcd may tell them as it refuses."""
+        """Return an error that names the user's argument. The limits are read now: a refusal by etcd may tell them."""
         limits = self._store.capabilities()
         bounds = f"{limits.min_ttl_seconds:g} to {limits.max_ttl_seconds:g} seconds"
         expected = f"a timedelta that the store grants: {bounds}"
@@ -186,7 +186,7 @@ class GroupLease:
             self._confirmed(deadline)
 
     def forfeit(self) -> None:
-        """Give up the session for this group: some work of the group cannot be stopped otherwise."""
+        """Give up the session for this group, because some of its work cannot be stopped in any other way."""
         self.is_forfeit = True
         self.ended.set()
 
@@ -227,7 +227,7 @@ class SharedSessions:
             return
         machine = simulated()
         (_shared if machine is None else machine.shared).pop(self._key, None)
-        self._opening.cancel()  # no effect if it is done
+        self._opening.cancel()  # has no effect on a task that is done
         await asyncio.wait([self._opening])
         if not self._opening.cancelled() and self._opening.exception() is None:
             await self._opening.result().close()

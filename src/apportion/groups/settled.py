@@ -6,9 +6,10 @@ from apportion.groups.view.view import View
 
 
 def is_settled(view: View, partition: int, wanted: str | None) -> bool:
-    """Whether a live session of the wanted member owns a partition, or nobody owns it because nobody should or may.
+    """Whether a partition needs no move: the wanted member owns it, or none is wanted and none owns it.
 
-    A partition with a damaged record counts as settled: only a repair can change it.
+    A partition with a damaged record counts as settled, because only a repair can change it. A partition in quarantine
+    also counts as settled, if a member is wanted.
     """
     ownership = view.owned(partition).ownership
     if view.is_damaged(partition):

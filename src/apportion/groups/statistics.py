@@ -29,9 +29,9 @@ class Statistics:
     """Counts of one member.
 
     A hand-over lasts from the loss of a partition to the commit that gives it away. A partition is an orphan from the
-    moment at which we saw its owner's session end to the commit that makes it ours. `given_up` counts the sessions
-    that this process ended, because some work could not be stopped otherwise. `stuck` names the work that ended the
-    last of them, and the reason.
+    end of its owner's session, as we saw it, to the commit that makes it ours. `given_up` counts the sessions that this
+    process ended, because some work could not be stopped otherwise. `stuck` names the work that ended the last of them,
+    and the reason.
     """
 
     gained: int = 0
@@ -52,7 +52,7 @@ class Statistics:
             case Gained(partition=partition):
                 self.gained += 1
                 self._owned.add(partition)
-            # A planned loss may be told again, as one at once.
+            # A second event may report a planned loss again, as a loss at once.
             case Lost(partition=partition) if partition in self._owned:
                 self.lost += 1
                 self._owned.remove(partition)

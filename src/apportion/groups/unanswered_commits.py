@@ -15,7 +15,7 @@ from apportion.stores.api import Compare, Put
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingMove:
-    """One act on one partition, and the known state on which it was decided."""
+    """One act on one partition, and the known state that the decision was based on."""
 
     partition: int
     act: Act
@@ -34,7 +34,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitAnswered:
-    """A batch was committed at `revision`; None if it was refused (its halves may pass) or the outcome is unknown."""
+    """The answer to a batch: committed at `revision`. None: refused, so that its halves may pass, or no answer."""
 
     batch: int
     revision: int | None = None
@@ -43,7 +43,7 @@ class CommitAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredMoves:
-    """The moves that an answer ends: done, failed or stale. A stale move was decided on a state that has changed since.
+    """The moves that an answer ends: done, failed or stale. The state behind a stale move has changed.
 
     A first commit without an answer is repeated `at_once`: perhaps only the reply was lost. After a second commit
     without an answer, the store may be away.
@@ -67,7 +67,7 @@ class Batches:
         self._halves: deque[tuple[PendingMove, ...]] = deque()
         self._sent: dict[int, tuple[PendingMove, ...]] = {}
         self._busy: set[int] = set()
-        self._in_doubt: set[int] = set()  # partitions that got no answer to their last commit
+        self._in_doubt: set[int] = set()  # partitions with a last commit that got no answer
 
     def __contains__(self, partition: int) -> bool:
         """Whether a move of a partition waits or is under way."""
@@ -87,7 +87,7 @@ class Batches:
                 compares, put = request(move)
                 if any(when.get(compare.key, compare) != compare for compare in compares):
                     self._halves.appendleft(moves[len(puts) :])
-                    break  # the remaining moves assume another session of one member
+                    break  # the remaining moves expect another session of the same member, so they need another commit
                 when.update((compare.key, compare) for compare in compares)
                 puts.append(put)
             self._last += 1

@@ -1,8 +1,8 @@
 """Notes: the resources that a guard of this process has checked; an owner of any other resource writes unguarded.
 
 Promises: at most `MOST_NOTED` resources are remembered: the ones checked last. No call blocks or takes a lock, because
-a finalizer may call, and a finalizer can interrupt any code. Refuses: to tell one guard from another, or to speak for
-other processes.
+a finalizer may call, and a finalizer can interrupt any code. Refuses: to say which guard checked a resource, or to
+answer for other processes.
 """
 
 from typing import Final

@@ -37,7 +37,7 @@ async def whole(work: Awaitable[Result], undo: Undo[Result]) -> Result:
 async def outlasting(work: "asyncio.Future[Result]") -> Result:
     """Wait for work that goes on when the caller is cancelled; return its result.
 
-    Other than `asyncio.shield` from Python 3.14 on, this logs no error that comes after the cancellation.
+    From Python 3.14 on, `asyncio.shield` logs an error that comes after the cancellation. This function does not.
     """
     if not work.done():
         await asyncio.wait([work])

@@ -36,7 +36,7 @@ class ScheduleEvent:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotFired(ScheduleEvent):
-    """A slot got its task, some seconds after its time, on the clock of the store."""
+    """A slot got its task, `late_seconds` after its time, on the clock of the store."""
 
     slot: datetime
     late_seconds: float

@@ -94,7 +94,7 @@ class ThreadCall(Generic[Result]):
     def _tell(self, task: "asyncio.Future[Result]") -> None:
         self._is_told = True
         if not task.cancelled():
-            task.exception()  # a read error is never logged by asyncio as "never retrieved"
+            task.exception()  # asyncio logs errors that no code retrieves; this line does
         if self._is_abandoned:
             self._take_back(task)
         elif self._hear is not None:

@@ -1,6 +1,6 @@
 """Waits: a start or an exit that takes long logs a line that names the awaited thing.
 
-Promises: a wait of more than a second is one line at WARNING of the logger `apportion.group`. Python prints the line
+Promises: a wait of more than a second logs one line at WARNING, by the logger `apportion.group`. Python prints the line
 where no logging is set up. Another line follows every five seconds and says how long the wait lasts.
 Refuses: to start a task. A wait leaves nothing behind, however it is cancelled.
 """

@@ -1,7 +1,7 @@
 """The sync twin of every async call, under the same name: for programs without an event loop.
 
-Both are thin façades over the one I/O thread of the process; no loop is run inside the caller's thread. The files of
-this room are generated from their async twins, by `python -m generate`.
+An async façade and its sync twin are both thin: the one I/O thread of the process does the work. No loop runs inside
+the caller's thread. The files of this room are generated from their async twins, by `python -m generate`.
 """
 
 from importlib import import_module

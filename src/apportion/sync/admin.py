@@ -41,13 +41,13 @@ def read(url: str, name: str) -> Found:
     """Return a group: its record, members, target and owners. O(records), and at most 1 s for its history.
 
     In stores where members end each other's leases, the call looks until one member has renewed its lease, for at most
-    half a `lease_ttl`. If none did, `Found.unseen` lists the members, and the group does not count as settled.
+    half a `lease_ttl`. If no member did, `Found.unseen` lists all members, and the group does not count as settled.
     """
     return io_thread().wait(asked(url, looked_at, administration(url), name))
 
 
 def explain(url: str, name: str, partition: int) -> acts.Explained:
-    """Return the standing of a partition, the one step that it waits for, and its history.
+    """Return the standing of a partition, with the step that the partition waits for, and its history.
 
     `InvalidInput` for a partition that the group does not have. O(records), and at most 6 s for the history.
     """
@@ -72,21 +72,20 @@ def watch(url: str, name: str) -> Generator[HistoryLine, None, None]:
 def plan(url: str, name: str, change: Callable[[Topology], Topology]) -> TargetChange:
     """Return the moves that a change of the members would cause, as the controller will compute them. Writes nothing.
 
-    `change` gets the members as the controller counts them: a member that drains weighs 0, and a static member that
-    is away counts while the target names it. `change` returns the members after the change, for example:
-    `lambda members: members.drain("b")`. `InvalidInput` when no target was written yet. Costs one run of the
-    balancer, in the calling thread.
+    `change` gets the members as the controller counts them: a member that drains weighs 0, and an absent static member
+    counts while the target names it. For example, `lambda members: members.drain("b")` returns the members after a
+    drain. `InvalidInput` when no target was written yet. Costs one run of the balancer, in the calling thread.
     """
     found = io_thread().wait(asked(url, read_group, name))
     return change_to(found, change(members_of(found)))
 
 
 def apply(url: str, plan: MemberPlan) -> Applied:
-    """Carry a plan out: drain members and forget static ones, all in one commit, once.
+    """Carry a plan out: drain members and forget static members, all in one commit. A plan is carried out once.
 
-    `PlanRefused`: only the processes can do a part of the plan, for example join. `StaleEpoch`: the group has changed
-    since the plan was made, and the message names the changes. With either error nothing was changed. The call does
-    not wait: see `left_over`.
+    `PlanRefused`: the plan has a part that only a process can do, for example to join. `StaleEpoch`: the group has
+    changed since the plan was made, and the message names the changes. With either error nothing was changed. The call
+    does not wait: see `left_over`.
     """
     check_possible(plan)
     return io_thread().wait(asked(url, carry_out, plan, shown_url(url)))
@@ -124,15 +123,15 @@ def left_over(url: str, name: str, member_id: str) -> Generator[tuple[Found, int
 
 
 def forget(url: str, name: str, member_id: str) -> None:
-    """Forget a static member that is away, so that others get its partitions at once. This cannot be undone.
+    """Forget an absent static member, so that others get its partitions at once. This cannot be undone.
 
-    If its process comes back, it joins as a new member. `InvalidInput` for a member that is there.
+    If its process comes back, it joins as a new member. `InvalidInput` for a live member.
     """
     io_thread().wait(asked(url, acts.forget, name, member_id, shown_url(url)))
 
 
 def release(url: str, name: str, partition: int) -> int:
-    """Let the next owner take a partition at once, after owners died under it; return the number of these deaths.
+    """Let the next owner take a partition at once, after earlier owners died. Return the number of these deaths.
 
     The call returns 0 and changes nothing if no session has ended under the partition. `InvalidInput` for a partition
     that the group does not have.
@@ -143,7 +142,7 @@ def release(url: str, name: str, partition: int) -> int:
 def resize(url: str, name: str, partitions: int) -> Found:
     """Give a group another number of partitions; return the group as it was before. No epoch goes back.
 
-    `Unsafe` while a member is there, `InvalidInput` for a number that no group can have.
+    `Unsafe` while the group has a live member, `InvalidInput` for a number that no group can have.
     """
     return io_thread().wait(asked(url, acts.resize, name, partitions, shown_url(url)))
 

@@ -1,8 +1,8 @@
 # Generated from groups/facade.py by `python -m generate`; change that file, and generate anew.
 """Groups as users open them: processes share partitions, and each partition has one owner.
 
-All work with a deadline runs on the I/O thread. A user's event loop that is blocked therefore loses nothing.
-The async twin of this file is `groups/facade.py`.
+All work with a deadline runs on the I/O thread. So the member keeps its partitions while the user's event loop is
+blocked. The async twin of this file is `groups/facade.py`.
 """
 
 from collections.abc import Generator
@@ -35,7 +35,7 @@ class SyncGroup(Group):
         holdings = self._participation.holdings
         holdings.consume()
         try:
-            # This thread asks first. So lost partitions are given away before another thread has woken.
+            # The caller's thread asks here, before it wakes the I/O thread. So lost partitions are given away sooner.
             while (
                 change := holdings.next_change() or self._thread.wait(self._participation.next_change())
             ) is not None:
@@ -64,7 +64,7 @@ class SyncGroup(Group):
         outlives its member continues alone.
 
         Raises `InvalidInput` before any call if a handler is not a plain function, or cannot take two arguments. If
-        only a call shows the mistake, the error comes at once after that call.
+        only a call shows the mistake, the error is raised right after that call.
         """
         self._require_open()
         self._serve_in_threads(threaded("on_gained", on_gained), threaded("on_lost", on_lost))

@@ -1,8 +1,8 @@
 # Generated from groups/leader.py by `python -m generate`; change that file, and generate anew.
-"""Leader election: one of all candidates is the leader, and knows that it is the leader.
+"""Leader election: one of all candidates is the leader, and the leader can check that it is the leader.
 
-The leader is the owner of the only partition of a group. It therefore has everything that owners have: a session, a
-drain, and a token that a guard can refuse. The token's epoch grows with every leader.
+The leader is the owner of the only partition of a group. The leader therefore has everything that owners have: a
+session, a drain, and a token that a guard can refuse. The token's epoch grows with every leader.
 """
 
 from datetime import timedelta

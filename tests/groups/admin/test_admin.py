@@ -166,7 +166,7 @@ def test_the_request_of_a_member_itself_is_not_withdrawn(url, call):
 
 def test_an_absent_static_member_is_forgotten(url, call):
     with members(None, "a", url=url) as groups:
-        with members(None, "b", url=url, static=True), pytest.raises(InvalidInput, match="one that is gone"):
+        with members(None, "b", url=url, static=True), pytest.raises(InvalidInput, match="an absent static member"):
             call("forget", url, "mailers", "b")
         assert None is call("forget", url, "mailers", "b")
         eventually(lambda: 8 == len(groups["a"].owned))

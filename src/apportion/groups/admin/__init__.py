@@ -1,4 +1,4 @@
-"""Admin: questions and acts of an operator of a group, without being one of its members."""
+"""Admin: questions and acts of an operator outside of the group."""
 
 from apportion.groups.admin.acts import Explained
 from apportion.groups.admin.apply import Applied

@@ -34,7 +34,7 @@ class Explained:
 
 
 async def drain(store: CoordinationStore, name: str, member_id: str, shown: str) -> Found:
-    """Ask a member for all its partitions; a member that was asked already is not asked twice."""
+    """Ask a member to give up all its partitions. A second request to the same member changes nothing."""
     while True:
         found = await read(store, name)
         found.checked_member(member_id)
@@ -44,7 +44,7 @@ async def drain(store: CoordinationStore, name: str, member_id: str, shown: str)
 
 
 async def undrain(store: CoordinationStore, name: str, member_id: str, shown: str) -> Found:
-    """Withdraw the request of an operator to a member; `InvalidInput` if the member leaves by its own will."""
+    """Withdraw the request of an operator to a member; `InvalidInput` if the member leaves by itself."""
     while True:
         found = await read(store, name)
         found.checked_member(member_id)
@@ -74,7 +74,7 @@ async def left_over(store: CoordinationStore, name: str, member_id: str) -> Asyn
 
 
 async def forget(store: CoordinationStore, name: str, member_id: str, shown: str) -> None:
-    """Forget a static member, so that nobody waits for it; `InvalidInput` for a member that is there."""
+    """Forget an absent static member, so that the group does not wait for it. `InvalidInput` for a live member."""
     while True:
         found = await read(store, name)
         when = _remembered(found, member_id)
@@ -102,17 +102,17 @@ def _remembered(found: Found, member_id: str) -> Unchanged:
     statics = found.view.statics
     if member_id in found.view.members:
         hint = f"Stop its process, or ask for its partitions: apportion group drain URL {found.name} {member_id}"
-        raise InvalidInput("member", member_id, "one that is gone", hint)
+        raise InvalidInput("member", member_id, "an absent static member", hint)
     if member_id not in statics:
         if not statics:
-            hint = f"Group {found.name} has no static member that is gone, and other members need no forget."
+            hint = f"Group {found.name} has no absent static member, and other members need no forget."
             raise InvalidInput("member", member_id, "a static member", hint)
         raise UnknownOption("static member", member_id, statics)
     return Unchanged(key=found.view.keys.static(member_id), revision=statics[member_id][1])
 
 
 async def release(store: CoordinationStore, name: str, partition: int, shown: str) -> int:
-    """Let the next owner take a partition at once; return the number of sessions in a row that had ended under it."""
+    """Let the next owner take a partition at once; return how many sessions in a row had ended under it."""
     while True:
         found = await read(store, name)
         deaths = len(ended(found.view, found.checked_partition(partition)))
@@ -125,7 +125,7 @@ async def release(store: CoordinationStore, name: str, partition: int, shown: st
 
 
 def _released(found: Found, partition: int) -> tuple[list[Compare], OwnershipRecord]:
-    """Return the compares, and the new record of a partition: it lists no deaths, and names no owner that is gone."""
+    """Return the compares, and the new record of a partition. The record lists no deaths, and names no absent owner."""
     view, owned = found.view, found.view.owned(partition)
     record = owned.ownership
     when: list[Compare] = [Unchanged(key=view.keys.own(partition), revision=owned.revision)]
@@ -136,10 +136,10 @@ def _released(found: Found, partition: int) -> tuple[list[Compare], OwnershipRec
 
 
 async def resize(store: CoordinationStore, name: str, partitions: int, shown: str) -> Found:
-    """Give a group another number of partitions; `Unsafe` while a member is there. Return the group as it was before.
+    """Give a group another number of partitions; `Unsafe` while it has a live member. Return the group as before.
 
     Ownership records stay, even those of removed partitions: if these come back, their epochs continue. Removed
-    partitions that name a killed member as owner are freed first. A record that names an owner would prove that its
+    partitions with a killed member as recorded owner are freed first. A record that names an owner would prove that its
     partition exists (see `witnesses`). The new target names nobody, so that no member claims a removed partition.
     """
     checked_partitions(partitions)
@@ -165,7 +165,7 @@ async def resize(store: CoordinationStore, name: str, partitions: int, shown: st
 
 
 async def _free_from(store: CoordinationStore, found: Found, partitions: int, shown: str) -> bool:
-    """Free each partition from a number on, if its record names an owner; False if a record changed in between."""
+    """Free each partition from a number on, if its record names an owner. False if a record changed meanwhile."""
     view = found.view
     named = sorted(each for each, of in view.own.items() if each >= partitions and of.ownership.owner is not None)
     width = store.capabilities().max_operations // 2  # a partition needs two compares: its record and its owner
@@ -179,7 +179,7 @@ async def _free_from(store: CoordinationStore, found: Found, partitions: int, sh
 
 
 async def _undo_for_late(store: CoordinationStore, before: Found, revision: int, shown: str) -> None:
-    """Undo the resize, and raise `Unsafe`, when a member joined after we looked and before we wrote."""
+    """Undo the resize and raise `Unsafe`, if a member joined after the check and before the write."""
     now = await read(store, before.name)
     late = sorted(each for each, there in now.view.members.items() if there.session < revision)
     if not late:
@@ -196,8 +196,8 @@ async def _undo_for_late(store: CoordinationStore, before: Found, revision: int,
 def _in_use(found: Found, members: list[str]) -> Unsafe:
     some = ", ".join(members[:8]) + (f", ... {len(members) - 8} more" if len(members) > 8 else "")
     hint = (
-        "Nothing was changed. Stop all members first. A killed member is gone once its lease has ended, and"
-        f" a process must watch for that: apportion group watch URL {found.name}"
+        "Nothing was changed. Stop all members first. A killed member counts until its lease has ended, and"
+        f" a process must watch the store for that: apportion group watch URL {found.name}"
     )
     return Unsafe(f"group {found.name} is in use by {some}.", hint)
 
@@ -231,7 +231,7 @@ async def explain(store: CoordinationStore, name: str, partition: int) -> Explai
 async def _history(store: CoordinationStore, found: Found, partition: int) -> tuple[HistoryLine, ...]:
     last = found.view.owned(partition).revision
     lines: list[HistoryLine] = []
-    with suppress(TimeoutError):  # then return the part that was read in time
+    with suppress(TimeoutError):  # after a timeout, return the part that was read in time
         async with asyncio.timeout(_HISTORY_SECONDS):
             async for line in _kept(store, found.view.keys, last):
                 lines += [line] if partition in line.partitions else []

@@ -1,8 +1,8 @@
 """Apply: carries out a saved plan of members, draining some and forgetting others in one commit.
 
-Promises: a plan is applied only to the group that it was made from, else refused before any change. A plan that was
-applied is not applied again.
-Refuses: acts that need the process itself: to start or stop it, or to change its weight.
+Promises: a plan is applied only to the group state that it was made from. In any other state it is refused before any
+change. A plan that was applied is not applied again.
+Refuses: acts that need the process of the member: its start, its stop, or a change of its weight.
 """
 
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def _check_unchanged(plan: MemberPlan, now: Basis) -> None:
 
 
 def _beyond_us(plan: MemberPlan) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a plan that only the processes can do, and the way to have them done."""
+    """Yield the parts of a plan that only the processes can do, each with the next step for the operator."""
     for each in sorted({*plan.basis.members.ids, *plan.after.ids}):
         reason = _reason(plan, each)
         if reason is not None:
@@ -92,9 +92,9 @@ def _reason(plan: MemberPlan, member_id: str) -> tuple[str, str] | None:
         return None
     old, new = before[member_id], after[member_id]
     if old.zone != new.zone or not new.weight == 0 < old.weight:
-        return f"{member_id} says its own weight and zone", "Restart that member with its new weight"
+        return f"{member_id} sets its own weight and zone", "Restart that member with its new weight"
     words = f"{member_id} is away and gets no request"
-    return (words, "Plan to do without it with --remove") if presence == "away" else None
+    return (words, "Plan its removal with --remove") if presence == "away" else None
 
 
 def _some(words: list[str]) -> str:

@@ -1,6 +1,6 @@
 """Found: a group as its store shows it to an outsider, read once or watched by the caller.
 
-Promises: reading joins no group, and makes no store where there is none. An unknown name is an error that gives the
+Promises: a reader joins no group, and makes no store where there is none. An unknown name is an error that gives the
 nearest name.
 """
 
@@ -37,7 +37,7 @@ Reply = TypeVar("Reply")
 class Found:
     """A group that was found: its record, the revision that wrote the record, and a view of its live records.
 
-    `unseen` lists the members if no lease was seen to be renewed during `looked_seconds`, else nobody. `is_whole`
+    If no member renewed its lease during `looked_seconds`, `unseen` lists all members; else it is empty. `is_whole`
     says that the history in the store was read to its end. `is_guessed` says that defaults replace settings that
     cannot be read.
     """
@@ -53,7 +53,7 @@ class Found:
 
     @property
     def unsettled(self) -> tuple[int, ...]:
-        """The partitions not owned as the target says; all if the target is missing or paused. O(partitions)."""
+        """The partitions without the owner that the target names; all if it is missing or paused. O(partitions)."""
         view, target = self.view, self.view.target
         every = range(self.record.partitions)
         if target is None or target.is_paused:
@@ -74,7 +74,7 @@ class Found:
 
     @property
     def damaged(self) -> tuple[Damage, ...]:
-        """The records that cannot be right, by key."""
+        """The damaged records, by key."""
         return tuple(damage for _, damage in sorted(self.view.damaged.items()))
 
     @property
@@ -94,7 +94,7 @@ class Found:
         )
 
     def wait_seconds(self, partition: int) -> float:
-        """Return the wait of the next owner after it saw the last owner gone; infinity in quarantine."""
+        """Return how long the next owner waits after it saw the last session end; infinity in quarantine."""
         return max(0.0, next_try(self.view, partition) - self.view.owned(partition).since)
 
     def checked_partition(self, partition: int) -> int:
@@ -105,8 +105,8 @@ class Found:
         return partition
 
     def checked_member(self, member_id: str) -> str:
-        """Return the id of a member that is there; `UnknownOption` names the nearest."""
-        return _known("member", member_id, self.view.members, f"No member is in group {self.name} now.")
+        """Return the id of a live member; `UnknownOption` names the nearest."""
+        return _known("member", member_id, self.view.members, f"Group {self.name} has no live member now.")
 
 
 async def asked(
@@ -136,7 +136,7 @@ async def read(store: CoordinationStore, name: str, *, replay_seconds: float = _
     item = next((each for each in items if each.key == keys.record), None)
     if item is None:
         _known("group", name, await _names(store), "This store holds no group. The first member of a group makes it.")
-        return await read(store, name, replay_seconds=replay_seconds)  # the group was made in between
+        return await read(store, name, replay_seconds=replay_seconds)  # the group was made between the two scans
     scan = await store.scan(keys.live)
     record, damage = _record(item, keys, scan)
     view, is_whole = await _replayed(store, partial(View, keys, record), scan, replay_seconds)
@@ -196,9 +196,9 @@ async def _replayed(
 ) -> tuple[View, bool]:
     """Return a view that has taken the history in the store, and whether it took all of it in time.
 
-    Only a comparison with the epoch before shows that an epoch went back. If the store forgets a part of its history
-    meanwhile, the view begins anew after that part. So the view names no owner that may have lost its partition in
-    that part.
+    The history is needed because an epoch that went back shows only beside the epoch before. If the store forgets a
+    part of its history meanwhile, the view begins anew after that part. So the view never names an owner from before
+    the forgotten part.
     """
     last = max((item.revision for item in scan.items), default=0)
     view, after = fresh(), 0

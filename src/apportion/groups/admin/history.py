@@ -1,7 +1,7 @@
 """History: every change of a group as a line of text, with the old owner, the new owner and the reason of each move.
 
-Promises: it tells the effect of each commit, in the order of the store. Partitions that move the same way in one
-commit share a line.
+Promises: each commit gives the lines of its effects, in the order of the store. Partitions that move the same way in
+one commit share a line.
 Refuses: to guess. Anything before the history that the store keeps is called unknown.
 """
 
@@ -50,7 +50,7 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Way:
-    """The way that partitions moved in one commit: owners before and after, and the reason."""
+    """One kind of move in a commit: the owners before and after, and the reason."""
 
     source: str | None
     target: str | None
@@ -82,7 +82,7 @@ class Story:
         for event in change.events:
             _, kind, name = GroupKeys.parsed(event.key)
             partition = partition_of(name, self.view.partitions) if kind == "own" else None
-            with suppress(BadSnapshot):  # the next loop tells of the damage
+            with suppress(BadSnapshot):  # the next loop yields the damage
                 if partition is not None and event.value is not None:
                     ways[event.key] = self._way(partition, decoded(OwnershipRecord, event.value))
                 elif text := self._text(kind, name, event, change):
@@ -120,7 +120,10 @@ class Story:
         return f"{name} is gone{session}: {self._endings[name]}"
 
     def _has_left(self, name: str, change: StoreChange) -> bool:
-        """Whether a member left before its lease ended: it wrote so, or it was asked to leave and owns nothing now."""
+        """Whether a member left before its lease ended.
+
+        A static member records that it left. Any other member was asked to leave, and owns nothing now.
+        """
         view, touched = self.view, {each.key for each in change.events}
         if view.keys.static(name) in touched or name not in self.asked:
             return view.keys.static(name) in touched

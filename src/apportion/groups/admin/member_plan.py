@@ -1,4 +1,4 @@
-"""Member plan: a plan of the members of a group that can be saved, with its basis and the members after it.
+"""Member plan: a plan of the members of a group that can be saved, with its basis and the members after the plan.
 
 Promises: the plan shows the changes since it was made, member by member. Bytes that were cut or edited are refused
 before they are read.
@@ -32,14 +32,14 @@ class Basis:
 
     @property
     def target(self) -> str:
-        """The generation and the digest of the target as one word. A target that is a step to another has no digest."""
+        """The generation and the digest of the target as one word. A step towards a later target has no digest."""
         return f"{self.generation}:{self.digest[:8] or 'step'}"
 
     def changes_to(self, now: "Basis") -> list[str]:
         """Return the differences between this basis and `now`, in words. O(members)."""
         said = []
         if now.incarnation != self.incarnation:
-            said.append(f"the store is at incarnation {now.incarnation}, not {self.incarnation}: restored, or another")
+            said.append(f"the store is at incarnation {now.incarnation}, not {self.incarnation}: restored or replaced")
         if (now.generation, now.digest) != (self.generation, self.digest):
             said.append(f"target {now.target} was written")
         for each in sorted({*self.members.ids, *now.members.ids}):
@@ -54,12 +54,12 @@ class Basis:
         if self.presence[member_id] != now.presence[member_id]:
             return [f"{member_id} {_PRESENCE[now.presence[member_id]]}"]
         same = self.members[member_id] == now.members[member_id]
-        return [] if same else [f"{member_id} says another weight or zone"]
+        return [] if same else [f"{member_id} has another weight or zone"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPlan:
-    """A change from the members of a group to other ones, and the line that summarized its moves."""
+    """A change of the members of a group, and the line that summarized its moves."""
 
     basis: Basis
     after: Topology

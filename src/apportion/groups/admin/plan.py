@@ -21,7 +21,7 @@ from apportion.model.topology import Topology
 # Without slots: a cached property keeps its value in the object's own dictionary.
 @dataclass(frozen=True, kw_only=True)
 class TargetChange:
-    """The change from the target of a group to the one that its controller would write, and the members after it.
+    """The change from the target of a group to the target that its controller would write, and the new members.
 
     `before` and `after` are the owners of the partitions, by number. `plan` can be saved and applied.
     """
@@ -35,7 +35,7 @@ class TargetChange:
 
     @property
     def plan(self) -> MemberPlan:
-        """The plan of the members; it is carried out only in the group as it was when the plan was made."""
+        """The plan of the members. It is carried out only while the group is the same as when it was made."""
         return MemberPlan(basis=self.basis, after=self.members, words=self.words, summary=self.summary)
 
     @cached_property
@@ -51,10 +51,10 @@ class TargetChange:
 
     @property
     def least(self) -> int:
-        """The fewest moves into any assignment that is as even as possible, whichever members have one more.
+        """The fewest moves to an assignment that is as even as possible, if any members may have the left-over ones.
 
         Each member gives away the partitions above its share rounded down. Rounding leaves some partitions over. For
-        each of these, one member may keep a partition more, and so gives away one less.
+        each of these, one member keeps one partition more, and so gives away one partition less.
         """
         total = len(self.after)
         weights = {node.id: node.millionths for node in self.members if node.weight}
@@ -71,7 +71,7 @@ class TargetChange:
     def summary(self) -> str:
         """The moves in one line of text."""
         total = len(self.after)
-        proof = "the minimum" if self.moved == self.least else f"at least {self.least} must"
+        proof = "the minimum" if self.moved == self.least else f"at least {self.least} must move"
         parts = [f"{self.words} moves {self.moved} of {total} partitions ({self.moved / total:.2%}); {proof}"]
         unowned = sum(owner is None for owner in self.after)
         fresh = sum(old is None for _, old, _ in self.moves)

@@ -1,12 +1,12 @@
 """Repair: writes each damaged record of a group anew, or removes it.
 
-Promises: a record that can be right is not touched, for each commit compares the record that was read. The epoch of a
-partition becomes the revision of the store. No epoch that was ever given is above it, so no token comes twice. If a
-living member or controller writes its record anew first, that record stands. A partition stays with the last owner in
-the history of the store, while the session of that owner lives. In that case a planned move continues, and never
-makes two owners.
-Refuses: to guess. A partition without history belongs to nobody, and its next owner claims it. A group record that does
-not show all its settings is left to the next member that joins, which knows them.
+Promises: an undamaged record is not touched, for each commit compares the record that was read. The epoch of a
+partition becomes the revision of the store. No epoch that was ever given is above that revision, so no token is given
+twice. If a living member or controller writes its record anew first, that record stands. A partition stays with the
+last owner in the history of the store, while the session of that owner lives. In that case a planned move continues,
+and never makes two owners.
+Refuses: to guess. A partition without history belongs to nobody, and its next owner claims it. If a group record does
+not show all its settings, the next member that joins writes it, because that member knows them.
 """
 
 from dataclasses import dataclass, replace
@@ -58,7 +58,7 @@ async def mend(store: CoordinationStore, name: str, shown: str) -> Repaired:
 
 
 def _independent(found: Found) -> tuple[Damage, ...]:
-    """Return the damage that can be repaired now: that of the group record comes first, that of the target last."""
+    """Return the damage that can be repaired now: the group record comes first, the target last."""
     keys = found.view.keys
     damaged = tuple(each for each in found.damaged if each.key != keys.record or not found.is_guessed)
     first = tuple(each for each in damaged if each.key == keys.record)
@@ -84,7 +84,7 @@ def _mended(found: Found, damage: Damage) -> tuple[Put | None, str]:
 
 
 def _owned_anew(found: Found, damage: Damage) -> tuple[Put, str]:
-    """Return a partition's record at an epoch never given, for its last owner or nobody; and the repair in words."""
+    """Return a new record of a partition at an unused epoch, for its last owner or nobody; and the repair in words."""
     view, last = found.view, damage.good
     anew = OwnershipRecord(epoch=view.revision)
     if not found.is_whole or not last.epoch:

@@ -1,4 +1,4 @@
-"""Standing: the reason why a partition is not where it should be, as the one step that it waits for, with advice.
+"""Standing: the step that a partition waits for until its wanted owner has it, with advice.
 
 Promises: a standing repeats the facts of the store. It cannot show that a member died until the lease of that member
 has ended.
@@ -51,12 +51,12 @@ def state_of(found: Found, partition: int) -> State:
 
 
 def remarks(found: Found) -> Iterator[str]:
-    """Yield the reasons that hold up the whole group, if there are any."""
+    """Yield the reasons that delay the whole group, if there are any."""
     view = found.view
     if not found.is_whole:
         yield "the history in the store was not read to its end in time, so an epoch that went back may not show"
     if not view.members:
-        yield "no member is there"
+        yield "no live member"
         return
     if found.unseen:
         yield (
@@ -66,7 +66,7 @@ def remarks(found: Found) -> Iterator[str]:
     if view.leading is None:
         yield "no controller: the members try to become controller in the order of their ids, a tenth of a second apart"
     if not any(there.record.weight and each not in view.drains for each, there in view.members.items()):
-        yield "no member with a weight above 0 that does not drain"
+        yield "every member drains or has weight 0"
     target = view.target
     if target is None:
         yield "no target yet: the controller writes the first one"
@@ -104,7 +104,7 @@ def _of_damaged(found: Found, partition: int) -> tuple[str, str]:
 
 def _without_target(found: Found, partition: int, state: State, target: Target | None) -> tuple[str, str]:
     if target is None:
-        nobody = "no target yet" + ("" if found.view.members else ": no member is there")
+        nobody = "no target yet" + ("" if found.view.members else ": no live member")
         return nobody + _no_controller(found), "The first member that joins becomes controller and writes one."
     owner = found.view.owned(partition).ownership.owner
     if state == "owned":
@@ -119,16 +119,16 @@ def _to_let_go(found: Found, partition: int, wanted: str | None) -> tuple[str, s
         return "", ""
     to = "to nobody: no member has a weight above 0" if wanted is None else f"to {wanted}"
     if wanted is not None and wanted not in found.view.members:
-        to = f"to nobody: {wanted}, which the target names, is not there"
+        to = f"to nobody: {wanted}, which the target names, is absent"
     drains = ", which drains," if owner in found.view.drains else ""
     return f"waiting for {owner}{drains} to release it; then it goes {to}", _LETS_GO
 
 
 def _of_absent(found: Found, wanted: str) -> tuple[str, str]:
-    words = f"waiting for {wanted}, which the target names and which is not there"
+    words = f"waiting for {wanted}, an absent member that the target names"
     if wanted in found.view.statics:
         grace = found.view.statics[wanted][0].grace_seconds
-        words += f": it is static, and the controller keeps its place for {grace:g} s after it saw it gone"
+        words += f": the controller keeps the place of a static member for {grace:g} s after the end of its session"
         return words + _no_controller(
             found
         ), f"If it will not come back: apportion group forget URL {found.name} {wanted}"

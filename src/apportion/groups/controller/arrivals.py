@@ -1,9 +1,8 @@
 """Arrivals: the time when a controller may move partitions to newcomers, so that a staggered start is one change.
 
 Promises: a member that joins gets its share at once if the group had no change for 10 s. While members keep coming,
-the controller waits until none has come for the settling time, and at most 30 s after the first.
-Refuses: to wait and to read clocks. Only moves between members that are there are delayed; see `Controller` for all
-other moves.
+the controller waits until no member has come for the settling time, and at most 30 s after the first.
+Refuses: to wait and to read clocks. Only moves between live members are delayed; see `Controller` for all other moves.
 """
 
 from collections.abc import Collection
@@ -35,7 +34,7 @@ class Arrivals:
         self._first_at: float | None = None  # when the first newcomer of the present series came
 
     def look(self, members: Collection[str], now: float) -> None:
-        """Take the members that are there now. O(members)."""
+        """Take the present live members. O(members)."""
         there = frozenset(members)
         if there == self._known:
             return

@@ -2,7 +2,8 @@
 
 Promises: a target is written only when its inputs have changed, and under the term of its writer. A wrong, late or
 second controller costs moves, never two owners: see `handover`.
-Refuses: to wait and to read clocks. Members campaign in the order of their ids, so that few campaign at once.
+Refuses: to wait and to read clocks. Members become candidates in the order of their ids, so that few are candidates at
+once.
 """
 
 import json
@@ -67,7 +68,7 @@ class Controller:
         return None if leading is None or leading.holder != self._mark else leading.term
 
     def wakes_at(self) -> float | None:
-        """Return the time to look again even if nothing has changed, None if there is no need."""
+        """Return the time of the next look if nothing changes before; None if no look is needed."""
         return self._wakes_at
 
     def answered(self, is_done: bool, now: float) -> None:
@@ -95,7 +96,7 @@ class Controller:
         return led_by(self._id, self._view.session(self._id))
 
     def _campaign(self, now: float) -> Write | None:
-        """Stand for controller when there is none and the members with lower ids had their turn."""
+        """Become a candidate if there is no controller and the members with lower ids had their turn."""
         view, keys = self._view, self._view.keys
         self._gone.clear()
         self._planned = None
@@ -103,7 +104,7 @@ class Controller:
             self._vacant_since = None
             return None
         self._vacant_since = now if self._vacant_since is None else self._vacant_since
-        # A record that names an absent controller is, as a rule, that of a leaving member, and goes soon.
+        # A record of an absent controller usually belongs to a leaving member, which deletes the record soon.
         turn = self._vacant_since + (0.0 if view.leading is None else GHOST_SECONDS)
         turn += TURN_SECONDS * sorted(view.members).index(self._id)
         if now < turn:
@@ -131,14 +132,14 @@ class Controller:
             self._tell(Unplanned(why=str(error)))
             self._refused = digest
             return None
-        if former is not None:  # the former owners let go of everything first
+        if former is not None:  # the former owners release everything first
             return self._write(term, "", former.owners, nodes, is_paused=True)
         keeps = self._keeps(now) and self._group.mode != "eager"
         step = self._throttled(self._kept(owners, nodes) if keeps else owners)
         return None if step is None else self._write(term, digest if step == owners else "", step, nodes)
 
     def _keeps(self, now: float) -> bool:
-        """Whether members still keep coming. Meanwhile each member keeps the partitions that it should own."""
+        """Whether members still keep joining. Until they stop, each member keeps the partitions that it should own."""
         before, levels_at = self._view.target, self._arrivals.levels_at
         keeps = before is not None and not before.is_paused and now < levels_at
         if keeps:
@@ -146,7 +147,7 @@ class Controller:
         return keeps
 
     def _plan(self, digest: str, nodes: tuple[Node, ...]) -> Owners:
-        """Return the wanted owners. They are decided once per digest, even if many steps lead to them."""
+        """Return the wanted owners. The balancer decides them once per digest, even if many steps lead there."""
         if self._planned is None or self._planned[0] != digest:
             before = self._view.target
             if before is None and self._is_target_damaged:
@@ -167,7 +168,7 @@ class Controller:
         return Target(generation=0, digest="", owners=owners)
 
     def _nodes(self, now: float) -> tuple[Node, ...]:
-        """Return the nodes that may own: members that are there, and static ones away for less than their grace."""
+        """Return the nodes that may own: live members, and static members that are absent for less than their grace."""
         view = self._view
         present = {each: there.record.node(each, drains=each in view.drains) for each, there in view.members.items()}
         self._gone = {each: self._gone.get(each, now) for each in view.statics if each not in present}
@@ -208,7 +209,7 @@ class Controller:
             for partition, owned in view.own.items()
             if view.is_live(owned.ownership)
             and owned.ownership.owner != before.owners[partition]
-            # A partition stays with its owner while the target gives it to a draining member: it is not under way.
+            # A partition that the target gives to a draining member stays with its owner, so it is not under way.
             and not (before.owners[partition] in view.drains and owned.ownership.owner not in view.drains)
         ]
         room = self._throttle - len(busy)
@@ -223,7 +224,7 @@ class Controller:
     def _write(
         self, term: int, digest: str, owners: Owners, nodes: Iterable[Node], *, is_paused: bool = False
     ) -> Write:
-        """Return the commit of the next target; a target without a digest is a step, not the last."""
+        """Return the commit of the next target. A target without a digest is a step towards a later target."""
         idle = tuple(sorted({node.id for node in nodes if node.weight}.difference(owners)))
         target = Target(
             generation=_next_generation(self._view), digest=digest, owners=owners, is_paused=is_paused, idle=idle
@@ -262,7 +263,7 @@ def assigned(name: str, group: GroupRecord, nodes: tuple[Node, ...], before: Tar
     view = GroupView(name=name, partitions=group.partitions, topology=topology, previous=previous)
     owners = catalog.get(group.balancer).owners(view)
     if len(owners) != group.partitions:
-        expected, hint = f"one per partition, {group.partitions}", "Mend that balancer, or choose one of balance.names."
+        expected, hint = f"one per partition, {group.partitions}", "Fix that balancer, or choose one of balance.names."
         raise InvalidInput(f"number of owners by balancer {group.balancer}", len(owners), expected, hint)
     return owners
 

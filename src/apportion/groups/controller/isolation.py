@@ -1,14 +1,14 @@
 """Isolation: sends the partitions that one death has freed to different members, to separate the deadly partition.
 
-A balancer knows nothing of deaths. So its answer is changed afterwards by exchanges, and no member gets more or fewer
-partitions; docs/decisions/0017-crash-loops.md has the reasons.
+A balancer does not know of deaths. So its answer is changed afterwards by exchanges of partitions, which leave the
+number per member the same; docs/decisions/0017-crash-loops.md has the reasons.
 
 Promises: a suspect is a partition under which at least two sessions in a row ended. Each such session doubles its
-weight. If few suspects have no owner, they are placed one by one, the heaviest first. Each suspect goes to the member
-on which the other suspects together weigh least, if that member can exchange a partition. Exchanges take partitions
-without an owner first, then partitions that move anyway. Another partition moves only if this separates a suspect from
-others that are together at least as heavy. If a member must give partitions away, those under which no
-session ended are chosen first.
+weight. If the suspects without an owner are not too many, they are placed one by one, the heaviest first. Each suspect
+goes to the member on which the other suspects together weigh least, if that member can exchange a partition. Exchanges
+take partitions without an owner first, then partitions that move anyway. Any other partition moves only if the move
+separates a suspect from other suspects of at least its weight in total. If a member must give partitions away, those
+under which no session ended are chosen first.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from apportion.balance.api import Owners
 from apportion.groups.crash_loops import ended
 from apportion.groups.view.view import View
 
-_ENDED = 2  # one death proves nothing, because it counts against every partition of the dead owner
+_ENDED = 2  # one death is no proof, because it counts against every partition of the dead owner
 _FEW = 16  # the most suspects that are placed one by one, or the number of members if that is higher
 _FREE, _PLANNED, _LIVE = range(3)
 
@@ -63,7 +63,7 @@ def _burdens(owners: Owners, view: View) -> Counter[str]:
 
 
 def _kept(owners: Owners, view: View) -> Owners:
-    """Let each owner keep its served suspects; a partition without deaths moves in place of a suspect."""
+    """Let each owner keep its served suspects; a partition without deaths moves instead."""
     after, movers, clean = list(owners), list[tuple[int, str]](), dict[str, list[int]]()
     for partition, owned in view.own.items():
         owner = owned.ownership.owner

@@ -69,7 +69,7 @@ async def publish_owners(
 
 
 async def _is_intact(publisher: Publisher) -> bool:
-    """Whether the published table is unchanged; a store that is away is asked later."""
+    """Whether the published table is unchanged; True if the store gives no answer, because a later check asks again."""
     with suppress(StoreDenied, StoreUnavailable, StoreWentBack):
         return await publisher.is_intact()
     return True

@@ -1,8 +1,8 @@
 """Deadlines: the time limits of work that other members wait for.
 
-A lost partition is given away once its work has ended. After the drain's time, that work is cancelled. The session
-must be given up if that work lasts one more time to live, or if any work makes no progress for too long. Then the
-store lets others take over, and only guards protect against work that still goes on here.
+A lost partition is given away once its work has ended. After the drain's time, that work is cancelled. The session must
+be given up if that work lasts for one more time to live of the lease, or if any work makes no progress for too long.
+Then the store lets others take over, and only guards protect against work that still goes on here.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ class Deadlines:
             self._force_at.pop(partition, None)
 
     def renew(self) -> None:
-        """Begin anew with another session: work left from the former session is no reason to end this one too."""
+        """Begin anew with another session: work left from the former session must not end the new session too."""
         self._is_over = False
         self._cancel_at.clear()
         self._force_at.clear()
@@ -46,16 +46,16 @@ class Deadlines:
         return late
 
     def verdict(self, oldest: tuple[float, int] | None, now: float) -> str | None:
-        """Return, once, why the session must be given up; None to go on. `oldest` is the hold at work for longest."""
+        """Return the reason to give up the session, at most once; else None. `oldest` is the longest-working hold."""
         if self._is_over:
             return None
         forced = sorted(partition for partition, at in self._force_at.items() if at <= now)
         self._is_over = bool(forced)
         if forced:
-            return f"forced: work on {forced[0]} outlives its drain"
+            return f"forced: work on partition {forced[0]} goes on after its drain"
         if oldest is not None and now >= oldest[0] + self.options.progress_seconds:
             self._is_over = True
-            return f"stuck: work on {oldest[1]} makes no progress"
+            return f"stuck: work on partition {oldest[1]} makes no progress"
         return None
 
     def wakes_at(self, oldest: tuple[float, int] | None) -> float:

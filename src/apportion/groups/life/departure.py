@@ -2,7 +2,7 @@
 
 Promises: a request that is lost with its connection is sent once more at once, then every quarter of a second. The
 member frees every partition that it cannot hand over in time, so that its departure does not count as a death. A static
-member keeps its partitions for its next session.
+member does not free its partitions, because its next session takes them.
 Refuses: to wait for longer than the drain's time and one time to live.
 """
 
@@ -32,7 +32,7 @@ class Departure:
         return self._ends_at is not None
 
     def wakes_at(self) -> float | None:
-        """Return when to look again even without news, None if there is no need."""
+        """Return the time of the next look if no news comes before; None if no look is needed."""
         return self._ends_at if self._asks_at is None else self._asks_at
 
     async def ask(self, membership: Membership, now: float) -> None:
@@ -49,7 +49,7 @@ class Departure:
             await membership.ask()
 
     def is_late(self, now: float) -> bool:
-        """Whether the others have waited long enough."""
+        """Whether the drain's time and one time to live have passed since we began to leave."""
         return self._ends_at is not None and now >= self._ends_at
 
     async def go(self, membership: Membership, *, width: int, is_quiet: Callable[[int], bool]) -> None:

@@ -53,7 +53,7 @@ class Effects:
                 self._events.tell(TookOver(partition=move.partition, owner=owner, orphan_seconds=seconds))
 
     def asks_again(self, error: ApportionError) -> None:
-        """Tell why a request to the store failed and is repeated, unless the last telling said the same."""
+        """Tell why a request to the store failed and is repeated, unless the last such event had the same reason."""
         if self._told != error.problem:
             self._told = error.problem
             self._events.tell(AskedAgain(why=str(error)))
@@ -76,7 +76,7 @@ class Effects:
     def _cause(self, action: Drain | Stop, me: OwnSession) -> str:
         target = self._view.target
         if isinstance(action, Stop) and me.session:
-            return "its record does not name our session any more"
+            return "its record no longer names our session"
         if isinstance(action, Stop) or target is None:
             return "our session is over"
         return f"target {target.generation} names {target.owner(action.partition) or 'nobody'}"

@@ -1,4 +1,4 @@
-"""Inbox: the news that wakes one member, and the turn that wakes its callers.
+"""Inbox: the news that wakes one member. After each turn, the member wakes the callers that wait for it.
 
 Promises: news is taken in the order in which it came. Any thread may tell the member that work has ended.
 """

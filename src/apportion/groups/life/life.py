@@ -1,7 +1,7 @@
 """Life: one session of one member. It waits, asks the machines that decide, and carries out their actions.
 
 Promises: the life passes the store's news and answers to the machines, and carries out their actions in order. Each
-wait is bounded by time, or ends with the session. A life ends only when all that it began has ended, and it owns
+wait is bounded by time, or ends with the session. A life ends after all tasks that it began have ended, and it owns
 nothing then.
 """
 
@@ -64,18 +64,18 @@ class Life:
         membership, joined = self._membership, self._member.session
         self._former.extend(filter(None, (joined,)))
         self._step(Ended())
-        self._controller.answered(False, self._clock.elapsed())  # ends a write that nobody awaits any more
+        self._controller.answered(False, self._clock.elapsed())  # no answer to the controller's write will come
         is_rewritten = joined and membership is not None and membership.session not in (None, joined)
         if lease.is_forfeit or is_rewritten or (membership is not None and membership.is_damaged):
             await self._outlived()
-        # If somebody wrote our record anew, its lease may live on. Then the record stays, even if we are alone on our
-        # lease.
+        # If our record was written anew, its lease may live on, and the record with it. So the record is deleted, even
+        # if we are alone on our lease.
         may_stay = is_rewritten or not lease.is_alone
         is_clear = may_stay and (membership is None or await membership.is_cleared())
         await lease.end(is_clear=is_clear)
 
     async def _outlived(self) -> None:
-        """Wait, before we give up our partitions, until our work on them has ended, or our lease would have ended."""
+        """Wait until our work on our partitions has ended, but no longer than the lease would have lasted."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._lease.ttl_seconds):
                 while not self._holdings.all_quiet:
@@ -134,7 +134,7 @@ class Life:
         for each in news:
             self._take(each)
         ended = (partition for each in news if isinstance(each, Quiet) for partition in each.partitions)
-        quiet = frozenset(filter(self._holdings.is_quiet, ended))  # the news may be old
+        quiet = frozenset(filter(self._holdings.is_quiet, ended))  # the partition may have been granted again since
         self._deadlines.ended(quiet)
         self._step(Quiet(partitions=quiet) if quiet else Tick())
         self._inbox.note_turn()
@@ -172,7 +172,7 @@ class Life:
             self._lease.forfeit()
 
     def _oldest(self) -> tuple[float, int] | None:
-        """Return the hold at work for the longest; None before we join: an older hold has ended its own session."""
+        """Return the hold that has worked longest; None before we join, for such a hold is of an earlier session."""
         return self._holdings.oldest() if self._member.session else None
 
     async def _has_left(self, membership: Membership, now: float) -> bool:

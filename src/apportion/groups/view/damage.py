@@ -1,4 +1,4 @@
-"""Damage: finds records of a group that can be read and still cannot be right, by comparing a record with its item.
+"""Damage: finds wrong records of a group that can be read, by a comparison of each record with its item in the store.
 
 Promises: each function returns the value of an item, or raises `BadSnapshot` with the reason. An accepted epoch is
 never above the revision that wrote it, for each commit raises an epoch by one. So the revision of the store is an
@@ -27,9 +27,9 @@ NOBODY_OWNS = OwnershipRecord()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """A record that cannot be right: its key, the revision that wrote or deleted it, and the reason.
+    """A damaged record: its key, the revision that wrote or deleted it, and the reason.
 
-    `good` is the last ownership record of that key that could be right.
+    `good` is the last undamaged ownership record of that key.
     """
 
     key: str
@@ -40,13 +40,13 @@ class Damage:
 
 
 def member_of(item: Item) -> MemberRecord:
-    """Return the record of a member that is there. It must have a lease, else it would stay for ever."""
+    """Return the record of a live member. The record must have a lease, else it would stay for ever."""
     _check_lease("record of a member", item)
     return decoded(MemberRecord, item.value)
 
 
 def drain_of(item: Item) -> Item:
-    """Return a request to leave. It must have a lease, that of the member which is asked."""
+    """Return a request to leave. The request must be on the lease of the asked member."""
     _check_lease("request to leave", item)
     checked_drain(item.value)
     return item
@@ -81,7 +81,7 @@ def target_of(item: Item | None, settings: GroupRecord | None) -> Target:
 
 
 def ownership_of(item: Item | None, before: OwnershipRecord) -> OwnershipRecord:
-    """Return an ownership record that follows the last good one. An item of None is a record that was deleted."""
+    """Return an ownership record, checked against the last good record. An item of None is a deleted record."""
     if item is None:
         raise BadSnapshot("ownership record", None, f"one at epoch {before.epoch} or above: it was deleted", HINT)
     after = decoded(OwnershipRecord, item.value)

@@ -1,7 +1,7 @@
 """Feed: brings one member all changes of its group in the store, from a first scan on, without a gap.
 
 Promises: a store that is away, or refuses, delays the feed and does not end it. A scan replaces a compacted history.
-A store that shows less than the view has seen of the same life is refused: it would give the same epochs twice.
+A store that lacks changes which the view has seen in the same life is refused: it would give the same epochs twice.
 """
 
 import asyncio

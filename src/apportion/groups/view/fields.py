@@ -39,7 +39,7 @@ def whole(least: int, most: int = MOST) -> Reader[int]:
 
 
 def real(least: float, most: float) -> Reader[float]:
-    """Return a reader of numbers in a range; NaN is in none."""
+    """Return a reader of numbers in a range; NaN is refused."""
 
     def _read(value: Json) -> float:
         if type(value) not in (int, float) or not isinstance(value, int | float) or not least <= value <= most:
@@ -75,7 +75,7 @@ def name(value: Json) -> str:
     try:
         return check_name("name", value)
     except InvalidInput:
-        refuse(value, "a name of 1 .. 255 bytes that print")
+        refuse(value, "a printable name of 1 .. 255 bytes")
 
 
 def member_id(value: Json) -> str:
@@ -99,18 +99,18 @@ def optional(reader: Reader[Part]) -> Reader[Part | None]:
 
 
 def listed(reader: Reader[Part], most: int) -> Reader[tuple[Part, ...]]:
-    """Return a reader of lists of at most so many parts, as tuples."""
+    """Return a reader of lists of at most `most` parts, as tuples."""
 
     def _read(value: Json) -> tuple[Part, ...]:
         if not isinstance(value, list) or len(value) > most:
-            refuse(value, f"a list of at most {most}")
+            refuse(value, f"a list of at most {most} parts")
         return tuple(map(reader, value))
 
     return _read
 
 
 def mapped(reader: Reader[Part], most: int) -> Reader[dict[str, Part]]:
-    """Return a reader of objects of at most so many members."""
+    """Return a reader of objects of at most `most` members."""
 
     def _read(value: Json) -> dict[str, Part]:
         if not isinstance(value, dict) or len(value) > most:
@@ -121,7 +121,7 @@ def mapped(reader: Reader[Part], most: int) -> Reader[dict[str, Part]]:
 
 
 def parsed(value: bytes) -> dict[str, Json]:
-    """Return the members of a JSON object in UTF-8; `BadSnapshot` for anything else, however deep."""
+    """Return the members of a JSON object in UTF-8; `BadSnapshot` for anything else, even if nested too deep."""
     try:
         said: Json = json.loads(value.decode())
     except (ValueError, RecursionError) as error:

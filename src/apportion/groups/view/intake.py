@@ -1,10 +1,10 @@
 """Intake: reads the records of a group into one process, key by key, and sets damaged records aside.
 
-Promises: each key has the newest record that was seen, from a watch or from a commit of our own. Times are those of
-the first sight in this process, on its own clock; no other clock counts. A record that cannot be right is kept as
-damaged and costs only itself. A damaged partition has no owner and gets none. A damaged request to leave is not heard.
-The earlier target stays in place of a damaged one. A member with a damaged record has weight 0. It keeps its session
-and its partitions while the record has the same lease.
+Promises: each key has the newest record that was seen, from a watch or from a commit of our own. Times are those at
+which this process first saw a record, on its own clock. A wrong record is kept as damaged, and affects no other record.
+A damaged partition has no owner and gets none. A damaged request to leave has no effect. If a target is damaged, the
+earlier target stays in use. A member with a damaged record has weight 0. It keeps its session and its partitions while
+the record has the same lease.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ from apportion.stores.api import Absent, Compare, Item, Put, Scan, StoreChange, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveMember:
-    """A member that is there: its session, its record, its lease, and the time when we first saw it."""
+    """A live member: its session, its record, its lease, and the time when we first saw it."""
 
     session: int
     record: MemberRecord
@@ -89,11 +89,11 @@ _UNSEEN = SeenOwnership(ownership=NOBODY_OWNS, revision=0, since=0.0)
 
 
 class Intake:
-    """All records under `live/<group>/`, read; keys that this release does not know are skipped.
+    """All records under `live/<group>/`, decoded. Keys that this release does not know are skipped.
 
-    `settings` are those of the group. Without them a view takes each partition, and any target. `moves` grows with
-    every ownership record that is taken. `gone` has the end times of sessions. `lived` has ended sessions that are no
-    deaths: the member left, or its process lives on. `damaged` has records by key.
+    `settings` are the settings of the group. Without settings, a view accepts any partition number and any target.
+    `moves` grows with every ownership record that is taken. `gone` has the end times of sessions. `lived` has ended
+    sessions that are no deaths: the member left, or its process lives on. `damaged` has records by key.
     """
 
     revision: int
@@ -125,7 +125,7 @@ class Intake:
     def load(self, scan: Scan, now: float) -> IntakeChanges:
         """Replace all records by those of a scan. Known records keep their times, and our newer commits stay."""
         touched = IntakeChanges()
-        if scan.incarnation != self.incarnation:  # revisions of another life say nothing of this one's
+        if scan.incarnation != self.incarnation:  # revisions of two lives cannot be compared
             self._forget()
         there = {item.key for item in scan.items}
         for gone in [key for key in self._keys() if key not in there]:
@@ -148,7 +148,7 @@ class Intake:
         return touched
 
     def wrote(self, puts: Iterable[Put], revision: int, now: float) -> IntakeChanges:
-        """Take the records that our own commit wrote, before any watch shows them."""
+        """Take the records that our own commit wrote, before a watch shows these records."""
         touched = IntakeChanges()
         for put in puts:
             item = Item(key=put.key, value=put.value, revision=revision, lease=put.lease)
@@ -164,7 +164,7 @@ class Intake:
         return bool(self.damaged) and self.keys.own(partition) in self.damaged
 
     def as_seen(self, key: str) -> Compare:
-        """Return the compare that a key is still as seen: unchanged, or absent."""
+        """Return the comparison that a key has not changed since we saw it: unchanged, or absent."""
         if key in self.damaged and self.damaged[key].is_deleted:
             return Absent(key=key)
         revision = self._written.get(key, 0) or self._revision_of(key)
@@ -266,7 +266,7 @@ class Intake:
         touched.partitions.add(partition)
 
     def _take_target(self, item: Item | None, revision: int, touched: IntakeChanges) -> None:
-        """Take a target; the earlier one stays in place of one that is damaged or was deleted."""
+        """Take a target. If it is damaged or deleted, the earlier target stays in use."""
         if revision <= self.target_revision or (item is None and not self.target_revision):
             return
         try:

@@ -43,7 +43,7 @@ class GroupKeys:
         return f"{self.live}target"
 
     def member(self, member_id: str) -> str:
-        """Return the key of a member that is there."""
+        """Return the key of a live member."""
         return f"{self.live}member/{member_id}"
 
     def drain(self, member_id: str) -> str:

@@ -53,7 +53,7 @@ class GroupRecord:
 class MemberRecord:
     """One life of a member. The nonce tells it from any other life; a static member gets `grace_seconds`.
 
-    `left_session` is the session that a static member ended itself, so no partition that it owned killed it. `former`
+    `left_session` is the session that a static member ended itself, so none of its partitions killed it. `former`
     are earlier sessions of the same process. The process lives on, so nothing killed those sessions either.
     """
 
@@ -162,7 +162,7 @@ def decoded_target(value: bytes) -> Target:
 
 
 def _unpacked(packed: bytes) -> "array[int]":
-    """Return the places of the owners of a target; memory is bounded before it is taken."""
+    """Return the places of the owners of a target; the size is bounded before memory is allocated."""
     expander = zlib.decompressobj()
     try:
         raw = expander.decompress(packed, 2 * MAX_PARTITIONS + 1)
@@ -234,7 +234,7 @@ def is_id(name: str) -> bool:
 
 
 def partition_of(key_part: str, partitions: int) -> int | None:
-    """Return the partition of `own/<key_part>`, None when a group of so many partitions has none of that number.
+    """Return the partition of `own/<key_part>`, None if a group of `partitions` partitions has none of that number.
 
     >>> partition_of("17", 32), partition_of("017", 32), partition_of("-1", 32), partition_of("32", 32)
     (17, None, None, None)

@@ -23,7 +23,7 @@ def sealed(text: bytes) -> bytes:
 
 
 def unsealed(what: str, value: bytes) -> bytes:
-    """Return the text that was sealed; `BadSnapshot` names the record when a byte of it has changed."""
+    """Return the text that was sealed; `BadSnapshot` names the record if one of its bytes has changed."""
     start = len(_BEGIN) + _DIGITS + len(_END)
     rest = value[start:]
     expected = _BEGIN + content_digest(rest).encode() + _END

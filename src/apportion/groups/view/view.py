@@ -1,6 +1,6 @@
-"""View: the state of a group as its store showed it to one process; every decision is made from it.
+"""View: the state of a group as its store showed it to one process, and the base of each decision.
 
-Refuses: to judge records. `intake` judges them, and a record that cannot be right has no effect here.
+Refuses: to judge records. `intake` judges them, and a damaged record has no effect here.
 """
 
 from apportion.groups.view.intake import Intake, SeenOwnership
@@ -12,11 +12,11 @@ class View(Intake):
 
     @property
     def is_led(self) -> bool:
-        """Whether the controller is a session that is there."""
+        """Whether the controller's session is live."""
         return self.leading is not None and self.session(self.leading.member_id) == self.leading.session
 
     def session(self, member_id: str | None) -> int | None:
-        """Return the session of a member that is there, else None."""
+        """Return the session of a live member; None for any other id."""
         there = self.members.get(member_id) if member_id is not None else None
         return None if there is None else there.session
 
@@ -25,7 +25,7 @@ class View(Intake):
         return ownership.owner is not None and self.session(ownership.owner) == ownership.session
 
     def gone_at(self, owned: SeenOwnership) -> float:
-        """Return when this process saw that the owner's session was gone: never before it first saw this owner."""
+        """Return when this process saw the end of the owner's session, at the earliest when it first saw this owner."""
         return max(owned.since, self.gone.get(owned.ownership.session, owned.since))
 
     def wanted(self, member_id: str) -> frozenset[int]:

@@ -1,7 +1,7 @@
 """A store that went back: its scan lacks records of the group that this process saw before.
 
-Promises: a store that went back within one life gives tokens twice. So a member that saw its later state serves
-nothing under it.
+Promises: a store that went back within one life gives tokens twice. So a member that saw the later state serves nothing
+from such a store.
 Refuses: to judge single records. A newer record at a lower epoch is damage, and costs only its partition.
 """
 
@@ -19,11 +19,11 @@ def known(view: View) -> View:
 
 
 def lacking_in(scan: Scan, view: View) -> tuple[str, str] | None:
-    """Return a fact seen before that a scan lacks, and the fact it shows instead; None where it lacks nothing.
+    """Return a fact of the view that a scan lacks, and the fact that the scan shows instead; None if it lacks nothing.
 
-    A store that was restored from an older copy may have had other writes since. Its revision may then be above the
-    one seen. In that case an ownership record that is older than the one seen shows the restore. A newer record at a
-    lower epoch is damaged, and costs only its partition. O(partitions).
+    A store that was restored from an older copy may have had other writes since. Then its revision may be above the
+    revision of the view. In that case, an ownership record that is older than the one in the view shows the restore. A
+    newer record at a lower epoch is damaged, and costs only its partition. O(partitions).
     """
     seen, found = (view.incarnation, view.revision), (scan.incarnation, scan.revision)
     if found < seen:

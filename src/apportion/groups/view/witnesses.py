@@ -1,10 +1,11 @@
 """Witnesses: the number of partitions of a group, when one of the records that show it may be wrong.
 
-Three kinds of records show it: the group record, the target with one owner per partition, and the ownership records.
-Promises: two that agree outweigh the third. Where no two agree, the target decides, for it alone has a checksum. An
-ownership record that names an owner proves that its partition was there. This holds because a resize waits until no
-member is there, and members that leave free their partitions. The resize itself frees the removed partitions of
-killed members.
+Three kinds of records show the number: the group record, the target with one owner per partition, and the ownership
+records.
+Promises: two records that agree outvote the third. If no two agree, the target decides, because only the target has a
+checksum. An ownership record that names an owner proves that its partition existed. This holds because a resize waits
+until the group has no live member, and members that leave free their partitions. The resize itself frees the removed
+partitions of killed members.
 """
 
 from collections.abc import Iterable
@@ -16,8 +17,8 @@ def partitions_of(said: int | None, view: View, *, remembered: int | None = None
     """Return the number of partitions of a group; None where no record shows it. O(partitions).
 
     `said` is the number in the group record, None if that is damaged. `remembered` is the number that a process knows
-    from its time in the group. It decides between records that contradict each other. The view must have kept
-    records of any partition number.
+    from its time in the group. `remembered` decides between records that contradict each other. The view must accept
+    any partition number.
     """
     target = None if view.target is None else len(view.target.owners)
     if said == target is not None:

@@ -91,7 +91,7 @@ class ShardPlan:
         """The moves and their bound in one line of text."""
         if not self.groups:
             return f"{self.words} moves no slot"
-        proof = "the minimum" if self.moved == self.least else f"at least {self.least} must"
+        proof = "the minimum" if self.moved == self.least else f"at least {self.least} must move"
         share = self.moved / self.total
         return f"{self.words} moves {self.moved} of {self.total} slots ({share:.2%}), {self.rows} rows; {proof}"
 
