@@ -26,7 +26,7 @@ TARGET = Target(generation=3, digest="d", owners=("b", None))
         (Drain(partition=0), TARGET, 1, "target 3 names b"),
         (Drain(partition=1), TARGET, 1, "target 3 names nobody"),
         (Drain(partition=0), None, 1, "our session is over"),
-        (Stop(partition=0), TARGET, 1, "its record does not name our session any more"),
+        (Stop(partition=0), TARGET, 1, "its record no longer names our session"),
         (Stop(partition=0), TARGET, 0, "our session is over"),
     ],
     ids=["given to another", "given to nobody", "no target is known", "taken", "stopped"],
