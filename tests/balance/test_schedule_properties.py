@@ -198,6 +198,13 @@ def listed(after, lists):
 
 @settings(max_examples=30)
 @given(changes, throttles)
+def test_the_last_wave_has_a_step(change, throttle):
+    for last in balance.schedule(*change, throttle=throttle, lost="leave").waves[-1:]:
+        assert last.copies or last.leads or last.drops
+
+
+@settings(max_examples=30)
+@given(changes, throttles)
 def test_asking_twice_gives_the_same_schedule(change, throttle):
     once, twice = (balance.schedule(*change, throttle=throttle, lost="leave") for _ in range(2))
     assert once == twice

@@ -103,6 +103,12 @@ def test_of_losses_that_leave_equally_many_without_a_replica_that_with_most_last
     assert (0, "d", {1: 3}) == (risk.unavailable, risk.worst.zone, risk.worst.left)
 
 
+def test_a_loss_that_leaves_one_without_a_replica_is_worse_than_one_that_leaves_none_so():
+    rows = ((0,), (1, 2), (1, 2), (1, 0))
+    risk = scores.zone_risk(Assignment(topology=NODES, rows=rows), spread_level=None)
+    assert (("x", "1"), {0: 1, 1: 1, 2: 2}) == (risk.worst.zone, risk.worst.left)
+
+
 def test_zones_are_those_of_the_rule():
     rule = Rule(replicas=2, spread_level=0)
     assignment = Assignment(topology=NODES, rows=((0, 1),), rule=rule)

@@ -11,7 +11,7 @@ from apportion.groups.opening import Options
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import LEAVES, GroupRecord, MemberRecord, decoded, encoded, led_by
 from apportion.groups.view.view import View
-from apportion.stores import Absent, Put
+from apportion.stores import Absent, Put, Unchanged
 from tests.tables.sample import handle, memory
 
 KEYS = GroupKeys(group="g")
@@ -53,6 +53,18 @@ async def cleared(controller):
 )
 def test_a_session_that_clears_its_records_is_no_controller_any_more_and_others_stay_it(controller, left):
     assert sorted(left) == asyncio.run(cleared(controller))
+
+
+def test_a_damaged_record_on_the_lease_is_cleared_too():
+    async def main():
+        store, _, membership, lease = await joined()
+        [there] = (await store.scan(KEYS.member("a"))).items
+        when = [Unchanged(key=there.key, revision=there.revision)]
+        await store.commit(when=when, puts=[Put(key=there.key, value=b"{}", lease=lease.id)])
+        assert await membership.is_cleared()
+        return (await store.scan(KEYS.member("a"))).items
+
+    assert () == tuple(asyncio.run(main()))
 
 
 @pytest.mark.parametrize("is_drained", [False, True])

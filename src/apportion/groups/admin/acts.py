@@ -118,21 +118,18 @@ async def release(store: CoordinationStore, name: str, partition: int, shown: st
         deaths = len(ended(found.view, found.checked_partition(partition)))
         if not deaths:
             return 0
-        when, after = _released(found, partition)
-        outcome = await store.commit(when=when, puts=[Put(key=found.view.keys.own(partition), value=encoded(after))])
+        key = found.view.keys.own(partition)
+        when = [Unchanged(key=key, revision=found.view.owned(partition).revision)]
+        outcome = await store.commit(when=when, puts=[Put(key=key, value=encoded(_released(found, partition)))])
         if happened(outcome, shown):
             return deaths
 
 
-def _released(found: Found, partition: int) -> tuple[list[Compare], OwnershipRecord]:
-    """Return the compares, and the new record of a partition. The record lists no deaths, and names no absent owner."""
-    view, owned = found.view, found.view.owned(partition)
-    record = owned.ownership
-    when: list[Compare] = [Unchanged(key=view.keys.own(partition), revision=owned.revision)]
-    if record.owner is None or view.is_live(record):
-        return when, replace(record, ended=())
-    when.append(view.as_seen(view.keys.member(record.owner)))
-    return when, OwnershipRecord(epoch=record.epoch + 1)
+def _released(found: Found, partition: int) -> OwnershipRecord:
+    """Return the new record of a partition. The record lists no deaths, and names no absent owner."""
+    record = found.view.owned(partition).ownership
+    is_owned = record.owner is None or found.view.is_live(record)
+    return replace(record, ended=()) if is_owned else OwnershipRecord(epoch=record.epoch + 1)
 
 
 async def resize(store: CoordinationStore, name: str, partitions: int, shown: str) -> Found:
@@ -168,12 +165,12 @@ async def _free_from(store: CoordinationStore, found: Found, partitions: int, sh
     """Free each partition from a number on, if its record names an owner. False if a record changed meanwhile."""
     view = found.view
     named = sorted(each for each, of in view.own.items() if each >= partitions and of.ownership.owner is not None)
-    width = store.capabilities().max_operations // 2  # a partition needs two compares: its record and its owner
+    width = store.capabilities().max_operations // 2  # a compare and a put for each
     for start in range(0, len(named), width):
-        freed = {each: _released(found, each) for each in named[start : start + width]}
-        when = {compare.key: compare for compares, _ in freed.values() for compare in compares}
-        puts = [Put(key=view.keys.own(each), value=encoded(after)) for each, (_, after) in freed.items()]
-        if not happened(await store.commit(when=list(when.values()), puts=puts), shown):
+        freed = named[start : start + width]
+        when = [Unchanged(key=view.keys.own(each), revision=view.owned(each).revision) for each in freed]
+        puts = [Put(key=view.keys.own(each), value=encoded(_released(found, each))) for each in freed]
+        if not happened(await store.commit(when=when, puts=puts), shown):
             return False
     return True
 
