@@ -863,7 +863,8 @@ def test_a_sound_store_is_inspected_without_a_complaint_about_its_content(url):
     assert {"ok"} == {
         found[each] for each in ("schema", "content", "journal mode", "durability", "state", "size", "SQLite")
     }
-    assert {""} == {each.advice for each in asyncio.run(administration(url).inspect()) if each.subject == "content"}
+    [content] = [each for each in asyncio.run(administration(url).inspect()) if each.subject == "content"]
+    assert ("sound", "") == (content.found, content.advice)
 
 
 def test_a_file_that_anybody_may_write_is_warned_of(path, url):
