@@ -71,6 +71,17 @@ def test_a_plan_is_carried_out_and_cleaned_up_after(files):
     assert admin.MovesMade(moves=()) == act("apply", files, plan)
 
 
+def test_a_table_that_came_after_init_is_refused_until_it_has_triggers(files):
+    for shard in ("one", "two"):
+        files.sql(shard, "CREATE TABLE tag (id TEXT PRIMARY KEY, slot INTEGER NOT NULL)")
+        files.sql(shard, "CREATE UNIQUE INDEX tag_by_slot ON tag (slot, id)")
+    plan, before = act("plan", files, weights={"two": 3}), rows(files, "one")
+    with pytest.raises(InvalidInput, match="triggers of table tag in shard one is 'absent'") as refusal:
+        act("apply", files, plan)
+    assert "apportion shards add" in refusal.value.hint
+    assert (32, before) == (shards(files)["one"][0], rows(files, "one"))
+
+
 @pytest.mark.slow
 def test_moves_that_rest_go_on_with_the_next_call_and_no_other_begins(files):
     plan = act("plan", files, slots=range(64), to="two")

@@ -1,7 +1,8 @@
 """The sharded tables of a file, as the file itself tells them: those with the triggers that a set puts on its tables.
 
 Promises: parents come before their children. Columns that the database computes are left out: nobody can write them.
-Refuses: a table without a primary key, or with a key of more than four columns: the log of changes keeps four.
+Refuses: a table without a primary key, or with a key of more than four columns: the log of changes keeps four. A table
+with the index of a sharded one and without triggers: nothing would log its changes, and its rows would stay behind.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
@@ -19,6 +20,7 @@ from apportion.shards.sqlite.schema import quoted
 MOST_KEY_COLUMNS = 4
 _NAMED = """SELECT tbl_name FROM {schema}.sqlite_master
     WHERE type = 'trigger' AND name = 'apportion_' || tbl_name || '_insert'"""
+_INDEXED = "SELECT tbl_name FROM {schema}.sqlite_master WHERE type = 'index' AND name = tbl_name || '_by_slot'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,16 @@ def equal_tables(connection: sqlite3.Connection, group: MoveGroup) -> tuple[Shar
             for place, first, second in _differences(name, there.get(name), here.get(name))
         ]
         raise SchemaDiffers(source, target, found)
+    for shard, schema in ((group.source, "source"), (group.target, "main")):
+        _require_triggers(connection, shard, schema)
     return tables
+
+
+def _require_triggers(connection: sqlite3.Connection, shard: str, schema: str) -> None:
+    indexed = {name for (name,) in connection.execute(_INDEXED.format(schema=schema))}
+    for name in sorted(indexed - names_of(connection, schema)):
+        hint = f"Make them, then go on: apportion shards add URL SET {shard}=URL --models MODULE:Base"
+        raise InvalidInput(f"triggers of table {name} in shard {shard}", "absent", "those of a sharded table", hint)
 
 
 def _differences(name: str, source: ShardTable | None, target: ShardTable | None) -> Iterator[tuple[str, str, str]]:
