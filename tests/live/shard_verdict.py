@@ -1,8 +1,6 @@
-"""The verdict on movers that were killed: from the ledgers of the writers and the two files alone."""
+"""The verdict on movers that were killed: from the ledgers of the writers and the two shards alone."""
 
-import sqlite3
 from collections import Counter, defaultdict
-from contextlib import closing
 from dataclasses import dataclass, field
 
 from tests.live.shard_writers import deletes, ids
@@ -25,19 +23,17 @@ class ShardVerdict:
         return {name: len(getattr(self, name)) for name in ("lost", "stale", "resurrected", "owned_twice")}
 
 
-def read_file(path):
-    """Return the slots that a file owns, and the values of the rows in them."""
-    with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute("SELECT slot, state, number FROM apportion_slot").fetchall()
-        owned = {slot for slot, state, number in rows if state == "owner" or (state == "incoming" and number)}
-        places = connection.execute("SELECT slot, id, visits FROM place").fetchall()
-    return owned, {key: value for slot, key, value in places if slot in owned}
+def read_shard(files, shard):
+    """Return the slots that a shard owns, and the values of the rows in them."""
+    rows = files.sql(shard, "SELECT slot, state, number FROM apportion_slot")
+    owned = {slot for slot, state, number in rows if state == "owner" or (state == "incoming" and number)}
+    places = files.sql(shard, "SELECT slot, id, visits FROM place")
+    return owned, {str(key).replace("-", ""): value for slot, key, value in places if slot in owned}
 
 
-def verdict(folder, shards=("one", "two")):
-    """Compare ledgers and files."""
+def verdict(folder, files):
+    """Compare ledgers and files, each as `read_shard` tells it."""
     found = ShardVerdict()
-    files = [read_file(folder / f"{shard}.db") for shard in shards]
     counts = Counter(slot for owned, _ in files for slot in owned)
     found.owned_twice += [slot for slot, count in counts.items() if count != 1]
     found.owned_twice += [key for key, count in Counter(key for _, rows in files for key in rows).items() if count > 1]

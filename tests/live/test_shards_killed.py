@@ -12,8 +12,10 @@ from itertools import count
 
 import pytest
 
-from tests.live.shard_verdict import verdict
+from tests.live.shard_verdict import read_shard, verdict
 from tests.shards.sample import Files
+from tests.shards.server import OWNER, Servers, as_role
+from tests.stores.rigs.postgres import USER, PostgresRig
 
 WRITERS, PROCESSES = 8, 2
 WINDOW_SECONDS, LEAST_ACKNOWLEDGED = 0.2, 50
@@ -38,9 +40,10 @@ PAUSE = [f"{step}.{side}" for step in ("retreat", "unfence", "withdraw") for sid
 class Movers:
     """The process that forks movers, and the orders to it."""
 
-    def __init__(self, url, folder, slots):
-        command = [sys.executable, "-m", "tests.live.shard_movers", url, str(folder)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, files, slots, env):
+        places = [f"{shard}={files.place(shard)}" for shard in ("one", "two")]
+        command = [sys.executable, "-m", "tests.live.shard_movers", files.url, str(files.folder), *places]
+        self._process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert "ready" == self._process.stdout.readline().strip()
         self._epochs, self._moves = count(1), count(1)
         self._slots = ",".join(map(str, slots))
@@ -118,15 +121,36 @@ def windows(folder, times):
 @pytest.mark.live
 @pytest.mark.timeout(420)
 def test_no_acknowledged_write_is_lost_when_the_mover_is_killed_at_any_point(tmp_path, record_property):
-    files = Files(tmp_path)
+    check_killed(Files(tmp_path), record_property, os.environ, os.environ)
+
+
+@pytest.mark.live
+@pytest.mark.timeout(420)
+def test_none_is_lost_between_servers_either(tmp_path, record_property, monkeypatch):
+    rig = PostgresRig(settings=("fsync = off",))
+    try:
+        as_role(monkeypatch, OWNER)
+        files = Servers(rig, tmp_path)
+        secret = os.environ["SERVER_SECRET"]
+        users = [os.environ | {"SERVER_ROLE": role, "SERVER_SECRET": secret} for role in (USER, OWNER)]
+        check_killed(files, record_property, *users)
+    finally:
+        rig.stop()
+
+
+def check_killed(files, record_property, writing, moving):
+    """Kill movers beside writers, each with the environment of its role, and judge."""
+    tmp_path = files.folder
     slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot")]
     command = [sys.executable, "-m", "tests.live.shard_writers", files.url, str(tmp_path)]
     share = WRITERS // PROCESSES
     writers = [
-        subprocess.Popen([*command, str(first), str(share)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*command, str(first), str(share)], env=writing, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for first in range(0, WRITERS, share)
     ]
-    movers = Movers(files.url, tmp_path, slots)
+    movers = Movers(files, slots, moving)
     try:
         for each in writers:
             assert "ready" == each.stdout.readline().strip()
@@ -139,7 +163,7 @@ def test_no_acknowledged_write_is_lost_when_the_mover_is_killed_at_any_point(tmp
         for each in writers:
             each.wait(60)
         movers.end()
-    result = verdict(tmp_path)
+    result = verdict(tmp_path, [read_shard(files, shard) for shard in ("one", "two")])
     around = windows(tmp_path, result.times)
     record_property("kills", len(movers.kills))
     record_property("acknowledged", result.acknowledged)

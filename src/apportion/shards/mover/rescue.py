@@ -21,6 +21,7 @@ from apportion.groups.leader import leader
 from apportion.runtime.simulated import clock_here
 from apportion.shards.mover.mover import Mover
 from apportion.shards.mover.own_slots import OwnSlots
+from apportion.shards.mover.sites import ShardSites
 from apportion.shards.records import ShardRecord
 from apportion.shards.sqlite.sites import SqliteSites
 from apportion.stores.catalog import opened
@@ -51,13 +52,18 @@ async def rescued(url: str, name: str, shards: Mapping[str, ShardRecord], slots:
             await sites.close()
 
 
-def sites_of(name: str, shards: Mapping[str, ShardRecord]) -> SqliteSites:
-    """Return the shards of a set as a mover finds them; `InvalidInput` for a database that cannot move rows yet."""
+def sites_of(name: str, shards: Mapping[str, ShardRecord]) -> ShardSites:
+    """Return the shards of a set as a mover finds them; `InvalidInput` for databases between which no rows move."""
+    urls = {shard: make_url(record.address()) for shard, record in shards.items()}
+    kinds = {url.get_backend_name() for url in urls.values()}
+    if kinds == {"postgresql"}:
+        from apportion.shards.postgres.sites import PostgresSites  # noqa: PLC0415 - needs the driver
+
+        return PostgresSites(name, {shard: record.address() for shard, record in shards.items()})
     paths = {}
-    for shard, record in shards.items():
-        url = make_url(record.address())
+    for shard, url in urls.items():
         if url.get_backend_name() != "sqlite" or not url.database:
-            hint = "Rows move between files of SQLite so far."
-            raise InvalidInput(f"database of shard {shard}", url.get_backend_name(), "a file of SQLite", hint)
+            hint = "Rows move between files of SQLite, or between databases of PostgreSQL."
+            raise InvalidInput(f"database of shard {shard}", url.get_backend_name(), "one of the set's kind", hint)
         paths[shard] = Path(url.database)
     return SqliteSites(name, paths)

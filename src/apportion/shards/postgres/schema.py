@@ -30,7 +30,7 @@ _TABLES = (
 )""",
     """CREATE TABLE IF NOT EXISTS apportion.slot (
     slot smallint PRIMARY KEY, state text NOT NULL CHECK (state IN ('owner', 'fenced', 'moved', 'incoming')),
-    life bigint, number bigint, move text, CHECK ((life IS NULL) = (number IS NULL))
+    life bigint, number bigint, move text, former text, CHECK ((life IS NULL) = (number IS NULL))
 )""",
     GUARD.ddl,
     """CREATE TABLE IF NOT EXISTS apportion.move (

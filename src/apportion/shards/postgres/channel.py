@@ -1,0 +1,208 @@
+"""The channel of a move group between two shards in PostgreSQL: chunks, a log of keys, and a comparison.
+
+The mover has a connection to each server. It needs no right of replication, and no way from one server to the other.
+A part of the log is taken from the source, the rows are read again, and the target commits first. So a mover that was
+killed between the two commits applies the part again.
+
+Promises: the cursor of a chunk is written in the transaction that writes the rows.
+Refuses: tables that are not the same on both servers, with `SchemaDiffers`.
+"""
+
+# ruff: noqa: S608 - names are quoted, values are bound or quoted
+
+import json
+from collections.abc import Mapping, Sequence
+from time import monotonic
+from typing import Any
+
+from apportion.errors import Unequal
+from apportion.model.epoch import FencingToken
+from apportion.shards.channel import ChannelState
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.postgres import key_log
+from apportion.shards.postgres.comparison import RowDigests
+from apportion.shards.postgres.server import ServerPlace, ShardServer, rows
+from apportion.shards.postgres.shard import swept
+from apportion.shards.postgres.tables import ServerTable, columns, require_equal, tables_of
+from apportion.shards.postgres.transport import placed, replaced, require_incoming, slots_of, staged, text
+from apportion.stores.postgres.driver import Connection
+
+APPLY_SECONDS = 0.25
+"""The time that one call of `apply` goes on while the log has entries."""
+
+CHUNK_ROWS = 500
+_PART_ROWS = 500
+_COPY, _VERIFIED = "copy:", "verified"
+_KEPT = "SELECT relation, cursor FROM apportion.move WHERE move = %s"
+_KEEP = """INSERT INTO apportion.move (move, relation, cursor) VALUES (%s, %s, %s)
+    ON CONFLICT (move, relation) DO UPDATE SET cursor = excluded.cursor"""
+_FORGET = "DELETE FROM apportion.move WHERE move = %s"
+
+
+class PostgresChannel:
+    """See `Channel`."""
+
+    def __init__(self, group: MoveGroup, source: ServerPlace, target: ServerPlace) -> None:
+        self._group = group
+        self._source, self._target = ShardServer(source), ShardServer(target)
+        self._log = f"apportion.{key_log.quoted(key_log.log_name(group.move))}"
+        self._digests: RowDigests | None = None
+
+    async def state(self, attempt: int) -> ChannelState:
+        """See `Channel`."""
+        is_captured, lag = await self._source.read(self._captured)
+        kept = dict(await self._target.read(lambda connection: rows(connection, _KEPT, self._group.move)))
+        cursors = _cursors(kept)
+        return ChannelState(
+            is_captured=is_captured,
+            is_copied=bool(cursors) and all(each["is_done"] for each in cursors.values()),
+            is_drained=not lag,
+            is_verified=is_captured and kept.get(_VERIFIED) == f"{attempt}",
+            copied=sum(each["rows"] for each in cursors.values()),
+            lag=lag,
+        )
+
+    async def capture(self, token: FencingToken) -> None:
+        """See `Channel`. `SchemaDiffers` if a table is not the same on both shards."""
+        tables = await self._equal()
+        await self._source.write(self._group, token, lambda base: key_log.begin(base, self._group, tables))
+
+    async def copy(self, token: FencingToken) -> None:
+        """See `Channel`. The first calls delete old rows of the slots on the target."""
+        tables = await self._equal()
+        kept = _cursors(dict(await self._target.read(lambda base: rows(base, _KEPT, self._group.move))))
+        if not kept:
+            await self._target.write(self._group, token, lambda base: self._begun(base, tables), is_bare=True)
+            return
+        table = next((each for each in tables if not kept.get(each.name, {"is_done": False})["is_done"]), None)
+        if table is None:
+            return
+        cursor = kept.get(table.name, {"key": None, "rows": 0, "is_done": False})
+
+        async def _both(here: Connection) -> None:
+            where, last = await self._chunk(here, table, cursor["key"])
+
+            async def _write(there: Connection) -> None:
+                await require_incoming(there, self._group)
+                number = await staged(here, there, table, where)
+                await placed(there, self._group, table)
+                after = {"key": last, "rows": cursor["rows"] + number, "is_done": last is None}
+                await rows(there, _KEEP, self._group.move, f"{_COPY}{table.name}", json.dumps(after))
+
+            await self._target.write(self._group, token, _write, is_bare=True)
+
+        await self._source.read(_both)
+
+    async def apply(self, token: FencingToken) -> None:
+        """See `Channel`. It goes on for a quarter of a second."""
+        tables, ends = await self._equal(), monotonic() + APPLY_SECONDS
+
+        async def _part(here: Connection) -> bool:
+            taken = f"DELETE FROM {self._log} WHERE id IN (SELECT id FROM {self._log} ORDER BY id LIMIT {_PART_ROWS})"
+            found = await rows(here, f"{taken} RETURNING name, key::text".replace("%", "%%"))
+            if found:
+                await self._require(here, tables)
+                keys: dict[str, dict[str, None]] = {}
+                for name, key in found:
+                    keys.setdefault(name, {})[key] = None
+
+                async def _write(there: Connection) -> None:
+                    await require_incoming(there, self._group)
+                    for table in tables:
+                        if table.name in keys:
+                            await replaced(here, there, self._group, table, list(keys[table.name]))
+
+                await self._target.write(self._group, token, _write, is_bare=True)
+            return bool(found)
+
+        while (
+            monotonic() < ends
+            and await self._source.read(lambda base: key_log.has_log(base, self._group.move))
+            and await self._source.write(self._group, token, _part)
+        ):
+            pass
+
+    async def verify(self, attempt: int, token: FencingToken) -> None:
+        """See `Channel`. It goes on for a second; the next call of the same attempt goes on from there."""
+        tables = await self._equal()
+        await self._source.read(lambda base: self._require(base, tables))
+        if self._digests is None or self._digests.attempt != attempt:
+            self._digests = RowDigests(self._group, attempt)
+        digests = self._digests
+        is_equal = await digests.compare(self._source, self._target, tables)
+        if digests.wrong:
+            self._digests = None
+            await self._source.write(self._group, token, digests.log)
+            await self._target.write(self._group, token, lambda base: self._mark(base, "none"))
+            raise digests.refusal()
+        if is_equal:
+            self._digests = None
+            await self._target.write(self._group, token, lambda base: self._mark(base, f"{attempt}"))
+
+    async def uncapture(self, token: FencingToken) -> None:
+        """See `Channel`. The cursors on the target go first: a move that captures still is not over."""
+        move = self._group.move
+        await self._target.write(self._group, token, lambda base: rows(base, _FORGET, move))
+        await self._source.write(self._group, token, lambda base: key_log.end(base, move))
+
+    async def close(self) -> None:
+        """See `Channel`."""
+        await self._target.close()
+        await self._source.close()
+
+    async def _equal(self) -> tuple[ServerTable, ...]:
+        source, target = await self._source.read(tables_of), await self._target.read(tables_of)
+        require_equal(self._group, source, target)
+        return target
+
+    async def _mark(self, connection: Connection, attempt: str) -> None:
+        await rows(connection, _KEEP, self._group.move, _VERIFIED, attempt)
+
+    async def _captured(self, connection: Connection) -> tuple[bool, int]:
+        """Return whether all changes of the slots are logged, and the number of logged ones."""
+        if not await key_log.has_log(connection, self._group.move):
+            return False, 0
+        wanted = {table.name for table in await tables_of(connection)}
+        [(lag,)] = await rows(connection, f"SELECT count(*) FROM {self._log}".replace("%", "%%"))
+        return wanted <= await key_log.captured(connection, self._group.move), int(lag)
+
+    async def _require(self, connection: Connection, tables: Sequence[ServerTable]) -> None:
+        """Raise if changes of a table are not logged; a table that was made anew has lost its triggers."""
+        lost = sorted({each.name for each in tables} - await key_log.captured(connection, self._group.move))
+        if lost:
+            hint = "Changes of its rows may be lost. Abort the move, and begin it again."
+            why = f"is not logged on shard {self._group.source} any more, so these tables were made anew"
+            raise Unequal(lost[0], lost, why, hint)
+
+    async def _begun(self, connection: Connection, tables: Sequence[ServerTable]) -> None:
+        """Delete old rows of the slots; begin the copy when none is left."""
+        await require_incoming(connection, self._group)
+        if not await swept(connection, tables[::-1], self._group.slots, CHUNK_ROWS):
+            first = json.dumps({"key": None, "rows": 0, "is_done": False})
+            for table in tables:
+                await rows(connection, _KEEP, self._group.move, f"{_COPY}{table.name}", first)
+
+    async def _chunk(self, connection: Connection, table: ServerTable, after: str | None) -> tuple[str, str | None]:
+        """Return the condition of the rows of the next chunk, and its last key if other rows may follow."""
+        key = columns(("slot", *(each for each in table.key if each != "slot")))
+        where = slots_of(self._group) + ("" if after is None else f" AND ({key}) > {_at(table, key, after)}")
+        parts = ", ".join(f"{text(each)}, to_jsonb({name})" for each, name in _key_parts(table))
+        found = f"SELECT jsonb_build_object({parts})::text FROM {table.name} WHERE {where} ORDER BY {key}"
+        last = await rows(connection, f"{found} LIMIT 1 OFFSET {CHUNK_ROWS - 1}".replace("%", "%%"))
+        if not last:
+            return where, None
+        return f"{where} AND ({key}) <= {_at(table, key, last[0][0])}", last[0][0]
+
+
+def _key_parts(table: ServerTable) -> list[tuple[str, str]]:
+    names = [("slot", "slot"), *zip(table.key_names, table.key, strict=True)]
+    return [*dict(names).items()]
+
+
+def _at(table: ServerTable, key: str, value: str) -> str:
+    """Return the values of a key that JSON holds."""
+    return f"(SELECT {key} FROM jsonb_populate_record(NULL::{table.name}, {text(value)}::jsonb))"
+
+
+def _cursors(kept: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(_COPY): json.loads(cursor) for name, cursor in kept.items() if name.startswith(_COPY)}

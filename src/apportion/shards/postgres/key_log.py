@@ -1,0 +1,90 @@
+"""The log of keys of rows that writers change in moving slots, kept by triggers in the writer's transaction.
+
+Each move has a table of its own, and a trigger on each sharded table. The slots stand in the condition of the trigger:
+a table of slots would be read by the writer's snapshot, which may be older than the capture.
+CREATE TRIGGER waits for the writers of its table, so every later change is logged.
+Source: https://www.postgresql.org/docs/current/sql-createtrigger.html
+"""
+
+from collections.abc import Sequence
+
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.postgres.server import rows
+from apportion.shards.postgres.tables import ServerTable
+from apportion.stores.postgres.driver import Connection
+
+FUNCTION = """CREATE OR REPLACE FUNCTION apportion.log() RETURNS trigger LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog SET extra_float_digits = 3 SET bytea_output = hex AS $$
+DECLARE before jsonb; after jsonb; said text;
+BEGIN
+  said := format('INSERT INTO apportion.%I (name, key) VALUES ($1, $2)', TG_ARGV[0]);
+  IF TG_OP <> 'INSERT' THEN
+    SELECT jsonb_object_agg(k, to_jsonb(OLD) -> k) INTO before FROM unnest(TG_ARGV[2:]) k;
+    EXECUTE said USING TG_ARGV[1], before;
+  END IF;
+  IF TG_OP <> 'DELETE' THEN
+    SELECT jsonb_object_agg(k, to_jsonb(NEW) -> k) INTO after FROM unnest(TG_ARGV[2:]) k;
+    IF after IS DISTINCT FROM before THEN EXECUTE said USING TG_ARGV[1], after; END IF;
+  END IF;
+  RETURN NULL;
+END $$"""
+
+_TRIGGERS = """SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_trigger t
+    JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE t.tgenabled <> 'D' AND t.tgname = ANY (%s) GROUP BY 1 HAVING count(*) = 3"""
+_HAS = "SELECT to_regclass(format('apportion.%%I', %s::text)) IS NOT NULL"
+
+
+def log_name(move: str) -> str:
+    """Return the name of the log of a move, which is that of its triggers too."""
+    return f"log_{move}"
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _names(move: str) -> dict[str, str]:
+    return {act: f"apportion_{log_name(move)}_{act.lower()}" for act in ("INSERT", "UPDATE", "DELETE")}
+
+
+async def begin(connection: Connection, group: MoveGroup, tables: Sequence[ServerTable]) -> None:
+    """Log the changes of a group from now on, in the open transaction; a part that is there already stays."""
+    log, slots = log_name(group.move), f"ANY ('{{{','.join(map(str, group.slots))}}}'::smallint[])"
+    await rows(connection, FUNCTION.replace("%", "%%"))
+    made = "id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, key jsonb NOT NULL"
+    await rows(connection, f"CREATE TABLE IF NOT EXISTS apportion.{quoted(log)} ({made})".replace("%", "%%"))
+    conditions = {"INSERT": ["NEW"], "UPDATE": ["OLD", "NEW"], "DELETE": ["OLD"]}
+    for table in tables:
+        words = ", ".join(_text(each) for each in (log, table.name, *table.key_names))
+        for act, name in _names(group.move).items():
+            when = " OR ".join(f"{row}.slot = {slots}" for row in conditions[act])
+            trigger = f"CREATE OR REPLACE TRIGGER {quoted(name)} AFTER {act} ON {table.name} FOR EACH ROW WHEN ({when})"
+            await rows(connection, f"{trigger} EXECUTE FUNCTION apportion.log({words})".replace("%", "%%"))
+
+
+async def end(connection: Connection, move: str) -> None:
+    """Stop the log of a move, and delete it."""
+    for name in await captured(connection, move, least=1):
+        for trigger in _names(move).values():
+            await rows(connection, f"DROP TRIGGER IF EXISTS {quoted(trigger)} ON {name}".replace("%", "%%"))
+    await rows(connection, f"DROP TABLE IF EXISTS apportion.{quoted(log_name(move))}".replace("%", "%%"))
+
+
+async def captured(connection: Connection, move: str, *, least: int = 3) -> set[str]:
+    """Return the tables that have at least so many of the three triggers of a move."""
+    found = _TRIGGERS.replace("= 3", f">= {least}")
+    if least == 1:
+        found = found.replace("t.tgenabled <> 'D' AND ", "")
+    return {name for (name,) in await rows(connection, found, list(_names(move).values()))}
+
+
+async def has_log(connection: Connection, move: str) -> bool:
+    """Whether the table of the log is there."""
+    [(found,)] = await rows(connection, _HAS, log_name(move))
+    return bool(found)

@@ -1,0 +1,170 @@
+"""One shard in PostgreSQL as a mover writes to it: a connection of its own, and short transactions.
+
+Promises: each write is one transaction whose first statement checks the token. It waits for a lock 20 ms at most, then
+gives up and begins again, for ten seconds. So no writer waits behind a mover that waits.
+Refuses: a database that is not the shard of this place.
+Source: https://www.postgresql.org/docs/current/runtime-config-client.html
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import Any, TypeAlias, TypeVar
+
+from psycopg.sql import SQL
+from sqlalchemy.engine import make_url
+
+from apportion.errors import ApportionError, BadSnapshot, InvalidInput, StoreDenied, StoreUnavailable
+from apportion.model.epoch import FencingToken
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.postgres.schema import GUARD, mover_mark
+from apportion.shards.slot_rows import DAMAGE
+from apportion.stores.postgres.driver import Connection, psycopg
+
+LOCK_WAIT_SECONDS = 10.0
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.005, 0.1
+_CONNECT_SECONDS = 5
+_HELD = frozenset({"55P03", "40P01", "40001"})
+_RETRY_HINT = "Nothing was changed. The same call goes on."
+
+# The session's own settings decide how values become text, and no default of a role cuts a transaction off.
+_SETTINGS = (
+    "SET search_path = pg_catalog, pg_temp; SET DateStyle = 'ISO, YMD'; SET IntervalStyle = postgres; "
+    "SET TimeZone = 'UTC'; SET bytea_output = hex; SET extra_float_digits = 3; SET statement_timeout = 0; "
+    "SET idle_in_transaction_session_timeout = 0; SET client_encoding = 'UTF8'; SET row_security = off; "
+    "SET default_transaction_read_only = off; SET default_transaction_deferrable = off; SET lock_timeout = 0"
+)
+_READ = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_WRITE = (
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE; "
+    "SET LOCAL lock_timeout = '20ms'; SET LOCAL synchronous_commit = on"
+)
+_REPLICA = "SET LOCAL session_replication_role = replica"
+
+Result = TypeVar("Result")
+Work: TypeAlias = Callable[[Connection], Awaitable[Result]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlace:
+    """The database of a shard, and the set that it belongs to."""
+
+    set_name: str
+    shard: str
+    address: str = field(repr=False)
+
+
+class ShardServer:
+    """A connection to a shard; it is opened by the first call, and again after it was lost."""
+
+    def __init__(self, place: ServerPlace) -> None:
+        self.place: ServerPlace = place
+        self.name: str = f"shard {place.shard}"
+        self._connection: Connection | None = None
+        self._lock = asyncio.Lock()
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Run reads that see one state of the database."""
+
+        async def _once(connection: Connection) -> Result:
+            async with connection.transaction():
+                await connection.execute(_READ)
+                return await work(connection)
+
+        return await self._tried(_once)
+
+    async def write(
+        self, group: MoveGroup, token: FencingToken, work: Work[Result], *, is_bare: bool = False
+    ) -> Result:
+        """Run a durable transaction of a mover. `is_bare` lets no trigger and no foreign key act on its rows."""
+        shown = replace(token, resource=f"shards/{self.place.set_name}/{group.move}")
+
+        async def _once(connection: Connection) -> Result:
+            async with connection.transaction():
+                await connection.execute(_WRITE)
+                await GUARD.check_async(connection, shown)
+                await rows(connection, "SELECT set_config('apportion.mover', %s, true)", mover_mark(shown))
+                if is_bare:
+                    await connection.execute(_REPLICA)
+                return await work(connection)
+
+        return await self._tried(_once)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def _tried(self, step: Work[Result]) -> Result:
+        """Run a step again and again while others hold a lock, up to the longest wait."""
+        deadline, pause = monotonic() + LOCK_WAIT_SECONDS, _SHORTEST_PAUSE_SECONDS
+        async with self._lock:
+            while True:
+                try:
+                    return await step(await self._opened())
+                except psycopg.Error as error:
+                    if error.sqlstate not in _HELD or monotonic() >= deadline:
+                        raise await self._translated(error) from error
+                except asyncio.CancelledError:
+                    await self.close()
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _opened(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = await self._open()
+        return self._connection
+
+    async def _open(self) -> Connection:
+        url = make_url(self.place.address)
+        named = {"host": url.host, "port": url.port, "user": url.username, "password": url.password}
+        options: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, "application_name": "apportion mover"}
+        options |= {"dbname": url.database, **named, **url.query}
+        connection: Connection = await psycopg.AsyncConnection.connect(autocommit=True, **options)
+        try:
+            await connection.execute(_SETTINGS)
+            await self._require(connection)
+        except (psycopg.Error, ApportionError, asyncio.CancelledError):
+            await connection.close()
+            raise
+        return connection
+
+    async def _require(self, connection: Connection) -> None:
+        """Raise unless the database says that it is the shard of this place."""
+        found = await rows(connection, "SELECT set_id, shard FROM apportion.shard_meta")
+        if found != [(self.place.set_name, self.place.shard)]:
+            shown = " and ".join(f"shard {shard} of set {name}" for name, shard in found) or "no shard of a set"
+            hint = "Look at the URL of the shard: apportion shards status URL SET"
+            expected = f"{self.name} of set {self.place.set_name}"
+            raise InvalidInput(f"database of {self.name}", shown, expected, hint)
+
+    async def _translated(self, error: psycopg.Error) -> ApportionError | psycopg.Error:
+        """Return our error for that of the server; an error in our own statements is returned unchanged."""
+        code = error.sqlstate or ""
+        if code in _HELD:
+            return StoreUnavailable(self.name, f"others held a lock of its tables for {LOCK_WAIT_SECONDS:g} s")
+        if code == "42501" and "session_replication_role" in str(error):
+            hint = "As an administrator: GRANT SET ON PARAMETER session_replication_role TO the role of the mover."
+            return StoreDenied(self.name, "its role may not write rows without their triggers", hint)
+        if code == "42501" or code.startswith("28"):
+            return StoreDenied(self.name, f"{error}", "Let the role of the mover own the set's tables.")
+        if code in ("42P01", "42703", "3F000"):
+            return BadSnapshot(f"tables of {self.name}", f"{error}", "those that apportion makes", DAMAGE)
+        if not code or code[:2] in ("08", "53", "57", "58"):
+            await self.close()
+            return StoreUnavailable(self.name, f"{error}".strip(), _RETRY_HINT)
+        return error
+
+
+async def rows(connection: Connection, statement: str, *values: object) -> list[Any]:
+    """Run a statement of ours; return its rows."""
+    cursor = await connection.execute(SQL(statement), values)
+    return await cursor.fetchall() if cursor.description else []
+
+
+async def count(connection: Connection, statement: str, *values: object) -> int:
+    """Run a statement of ours; return how many rows it changed."""
+    return (await connection.execute(SQL(statement), values)).rowcount

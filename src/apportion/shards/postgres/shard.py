@@ -1,0 +1,158 @@
+"""A shard in PostgreSQL, as a mover sees it."""
+
+# ruff: noqa: S608 - names are quoted, values are bound
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from apportion.model.epoch import FencingToken
+from apportion.shards.move_group import MoveGroup, RowChange
+from apportion.shards.postgres import key_log
+from apportion.shards.postgres.functions import LOCK_CLASS
+from apportion.shards.postgres.server import ServerPlace, ShardServer, count, rows
+from apportion.shards.postgres.tables import ServerTable, columns, tables_of
+from apportion.shards.shard import CLEAN_ROWS, SlotSize
+from apportion.shards.slot_rows import SlotRow, slot_row
+from apportion.stores.postgres.driver import Connection
+
+_LOCKS = "SELECT pg_advisory_xact_lock(%s, slot) FROM (SELECT unnest(%s::integer[]) AS slot ORDER BY 1) each"
+_ROWS = "SELECT slot, state, life, number FROM apportion.slot WHERE slot = ANY (%s)"
+_CHANGED = """INSERT INTO apportion.slot AS kept (slot, state, life, number, move)
+    SELECT slot, %(after)s, %(life)s, %(number)s, %(move)s FROM unnest(%(slots)s::smallint[]) slot
+    WHERE %(makes)s OR EXISTS (SELECT FROM apportion.slot here WHERE here.slot = slot.slot)
+    ON CONFLICT (slot) DO UPDATE SET state = excluded.state, move = excluded.move,
+    life = CASE WHEN %(keeps)s THEN kept.life ELSE excluded.life END,
+    number = CASE WHEN %(keeps)s THEN kept.number ELSE excluded.number END,
+    former = CASE WHEN kept.state = excluded.state THEN kept.former WHEN excluded.state = 'incoming' THEN kept.state END
+    WHERE kept.state = ANY (%(before)s)"""
+
+
+class PostgresShard:
+    """See `Shard`."""
+
+    def __init__(self, place: ServerPlace) -> None:
+        self._server = ShardServer(place)
+
+    async def guard(self, group: MoveGroup, token: FencingToken) -> None:
+        """See `Shard`."""
+
+        async def _nothing(_: Connection) -> None:
+            pass
+
+        await self._server.write(group, token, _nothing)
+
+    async def rows(self, group: MoveGroup) -> Sequence[SlotRow | None]:
+        """See `Shard`."""
+        found = await self._server.read(lambda connection: rows(connection, _ROWS, list(group.slots)))
+        kept = {slot: slot_row(slot, state, life, number) for slot, state, life, number in found}
+        return [kept.get(slot) for slot in group.slots]
+
+    async def change(self, group: MoveGroup, change: RowChange, token: FencingToken) -> None:
+        """See `Shard`. It waits for the writers of the slots, and writers wait for it."""
+        number = change.number
+        values: dict[str, Any] = {
+            "after": change.after,
+            "life": None if number is None else number.incarnation,
+            "number": None if number is None else number.number,
+            "move": group.move,
+            "slots": list(group.slots),
+            "makes": None in change.before,
+            "keeps": change.keeps_number,
+            "before": [each for each in change.before if each is not None],
+        }
+
+        async def _change(connection: Connection) -> None:
+            await rows(connection, _LOCKS, LOCK_CLASS, list(group.slots))
+            await connection.execute(_CHANGED, values)
+
+        await self._server.write(group, token, _change)
+
+    async def sizes(self) -> Mapping[int, SlotSize]:
+        """See `Shard`."""
+
+        async def _sizes(connection: Connection) -> dict[int, SlotSize]:
+            found: dict[int, SlotSize] = {}
+            for table in await tables_of(connection):
+                counted = f"SELECT slot, count(*), sum(pg_column_size(kept.*)) FROM {table.name} kept GROUP BY slot"
+                for slot, number, size in await rows(connection, counted.replace("%", "%%")):
+                    before = found.get(slot, SlotSize(rows=0, bytes=0))
+                    found[slot] = SlotSize(rows=before.rows + number, bytes=before.bytes + int(size))
+            return found
+
+        return await self._server.read(_sizes)
+
+    async def clean(self, group: MoveGroup, token: FencingToken) -> int:
+        """See `Shard`."""
+
+        async def _clean(connection: Connection) -> int:
+            moved = "SELECT slot FROM apportion.slot WHERE slot = ANY (%s) AND state = 'moved' FOR SHARE"
+            slots = [slot for (slot,) in await rows(connection, moved, list(group.slots))]
+            return await swept(connection, (await tables_of(connection))[::-1], slots, CLEAN_ROWS)
+
+        return await self._server.write(group, token, _clean, is_bare=True)
+
+    async def drop(self, group: MoveGroup, token: FencingToken) -> None:
+        """See `Shard`."""
+
+        async def _drop(connection: Connection) -> bool:
+            mine = (
+                "SELECT slot FROM apportion.slot WHERE slot = ANY (%s) AND state = 'incoming' AND move = %s FOR UPDATE"
+            )
+            slots = [slot for (slot,) in await rows(connection, mine, list(group.slots), group.move)]
+            if await swept(connection, (await tables_of(connection))[::-1], slots, CLEAN_ROWS):
+                return False
+            await rows(
+                connection,
+                """UPDATE apportion.slot SET state = former, former = NULL, move = NULL, life = NULL, number = NULL
+                WHERE slot = ANY (%s) AND former IS NOT NULL""",
+                slots,
+            )
+            gone = "DELETE FROM apportion.slot WHERE slot = ANY (%s) AND state = 'incoming'"
+            await rows(connection, gone, slots)
+            await rows(connection, "DELETE FROM apportion.move WHERE move = %s", group.move)
+            return True
+
+        while not await self._server.write(group, token, _drop, is_bare=True):
+            pass
+
+    async def left_behind(self, move: str) -> Sequence[str]:
+        """See `Shard`."""
+
+        async def _left(connection: Connection) -> list[str]:
+            found = [f"trigger of {name}" for name in sorted(await key_log.captured(connection, move, least=1))]
+            found += [key_log.log_name(move)] if await key_log.has_log(connection, move) else []
+            kept = {
+                "apportion.move": "SELECT count(*) FROM apportion.move WHERE move = %s",
+                "apportion.slot": "SELECT count(*) FROM apportion.slot WHERE move = %s AND state = 'incoming'",
+            }
+            mine = "SELECT slot FROM apportion.slot WHERE move = %s AND state IN ('incoming', 'moved')"
+            for table in await tables_of(connection):
+                name = table.name.replace("%", "%%")
+                kept[table.name] = f"SELECT count(*) FROM {name} WHERE slot IN ({mine})"
+            for name, counted in kept.items():
+                [(number,)] = await rows(connection, counted, move)
+                found += [f"{name}: {number} rows"] if number else []
+            return found
+
+        return await self._server.read(_left)
+
+    async def close(self) -> None:
+        """See `Shard`."""
+        await self._server.close()
+
+
+async def swept(connection: Connection, tables: Sequence[ServerTable], slots: Sequence[int], most: int) -> int:
+    """Delete at most so many rows of some slots, from one table after another; return how many."""
+    done = 0
+    for table in tables:
+        if done < most and slots:
+            key = columns(table.key)
+            found = f"SELECT {key} FROM {table.name} WHERE slot = ANY (%s) LIMIT %s"
+            delete = f"DELETE FROM {table.name} WHERE slot = ANY (%s) AND ({key}) IN ({found})"
+            done += await count(connection, _filled(delete), list(slots), list(slots), most - done)
+    return done
+
+
+def _filled(statement: str) -> str:
+    """Return a statement with the percent signs of its names doubled, and those of its values kept."""
+    return statement.replace("%", "%%").replace("%%s", "%s")
