@@ -42,6 +42,19 @@ def test_a_plan_empties_a_shard_and_leaves_nothing_behind(files):
         assert [] == files.sql(shard, "SELECT * FROM apportion.move")
 
 
+def test_a_table_that_came_after_init_is_refused_until_it_has_triggers(files):
+    for shard in ("one", "two"):
+        files.sql(shard, "CREATE TABLE tag (id uuid PRIMARY KEY, slot smallint NOT NULL)")
+        files.sql(shard, "CREATE UNIQUE INDEX tag_by_slot ON tag (slot, id)")
+
+    async def main():
+        plan = await admin.plan(files.url, SET, slots=range(8), to="two")
+        with pytest.raises(InvalidInput, match=r"triggers of table public\.tag in shard one is 'absent'"):
+            await admin.apply(files.url, SET, plan)
+
+    asyncio.run(main())
+
+
 def test_a_pinned_key_is_refused_on_servers_so_far(files):
     with pytest.raises(InvalidInput, match="pinned on files so far"):
         asyncio.run(admin.pin(files.url, SET, ["FR"], base=Base))

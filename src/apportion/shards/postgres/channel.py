@@ -23,7 +23,7 @@ from apportion.shards.postgres import key_log
 from apportion.shards.postgres.comparison import RowDigests
 from apportion.shards.postgres.server import ServerPlace, ShardServer, rows
 from apportion.shards.postgres.shard import swept
-from apportion.shards.postgres.tables import ServerTable, columns, require_equal, tables_of
+from apportion.shards.postgres.tables import ServerTable, columns, require_equal, require_triggers, tables_of
 from apportion.shards.postgres.transport import placed, replaced, require_incoming, slots_of, staged, text
 from apportion.stores.postgres.driver import Connection
 
@@ -65,6 +65,7 @@ class PostgresChannel:
     async def capture(self, token: FencingToken) -> None:
         """See `Channel`. `SchemaDiffers` if a table is not the same on both shards."""
         tables = await self._equal()
+        await self._source.read(lambda base: require_triggers(base, self._group.source))
         await self._source.write(self._group, token, lambda base: key_log.begin(base, self._group, tables))
 
     async def copy(self, token: FencingToken) -> None:
@@ -125,6 +126,7 @@ class PostgresChannel:
     async def verify(self, attempt: int, token: FencingToken) -> None:
         """See `Channel`. It goes on for a second; the next call of the same attempt goes on from there."""
         tables = await self._equal()
+        await self._source.read(lambda base: require_triggers(base, self._group.source))
         await self._source.read(lambda base: self._require(base, tables))
         if self._digests is None or self._digests.attempt != attempt:
             self._digests = RowDigests(self._group, attempt)

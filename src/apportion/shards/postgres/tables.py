@@ -1,7 +1,8 @@
 """The sharded tables of a database, as its catalog tells them: those with the triggers that a set puts on its tables.
 
 Promises: parents come before their children. Columns that the database computes are left out: nobody can write them.
-Refuses: a table without a primary key, and two shards whose tables differ.
+Refuses: a table without a primary key, and two shards whose tables differ. A table with the index of a sharded one and
+without triggers: nothing would log its changes, and its rows would stay behind.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,10 @@ from apportion.stores.postgres.driver import Connection
 _FOUND = """SELECT c.oid::bigint, format('%%I.%%I', n.nspname, c.relname) FROM pg_trigger t
     JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE t.tgname = 'apportion_insert' AND NOT t.tgisinternal AND NOT c.relispartition ORDER BY 2"""
+_INDEXED = """SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class made ON made.oid = i.indexrelid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE made.relname = c.relname || '_by_slot' AND NOT c.relispartition"""
 _COLUMNS = """SELECT attrelid::bigint, format('%%I', attname), format_type(atttypid, atttypmod), attname
     FROM pg_attribute WHERE attrelid = ANY (%s::oid[])
     AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attname"""
@@ -75,6 +80,14 @@ async def tables_of(connection: Connection) -> tuple[ServerTable, ...]:
         return tuple(made[table] for table in TopologicalSorter(graph).static_order())
     except CycleError:
         return tuple(made.values())  # no foreign key acts on the rows of a mover, so any order is right
+
+
+async def require_triggers(connection: Connection, shard: str) -> None:
+    """Raise `InvalidInput` for a table that has the index of a sharded one, and no triggers."""
+    named = {name for _, name in await rows(connection, _FOUND)}
+    for name in sorted({name for (name,) in await rows(connection, _INDEXED)} - named):
+        hint = f"Make them, then go on: apportion shards add URL SET {shard}=URL --models MODULE:Base"
+        raise InvalidInput(f"triggers of table {name} in shard {shard}", "absent", "those of a sharded table", hint)
 
 
 def _table(
