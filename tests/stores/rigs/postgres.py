@@ -53,6 +53,7 @@ class PostgresRig(Rig):
     name = "postgresql"
 
     def __init__(self, *, settings=(), is_plain=False):
+        programs()  # where there are none, nothing is made
         self._is_plain = is_plain
         self.folder = Path(tempfile.mkdtemp(prefix="apportion-postgres-"))
         self.port = free_port()
