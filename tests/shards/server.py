@@ -19,8 +19,8 @@ class Servers(Databases):
 
     kind = "postgresql"
 
-    def __init__(self, rig, folder, **options):
-        self.rig, self._mark = rig, uuid4().hex[:8]
+    def __init__(self, rig, folder, owner=OWNER, **options):
+        self.rig, self._mark, self._owner = rig, uuid4().hex[:8], owner
         self._made = []
         super().__init__(folder, **options)
         for shard in self.shards:
@@ -32,7 +32,7 @@ class Servers(Databases):
     def place(self, shard):
         name = self.name(shard)
         if name not in self._made:
-            self.rig.sql(f"CREATE DATABASE {name}", database="postgres")
+            self.rig.sql(f"CREATE DATABASE {name} OWNER {self._owner}", database="postgres")
             self._made.append(name)
         host, port = self.rig.address()
         return f"postgresql://${{SERVER_ROLE}}:${{SERVER_SECRET}}@{host}:{port}/{name}"

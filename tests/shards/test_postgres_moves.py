@@ -1,14 +1,17 @@
 """A plan on PostgreSQL is applied, verified and cleaned by the calls that files of SQLite have."""
 
 import asyncio
+import threading
 from datetime import timedelta
 
+import psycopg
 import pytest
 
-from apportion.errors import InvalidInput
+from apportion.errors import InvalidInput, StoreDenied
 from apportion.shards import admin
 from tests.shards.sample import SET, Base
-from tests.shards.server import OWNER, as_role
+from tests.shards.server import OWNER, Servers, as_role
+from tests.stores.rigs.postgres import SECRET
 
 pytestmark = pytest.mark.live
 
@@ -42,6 +45,32 @@ def test_a_plan_empties_a_shard_and_leaves_nothing_behind(files):
         assert [] == files.sql(shard, "SELECT * FROM apportion.move")
 
 
+@pytest.mark.parametrize("step", ["capture", "chunk", "fence", "switch"])
+def test_a_move_goes_on_by_itself_after_a_crash_of_the_servers(rig, files, step):
+    slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot")][:4]
+    row = "INSERT INTO place (slot, id, country, visits) VALUES (%s, gen_random_uuid(), 'FR', 1)"
+    for slot in slots * 5:
+        files.sql("one", row, (slot,))
+    rows = "SELECT * FROM place WHERE slot = ANY (%s) ORDER BY id"
+    before, crashes = files.sql("one", rows, (slots,)), []
+
+    def crash(event):
+        if event.step == step and not crashes:
+            rig.server.kill()
+            rig.server.wait()
+            crashes.append(threading.Timer(0.3, rig.launch))
+            crashes[0].start()
+
+    async def main():
+        plan = await admin.plan(files.url, SET, slots=slots, to="two")
+        assert (await admin.apply(files.url, SET, plan, observer=crash)).is_whole
+        assert (await admin.clean(files.url, SET, soak=timedelta(0))).is_whole
+
+    asyncio.run(main())
+    assert crashes
+    assert (before, []) == (files.sql("two", rows, (slots,)), files.sql("one", rows, (slots,)))
+
+
 def test_a_table_that_came_after_init_is_refused_until_it_has_triggers(files):
     for shard in ("one", "two"):
         files.sql(shard, "CREATE TABLE tag (id uuid PRIMARY KEY, slot smallint NOT NULL)")
@@ -53,6 +82,42 @@ def test_a_table_that_came_after_init_is_refused_until_it_has_triggers(files):
             await admin.apply(files.url, SET, plan)
 
     asyncio.run(main())
+
+
+@pytest.fixture
+def mover(rig, tmp_path, monkeypatch):
+    """A set that a role has made which is no superuser."""
+    password = psycopg.sql.quote(SECRET)
+    rig.sql(f"CREATE ROLE mover LOGIN PASSWORD {password}", database="postgres")
+    as_role(monkeypatch, "mover")
+    files = Servers(rig, tmp_path, owner="mover")
+    yield files
+    files.drop()
+    rig.sql("REVOKE SET ON PARAMETER session_replication_role FROM mover", database="postgres")
+    rig.sql("DROP ROLE mover", database="postgres")
+
+
+def test_a_mover_that_is_no_superuser_needs_one_right_and_is_told_before_anything_is_made(mover):
+    for slot, country in ((5, "FR"), (6, "DE")):
+        mover.sql(
+            "one",
+            "INSERT INTO place (slot, id, country, visits) VALUES (%s, gen_random_uuid(), %s, 1)",
+            (slot, country),
+        )
+
+    async def main():
+        plan = await admin.plan(mover.url, SET, slots=[5, 6], to="two")
+        with pytest.raises(StoreDenied, match="may not write rows without their triggers") as refusal:
+            await admin.apply(mover.url, SET, plan)
+        assert "GRANT SET ON PARAMETER" in refusal.value.hint
+        assert [] == mover.sql("two", "SELECT * FROM apportion_slot WHERE slot IN (5, 6)")
+        mover.rig.sql("GRANT SET ON PARAMETER session_replication_role TO mover", database="postgres")
+        assert (await admin.apply(mover.url, SET, plan)).is_whole
+        assert (await admin.clean(mover.url, SET, soak=timedelta(0))).is_whole
+
+    asyncio.run(main())
+    assert [(2,)] == mover.sql("two", "SELECT count(*) FROM place")
+    assert [(0,)] == mover.sql("one", "SELECT count(*) FROM place")
 
 
 def test_a_pinned_key_is_refused_on_servers_so_far(files):

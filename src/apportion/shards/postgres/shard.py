@@ -34,12 +34,12 @@ class PostgresShard:
         self._server = ShardServer(place)
 
     async def guard(self, group: MoveGroup, token: FencingToken) -> None:
-        """See `Shard`."""
+        """See `Shard`. A role that may not write rows without their triggers is refused here, at the first act."""
 
         async def _nothing(_: Connection) -> None:
             pass
 
-        await self._server.write(group, token, _nothing)
+        await self._server.write(group, token, _nothing, is_bare=True)
 
     async def rows(self, group: MoveGroup) -> Sequence[SlotRow | None]:
         """See `Shard`."""
