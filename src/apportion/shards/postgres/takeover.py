@@ -54,7 +54,7 @@ class PostgresTakeover:
             states = "SELECT indisvalid FROM pg_index WHERE indrelid = %s::regclass AND indexrelid::regclass::text = %s"
             quote = connection.dialect.identifier_preparer.quote
             named = quote(index) if table.mapped.schema is None else f"{quote(table.mapped.schema)}.{quote(index)}"
-            found = connection.exec_driver_sql(states, (place, named)).scalar()
+            found = connection.exec_driver_sql(states, (as_value(place), as_value(named))).scalar()
             if found is False:
                 connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY {named}")
             if not found:
@@ -83,7 +83,7 @@ class PostgresTakeover:
         for table in tables.each:
             with engine.begin() as connection:
                 place = _name(connection, table.mapped)
-                for constraint in connection.exec_driver_sql(_INVALID, (place,)).scalars().all():
+                for constraint in connection.exec_driver_sql(_INVALID, (as_value(place),)).scalars().all():
                     connection.exec_driver_sql(f"ALTER TABLE {place} VALIDATE CONSTRAINT {constraint}")
             with engine.begin() as connection:
                 connection.exec_driver_sql(_WAIT)
@@ -126,6 +126,11 @@ def _foreign_key(connection: Connection, tables: Tables, table: ShardedTable, pa
     owner, place = _name(connection, tables.parent_of(table).mapped), _name(connection, table.mapped)
     key = f"FOREIGN KEY (slot, {quote(parent.column)}) REFERENCES {owner} (slot, {quote(parent.target)})"
     return f"ALTER TABLE {place} ADD CONSTRAINT apportion_parent {key} NOT VALID"
+
+
+def as_value(name: str) -> str:
+    """Return a quoted name as a bound value: only the text of a statement has a percent sign doubled."""
+    return name.replace("%%", "%")
 
 
 def _name(connection: Connection, table: Table) -> str:
