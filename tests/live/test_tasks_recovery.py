@@ -120,6 +120,7 @@ async def _killed(fleet, feeder, watch, watching):
             assert time.monotonic() < ends, "a task of a killed worker never starts again"
             assert not watching.done(), watching.exception()
             await asyncio.sleep(LOOK_SECONDS)
+    await asyncio.wait_for(watch.until_known(), PATIENCE_SECONDS)
     await feeder.queue.close()
     return recoveries(read(fleet.log), fleet.kills)
 
