@@ -41,12 +41,15 @@ class Base:
     log: list | None = None
     tokens: dict = field(default_factory=dict)
     is_away: bool = False
+    refusal: Exception | None = None
 
     def check(self, token):
         self.answer()
         self.tokens[token.resource] = decide(self.tokens.get(token.resource), token)
 
     def answer(self):
+        if self.refusal is not None:
+            raise self.refusal
         if self.is_away:
             raise StoreUnavailable("a shard", "it is away")
 

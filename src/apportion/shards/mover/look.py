@@ -3,13 +3,13 @@
 The version of the table is read before the record, and the record before the shards. So a switch that lands between
 two reads is a later one: the record that was read is then out of date, and every commit that compares it fails.
 
-Promises: a target that does not answer is told as away; nothing is guessed in its place.
+Promises: a target that does not answer, or that refuses, is told as away; nothing is guessed in its place.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apportion.errors import StoreUnavailable
+from apportion.errors import ApportionError
 from apportion.shards.channel import ChannelState
 from apportion.shards.mover.book import KeptMove
 from apportion.shards.mover.sites import ShardSites
@@ -35,7 +35,7 @@ class Look:
     source: SlotRow
     target: SlotRow | None
     channel: ChannelState
-    away: StoreUnavailable | None = None
+    away: ApportionError | None = None
 
     def view(self, *, is_late: bool, is_cleaned: bool) -> MoveView:
         """Return the view of the machine."""
@@ -58,10 +58,10 @@ class Look:
         )
 
 
-async def looked(sites: ShardSites, kept: KeptMove, newest: Version, away: StoreUnavailable | None) -> Look:
+async def looked(sites: ShardSites, kept: KeptMove, newest: Version, away: ApportionError | None) -> Look:
     """Read the rows of both shards and the state of the channel; `StoreUnavailable` if the source is away.
 
-    `away` tells that the target was away a moment ago; then it is not asked.
+    `away` tells why the target was away a moment ago; then it is not asked.
     """
     group = kept.entry.group
     source = source_row(await (await sites.shard(group.source)).rows(group))
@@ -70,7 +70,7 @@ async def looked(sites: ShardSites, kept: KeptMove, newest: Version, away: Store
     try:
         target = target_row(await (await sites.shard(group.target)).rows(group))
         channel = await (await sites.channel(group)).state(kept.entry.record.attempt)
-    except StoreUnavailable as error:
+    except ApportionError as error:
         return Look(kept=kept, newest=newest, source=source, target=None, channel=ChannelState(), away=error)
     return Look(kept=kept, newest=newest, source=source, target=target, channel=channel)
 

@@ -191,18 +191,25 @@ class _Course:
         return kept
 
     async def _look(self, kept: KeptMove) -> Look | None:
-        """Guard both shards, and then read all. A mover that has not guarded the target does not use its answers."""
+        """Guard both shards, and then read all. A mover that has not guarded the target does not use its answers.
+
+        A target that refuses is away too, and the move pauses: the source is opened, and the refusal is raised then.
+        """
         group, away = kept.entry.group, None
         await self._guard(group, group.source)
         try:
             await self._guard(group, group.target)
-        except StoreUnavailable as error:
+        except Fenced:
+            raise
+        except ApportionError as error:
             away = error
         newest = await self._book.newest()
         read = await self._kept()
         if read is None:
             return None
         look = await looked(self._sites, read, newest, away)
+        if not isinstance(look.away, StoreUnavailable):
+            self._trouble = self._trouble or look.away
         self._note_fence(look)
         return look
 

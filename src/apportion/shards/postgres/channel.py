@@ -24,7 +24,7 @@ from apportion.shards.postgres.comparison import RowDigests
 from apportion.shards.postgres.server import ServerPlace, ShardServer, rows
 from apportion.shards.postgres.shard import swept
 from apportion.shards.postgres.tables import ServerTable, columns, require_equal, require_triggers, tables_of
-from apportion.shards.postgres.transport import placed, replaced, require_incoming, slots_of, staged, text
+from apportion.shards.postgres.transport import given, placed, replaced, require_incoming, slots_of, staged, text
 from apportion.stores.postgres.driver import Connection
 
 APPLY_SECONDS = 0.25
@@ -186,24 +186,20 @@ class PostgresChannel:
 
     async def _chunk(self, connection: Connection, table: ServerTable, after: str | None) -> tuple[str, str | None]:
         """Return the condition of the rows of the next chunk, and its last key if other rows may follow."""
-        key = columns(("slot", *(each for each in table.key if each != "slot")))
-        where = slots_of(self._group) + ("" if after is None else f" AND ({key}) > {_at(table, key, after)}")
-        parts = ", ".join(f"{text(each)}, to_jsonb({name})" for each, name in _key_parts(table))
+        forms = (("slot", "smallint"), *(each for each in table.key_forms if each[0] != "slot"))
+        key = columns(name for name, _ in forms)
+        where = slots_of(self._group) + ("" if after is None else f" AND ({key}) > ({given(forms, [after])})")
+        parts = ", ".join(f"{text(each)}, {name}" for each, name in _key_parts(table))
         found = f"SELECT jsonb_build_object({parts})::text FROM {table.name} WHERE {where} ORDER BY {key}"
         last = await rows(connection, f"{found} LIMIT 1 OFFSET {CHUNK_ROWS - 1}".replace("%", "%%"))
         if not last:
             return where, None
-        return f"{where} AND ({key}) <= {_at(table, key, last[0][0])}", last[0][0]
+        return f"{where} AND ({key}) <= ({given(forms, [last[0][0]])})", last[0][0]
 
 
 def _key_parts(table: ServerTable) -> list[tuple[str, str]]:
     names = [("slot", "slot"), *zip(table.key_names, table.key, strict=True)]
     return [*dict(names).items()]
-
-
-def _at(table: ServerTable, key: str, value: str) -> str:
-    """Return the values of a key that JSON holds."""
-    return f"(SELECT {key} FROM jsonb_populate_record(NULL::{table.name}, {text(value)}::jsonb))"
 
 
 def _cursors(kept: Mapping[str, Any]) -> dict[str, Any]:

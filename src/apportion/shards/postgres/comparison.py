@@ -78,6 +78,6 @@ class RowDigests:
 
 
 async def _marks(connection: Connection, table: ServerTable, slot: int) -> dict[str, int]:
-    key = ", ".join(f"{text(raw)}, to_jsonb(kept.{name})" for name, raw in zip(table.key, table.key_names, strict=True))
+    key = ", ".join(f"{text(raw)}, kept.{name}" for name, raw in zip(table.key, table.key_names, strict=True))
     found = f"SELECT jsonb_build_object({key})::text, {digest(table)} FROM {table.name} kept"
     return dict(await rows(connection, f"{found} WHERE slot = {slot}".replace("%", "%%")))

@@ -13,25 +13,24 @@ from apportion.shards.postgres.server import rows
 from apportion.shards.postgres.tables import ServerTable
 from apportion.stores.postgres.driver import Connection
 
+# Only the columns of the key become JSON: the value of another one may be too large for it, or no JSON of this kind.
+# The key is a text that every session writes in the same way.
 FUNCTION = """CREATE OR REPLACE FUNCTION apportion.log() RETURNS trigger LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog SET extra_float_digits = 3 SET bytea_output = hex AS $$
-DECLARE before jsonb; after jsonb; said text;
+SET search_path = pg_catalog SET extra_float_digits = 3 SET bytea_output = hex SET DateStyle = 'ISO, YMD'
+SET IntervalStyle = postgres SET TimeZone = 'UTC' AS $$
+DECLARE said text; before text;
 BEGIN
-  said := format('INSERT INTO apportion.%I (name, key) VALUES ($1, $2)', TG_ARGV[0]);
-  IF TG_OP <> 'INSERT' THEN
-    SELECT jsonb_object_agg(k, to_jsonb(OLD) -> k) INTO before FROM unnest(TG_ARGV[2:]) k;
-    EXECUTE said USING TG_ARGV[1], before;
-  END IF;
-  IF TG_OP <> 'DELETE' THEN
-    SELECT jsonb_object_agg(k, to_jsonb(NEW) -> k) INTO after FROM unnest(TG_ARGV[2:]) k;
-    IF after IS DISTINCT FROM before THEN EXECUTE said USING TG_ARGV[1], after; END IF;
-  END IF;
+  SELECT format('INSERT INTO apportion.%I (name, key) SELECT $1, key FROM (SELECT jsonb_build_object(%s) AS key) made
+    WHERE key::text IS DISTINCT FROM $3 RETURNING key::text',
+    TG_ARGV[0], string_agg(format('%L, ($2).%I', k, k), ', ')) INTO said FROM unnest(TG_ARGV[2:]) k;
+  IF TG_OP <> 'INSERT' THEN EXECUTE said INTO before USING TG_ARGV[1], OLD, before; END IF;
+  IF TG_OP <> 'DELETE' THEN EXECUTE said USING TG_ARGV[1], NEW, before; END IF;
   RETURN NULL;
 END $$"""
 
 _TRIGGERS = """SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_trigger t
     JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE t.tgenabled <> 'D' AND t.tgname = ANY (%s) GROUP BY 1 HAVING count(*) = 3"""
+    WHERE t.tgenabled <> 'D' AND t.tgparentid = 0 AND t.tgname = ANY (%s) GROUP BY 1 HAVING count(*) = 3"""
 _HAS = "SELECT to_regclass(format('apportion.%%I', %s::text)) IS NOT NULL"
 
 

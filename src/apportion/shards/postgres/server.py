@@ -26,6 +26,7 @@ LOCK_WAIT_SECONDS = 10.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.005, 0.1
 _CONNECT_SECONDS = 5
 _HELD = frozenset({"55P03", "40P01", "40001"})
+_READ_ONLY = "25006"  # a standby, which may be promoted soon
 _RETRY_HINT = "Nothing was changed. The same call goes on."
 
 # The session's own settings decide how values become text, and no default of a role cuts a transaction off.
@@ -33,7 +34,10 @@ _SETTINGS = (
     "SET search_path = pg_catalog, pg_temp; SET DateStyle = 'ISO, YMD'; SET IntervalStyle = postgres; "
     "SET TimeZone = 'UTC'; SET bytea_output = hex; SET extra_float_digits = 3; SET statement_timeout = 0; "
     "SET idle_in_transaction_session_timeout = 0; SET client_encoding = 'UTF8'; SET row_security = off; "
-    "SET default_transaction_read_only = off; SET default_transaction_deferrable = off; SET lock_timeout = 0"
+    "SET default_transaction_read_only = off; SET default_transaction_deferrable = off; SET lock_timeout = 0; "
+    "SET idle_session_timeout = 0; SET standard_conforming_strings = on; SET array_nulls = on; "
+    "SET xmloption = content; SET lc_monetary = 'C'; SET quote_all_identifiers = off; "
+    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'"
 )
 _READ = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = (
@@ -141,8 +145,8 @@ class ShardServer:
             expected = f"{self.name} of set {self.place.set_name}"
             raise InvalidInput(f"database of {self.name}", shown, expected, hint)
 
-    async def _translated(self, error: psycopg.Error) -> ApportionError | psycopg.Error:
-        """Return our error for that of the server; an error in our own statements is returned unchanged."""
+    async def _translated(self, error: psycopg.Error) -> ApportionError:
+        """Return our error for that of the server. No other kind may reach a mover: it would leave a fence behind."""
         code = error.sqlstate or ""
         if code in _HELD:
             return StoreUnavailable(self.name, f"others held a lock of its tables for {LOCK_WAIT_SECONDS:g} s")
@@ -153,10 +157,12 @@ class ShardServer:
             return StoreDenied(self.name, f"{error}", "Let the role of the mover own the set's tables.")
         if code in ("42P01", "42703", "3F000"):
             return BadSnapshot(f"tables of {self.name}", f"{error}", "those that apportion makes", DAMAGE)
-        if not code or code[:2] in ("08", "53", "57", "58"):
+        is_lost = not code and isinstance(error, psycopg.OperationalError)
+        if is_lost or code == _READ_ONLY or code[:2] in ("08", "53", "57", "58"):
             await self.close()
             return StoreUnavailable(self.name, f"{error}".strip(), _RETRY_HINT)
-        return error
+        hint = "Compare the tables and the settings of the set's shards. The same call goes on."
+        return StoreDenied(self.name, error.diag.message_primary or f"{error}", hint)
 
 
 async def rows(connection: Connection, statement: str, *values: object) -> list[Any]:

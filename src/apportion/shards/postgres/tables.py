@@ -5,9 +5,10 @@ Refuses: a table without a primary key, and two shards whose tables differ. A ta
 without triggers: nothing would log its changes, and its rows would stay behind.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 from apportion.errors import InvalidInput, SchemaDiffers
 from apportion.shards.move_group import MoveGroup
@@ -21,30 +22,58 @@ _INDEXED = """SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_index i
     JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class made ON made.oid = i.indexrelid
     JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE made.relname = c.relname || '_by_slot' AND NOT c.relispartition"""
-_COLUMNS = """SELECT attrelid::bigint, format('%%I', attname), format_type(atttypid, atttypmod), attname
-    FROM pg_attribute WHERE attrelid = ANY (%s::oid[])
-    AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attname"""
+_COLUMNS = """SELECT attrelid::bigint, format('%%I', attname), format_type(atttypid, atttypmod), attname,
+    attgenerated <> '' FROM pg_attribute
+    WHERE attrelid = ANY (%s::oid[]) AND attnum > 0 AND NOT attisdropped ORDER BY attname"""
 _UNIQUES = """SELECT i.indrelid::bigint, i.indisprimary, array_agg(a.attname::text ORDER BY k.place) FROM pg_index i
     CROSS JOIN unnest(i.indkey) WITH ORDINALITY k (number, place)
     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
     WHERE i.indrelid = ANY (%s::oid[]) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
     AND k.place <= i.indnkeyatts GROUP BY i.indexrelid, i.indrelid, i.indisprimary"""
+
+# The parts of an index that keeps rows apart, each with its operator: that of its class, or of an exclusion. Both may
+# lie in a schema that no search path of ours has.
+_RIVALS = """SELECT i.indrelid::bigint, array_agg(pg_get_indexdef(i.indexrelid, n, true) ORDER BY n),
+    array_agg(format('OPERATOR(%%I.%%s)', s.nspname, o.oprname) ORDER BY n), pg_get_expr(i.indpred, i.indrelid),
+    coalesce((to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false)
+    FROM pg_index i LEFT JOIN pg_constraint x ON x.conindid = i.indexrelid AND x.contype = 'x'
+    CROSS JOIN generate_series(1, i.indnkeyatts) n JOIN pg_opclass c ON c.oid = i.indclass[n - 1]
+    LEFT JOIN pg_amop a ON a.amopfamily = c.opcfamily AND a.amopstrategy = 3
+    AND a.amoplefttype = c.opcintype AND a.amoprighttype = c.opcintype
+    JOIN pg_operator o ON o.oid = coalesce(x.conexclop[n], a.amopopr) JOIN pg_namespace s ON s.oid = o.oprnamespace
+    WHERE i.indrelid = ANY (%s::oid[]) AND (i.indisunique OR x.oid IS NOT NULL)
+    GROUP BY i.indexrelid, i.indrelid, i.indpred, 5 ORDER BY 1, 2"""
 _PARENTS = """SELECT conrelid::bigint, confrelid::bigint FROM pg_constraint
     WHERE contype = 'f' AND conrelid = ANY (%s::oid[])"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rivalry:
+    """A rule by which two rows cannot both be in a table: that of a unique index, or of an exclusion.
+
+    `parts` has an expression and an operator each. The rule holds among rows that fulfil `condition`, if there is one.
+    """
+
+    parts: tuple[tuple[str, str], ...]
+    condition: str | None
+    has_equal_nulls: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTable:
     """One sharded table. All names are quoted already, those of `key_names` are not.
 
-    `columns` has a name and a type each; `uniques` are the other lists of columns that no two rows share.
+    `columns` has a name and a type each, as has `key_forms`; `uniques` are the other lists of columns that no two rows
+    share. `rivalries` are all rules of this shard's table.
     """
 
     name: str
     key: tuple[str, ...]
     key_names: tuple[str, ...]
+    key_forms: tuple[tuple[str, str], ...]
     columns: tuple[tuple[str, str], ...]
     uniques: frozenset[tuple[str, ...]]
+    rivalries: tuple[Rivalry, ...] = field(compare=False)
 
     def listed(self, alias: str = "") -> str:
         """Return the list of columns for SQL."""
@@ -61,14 +90,14 @@ async def tables_of(connection: Connection) -> tuple[ServerTable, ...]:
     named = dict(await rows(connection, _FOUND))
     ids = list(named)
     found = await rows(connection, _COLUMNS, ids)
-    quotes = {(table, raw): name for table, name, _, raw in found}
     uniques = await rows(connection, _UNIQUES, ids)
+    rivals = await rows(connection, _RIVALS, ids)
     made = {
         table: _table(
             name,
-            tuple((column, form) for owner, column, form, _ in found if owner == table),
+            [tuple(each) for owner, *each in found if owner == table],
             [(is_key, tuple(raw)) for owner, is_key, raw in uniques if owner == table],
-            {raw: column for (owner, raw), column in quotes.items() if owner == table},
+            tuple(_rivalry(*each) for owner, *each in rivals if owner == table),
         )
         for table, name in named.items()
     }
@@ -92,18 +121,32 @@ async def require_triggers(connection: Connection, shard: str) -> None:
 
 def _table(
     name: str,
-    found: tuple[tuple[str, str], ...],
+    found: list[tuple[Any, ...]],
     uniques: list[tuple[bool, tuple[str, ...]]],
-    quotes: Mapping[str, str],
+    rivalries: tuple[Rivalry, ...],
 ) -> ServerTable:
     key = next((raw for is_key, raw in uniques if is_key), None)
     if key is None:
         raise InvalidInput(f"table {name}", "no primary key", "a primary key", "Give each row a key that stays.")
+    forms = {raw: (column, form) for column, form, raw, _ in found}
     others = frozenset(
-        tuple(quotes[each] for each in raw) for is_key, raw in uniques if not is_key and not set(key) <= set(raw)
+        tuple(forms[each][0] for each in raw) for is_key, raw in uniques if not is_key and not set(key) <= set(raw)
     )
-    quoted = tuple(quotes[each] for each in key)
-    return ServerTable(name=name, key=quoted, key_names=key, columns=found, uniques=others)
+    return ServerTable(
+        name=name,
+        key=tuple(forms[each][0] for each in key),
+        key_names=key,
+        key_forms=tuple(forms[each] for each in key),
+        columns=tuple((column, form) for column, form, _, is_computed in found if not is_computed),
+        uniques=others,
+        rivalries=rivalries,
+    )
+
+
+def _rivalry(parts: list[str], operators: list[str], condition: str | None, has_equal_nulls: bool) -> Rivalry:
+    return Rivalry(
+        parts=tuple(zip(parts, operators, strict=True)), condition=condition, has_equal_nulls=has_equal_nulls
+    )
 
 
 def require_equal(group: MoveGroup, source: tuple[ServerTable, ...], target: tuple[ServerTable, ...]) -> None:

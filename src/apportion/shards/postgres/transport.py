@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from apportion.errors import InvariantBroken, Unequal
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.server import count, rows
-from apportion.shards.postgres.tables import ServerTable, columns
+from apportion.shards.postgres.tables import Rivalry, ServerTable, columns
 from apportion.stores.postgres.driver import Connection, psycopg
 
 STAGE = "pg_temp.apportion_stage"
@@ -29,6 +29,16 @@ def text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+def given(forms: Sequence[tuple[str, str]], keys: Sequence[str]) -> str:
+    """Return a query of keys, each in JSON; `forms` has the name and the type of each column.
+
+    A type of the whole row would check the domains of all its columns, where only those of the key are known.
+    """
+    made = ", ".join(f"{name} {form}" for name, form in forms)
+    names = columns(name for name, _ in forms)
+    return f"SELECT {names} FROM jsonb_to_recordset({text('[' + ','.join(keys) + ']')}::jsonb) given ({made})"
+
+
 def digest(table: ServerTable, alias: str = "kept") -> str:
     """Return the expression that makes a number of 60 bits of a row."""
     return f"('x' || left(md5(ROW({table.listed(alias)})::text), 15))::bit(60)::bigint"
@@ -37,11 +47,12 @@ def digest(table: ServerTable, alias: str = "kept") -> str:
 async def staged(source: Connection, target: Connection, table: ServerTable, where: str) -> int:
     """Bring rows of the source into the stage of the target's transaction; return how many."""
     await target.execute(f"DROP TABLE IF EXISTS {STAGE}".encode())
-    made = f"CREATE TEMP TABLE apportion_stage ON COMMIT DROP AS SELECT {table.listed()} FROM {table.name} WITH NO DATA"
+    made = f"CREATE TEMP TABLE apportion_stage (LIKE {table.name} INCLUDING GENERATED) ON COMMIT DROP"
     await target.execute(made.encode())
+    into = f"COPY {STAGE} ({table.listed()}) FROM STDIN"
     select = f"COPY (SELECT {table.listed()} FROM {table.name} WHERE {where}) TO STDOUT"
     async with source.cursor() as here, target.cursor() as there:
-        async with here.copy(select.encode()) as rows_out, there.copy(f"COPY {STAGE} FROM STDIN".encode()) as rows_in:
+        async with here.copy(select.encode()) as rows_out, there.copy(into.encode()) as rows_in:
             async for part in rows_out:
                 await rows_in.write(part)
         return there.rowcount
@@ -49,26 +60,39 @@ async def staged(source: Connection, target: Connection, table: ServerTable, whe
 
 async def placed(target: Connection, group: MoveGroup, table: ServerTable) -> None:
     """Put the staged rows in place."""
-    for unique in (table.key, *sorted(table.uniques)):
-        same = " AND ".join(f"kept.{each} = row.{each}" for each in unique)
-        gone = f"DELETE FROM {table.name} kept USING {STAGE} row WHERE kept.{slots_of(group)} AND {same}"
-        await target.execute(gone.encode())
+    for rivalry in table.rivalries:
+        await target.execute(_rivals_gone(group, table, rivalry).encode())
     names = table.listed()
     insert = f"INSERT INTO {table.name} ({names}) OVERRIDING SYSTEM VALUE SELECT {names} FROM {STAGE}"
     try:
         await target.execute(insert.encode())
-    except psycopg.errors.UniqueViolation as error:
+    except (psycopg.errors.UniqueViolation, psycopg.errors.ExclusionViolation) as error:
         hint = "Nothing was written. Give one of the two rows another key; a key must be unique in the set."
         found = [error.diag.message_detail or f"{error}"]
         raise Unequal(table.name, found, "has rows of other slots with the same keys on the target", hint) from error
+
+
+def _rivals_gone(group: MoveGroup, table: ServerTable, rivalry: Rivalry) -> str:
+    """Return the statement that deletes the rows of the group that cannot be beside the staged ones."""
+    named = [(part, sign, f"row.apportion_{number}") for number, (part, sign) in enumerate(rivalry.parts)]
+    staged_parts = ", ".join(f"({part}) AS {other.removeprefix('row.')}" for part, _, other in named)
+    condition = f"({rivalry.condition})" if rivalry.condition else "true"
+    same = [f"({part}) {sign} {other}" for part, sign, other in named]
+    if rivalry.has_equal_nulls:
+        same = [
+            f"({each} OR (({part}) IS NULL AND {other} IS NULL))"
+            for each, (part, _, other) in zip(same, named, strict=True)
+        ]
+    rows_there = f"(SELECT {staged_parts} FROM {STAGE} WHERE {condition}) row"
+    where = " AND ".join((f"kept.{slots_of(group)}", condition, *same))
+    return f"DELETE FROM {table.name} kept USING {rows_there} WHERE {where}"
 
 
 async def replaced(
     source: Connection, target: Connection, group: MoveGroup, table: ServerTable, keys: Sequence[str]
 ) -> None:
     """Bring the rows with some keys, each in JSON, to the target as they are on the source, and compare them."""
-    given = f"jsonb_populate_recordset(NULL::{table.name}, {text('[' + ','.join(keys) + ']')}::jsonb)"
-    where = f"{slots_of(group)} AND ({columns(table.key)}) IN (SELECT {columns(table.key)} FROM {given})"
+    where = f"{slots_of(group)} AND ({columns(table.key)}) IN ({given(table.key_forms, keys)})"
     number = await staged(source, target, table, where)
     await target.execute(f"DELETE FROM {table.name} WHERE {where}".encode())
     await placed(target, group, table)
