@@ -13,6 +13,7 @@ import pytest
 
 from apportion.guards.sql import SqlGuard
 from apportion.model.epoch import FencingToken
+from apportion.shards.postgres.key_log import FUNCTIONS
 from apportion.shards.postgres.schema import GUARD, mover_mark
 from tests.stores.rigs.postgres import SECRET, USER, programs
 
@@ -168,6 +169,29 @@ def psql(files, statements):
         program, input=script, text=True, capture_output=True, check=False, env=os.environ | {"PGPASSWORD": SECRET}
     )
     return [line.split()[-1] for line in done.stderr.splitlines() if "ERROR" in line]
+
+
+def test_no_trigger_of_ours_runs_a_cast_of_another_role(files):
+    for statement in (f"CREATE SCHEMA other AUTHORIZATION {USER}", *(each.replace("%", "%%") for each in FUNCTIONS)):
+        files.sql("one", statement)
+    made = (
+        "CREATE TYPE other.own AS (n int)",
+        "CREATE FUNCTION other.cast(other.own) RETURNS smallint LANGUAGE plpgsql AS"
+        " 'BEGIN RAISE EXCEPTION ''run as %'', current_user; END'",
+        "CREATE CAST (other.own AS smallint) WITH FUNCTION other.cast AS ASSIGNMENT",
+        "CREATE TABLE other.thing (slot other.own)",
+        "CREATE TRIGGER t BEFORE INSERT ON other.thing FOR EACH ROW EXECUTE FUNCTION apportion.guard()",
+    )
+    try:
+        with files.connect("one", user=USER, autocommit=True) as connection:
+            for statement in made:
+                connection.execute(statement)
+            with pytest.raises(psycopg.Error, match="the slot of a row is a smallint"):
+                connection.execute("INSERT INTO other.thing VALUES (ROW(1))")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("CREATE TRIGGER u AFTER INSERT ON other.thing EXECUTE FUNCTION apportion.log('x')")
+    finally:
+        files.sql("one", "DROP SCHEMA other CASCADE")
 
 
 @pytest.mark.parametrize("command", ["TRUNCATE place CASCADE", "TRUNCATE photo"])

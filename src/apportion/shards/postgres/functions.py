@@ -95,7 +95,11 @@ DECLARE mine text := coalesce(current_setting('apportion.slots', true), '');
         mover text := coalesce(current_setting('apportion.mover', true), '');
         kept record; s smallint;
 BEGIN
-  IF TG_OP = 'DELETE' THEN kept := OLD; s := OLD.slot; ELSE kept := NEW; s := NEW.slot; END IF;
+  IF TG_OP = 'DELETE' THEN kept := OLD; ELSE kept := NEW; END IF;
+  IF pg_typeof(kept.slot) <> 'smallint'::regtype THEN -- the cast of a type of another role would run as our role
+    RAISE EXCEPTION 'apportion: the slot of a row is a smallint' USING ERRCODE = '{FOREIGN}';
+  END IF;
+  s := kept.slot;
   IF mover <> '' THEN
     IF mover IS DISTINCT FROM current_setting('apportion.moving', true) THEN
       IF NOT EXISTS (SELECT FROM apportion.fences WHERE position || ' ' || holder || ' ' || resource = mover) THEN

@@ -28,6 +28,9 @@ BEGIN
   RETURN NULL;
 END $$"""
 
+# The cast of a key to JSON may be a function of another role. With this trigger on its own table, it would run as ours.
+FUNCTIONS = (FUNCTION, "REVOKE ALL ON FUNCTION apportion.log FROM PUBLIC")
+
 _TRIGGERS = """SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_trigger t
     JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE t.tgenabled <> 'D' AND t.tgparentid = 0 AND t.tgname = ANY (%s) GROUP BY 1 HAVING count(*) = 3"""
@@ -55,7 +58,8 @@ def _names(move: str) -> dict[str, str]:
 async def begin(connection: Connection, group: MoveGroup, tables: Sequence[ServerTable]) -> None:
     """Log the changes of a group from now on, in the open transaction; a part that is there already stays."""
     log, slots = log_name(group.move), f"ANY ('{{{','.join(map(str, group.slots))}}}'::smallint[])"
-    await rows(connection, FUNCTION.replace("%", "%%"))
+    for statement in FUNCTIONS:
+        await rows(connection, statement.replace("%", "%%"))
     made = "id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, key jsonb NOT NULL"
     await rows(connection, f"CREATE TABLE IF NOT EXISTS apportion.{quoted(log)} ({made})".replace("%", "%%"))
     conditions = {"INSERT": ["NEW"], "UPDATE": ["OLD", "NEW"], "DELETE": ["OLD"]}
