@@ -112,6 +112,9 @@ class FakeChannel:
         self.source, self.target = source, target
         self.copied, self.done, self.verified, self.is_stuck, self.trouble = 0, False, None, False, None
 
+    async def check(self, _size):
+        pass
+
     async def state(self, attempt):
         self.source.answer()
         self.target.answer()

@@ -37,6 +37,9 @@ class ChannelState:
 class Channel(Protocol):
     """The way of one move group between its two shards."""
 
+    async def check(self, size: int, /) -> None:
+        """Raise for anything that would stop the move; nothing is written. `size` is that of the rows, in bytes."""
+
     async def state(self, attempt: int) -> ChannelState:
         """Return how far the rows have come, read from both shards."""
 

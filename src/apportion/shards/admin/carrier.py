@@ -31,7 +31,7 @@ from apportion.shards.mover.book import KnownMoves, MoveBook
 from apportion.shards.mover.own_slots import OwnSlots
 from apportion.shards.mover.rescue import MOVER_TTL
 from apportion.shards.mover.stop_points import stop_point
-from apportion.shards.plan import ShardPlan, check_plan, groups_to_move
+from apportion.shards.plan import PlannedGroup, ShardPlan, check_plan, groups_to_move
 from apportion.shards.records import SetKeys
 from apportion.shards.reshard import BEFORE_SWITCH, Wish
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
@@ -79,20 +79,21 @@ class Carrier:
         fresh = () if plan is None else groups_to_move(plan, table)
         made: list[str] = []
         for group in (*begun, *(each for each in fresh if each.move not in names)):
-            entry = await self._moved(group, planned[group.move].rows if group.move in planned else 0)
+            entry = await self._moved(group, planned.get(group.move))
             if entry is None or entry.record.state not in _OVER:
                 return MovesMade(moves=tuple(made), is_whole=False)
             made.append(group.move)
         check_records(moves)
         return MovesMade(moves=tuple(made))
 
-    async def _moved(self, group: MoveGroup, rows: int) -> MoveEntry | None:
-        """Begin a move, or wish that it goes on, and run it."""
+    async def _moved(self, group: MoveGroup, planned: PlannedGroup | None) -> MoveEntry | None:
+        """Begin a move that nothing would stop later, or wish that one goes on; run it."""
         mover = self.mover
         mover.check()
         kept = (await moves_of(self.followed)).kept.get(group.move)
+        rows, size = (0, 0) if planned is None else (planned.rows, planned.bytes)
         if kept is None:
-            await mover.begin(group)
+            await mover.begin(group, size)
         elif kept.entry.wish == "pause":
             await mover.book.write(kept, kept.entry.wished("go"))
         return await mover.run(group.move, self.token, rows=rows)

@@ -12,9 +12,11 @@ from random import Random
 from sqlalchemy import Connection
 from sqlalchemy.orm import DeclarativeBase
 
-from apportion.errors import ApportionError, BadSnapshot
+from apportion.errors import ApportionError, BadSnapshot, SchemaDiffers
 from apportion.shards.admin.facts import moves_of
+from apportion.shards.admin.places import open_sites
 from apportion.shards.models import check_models, tables_of
+from apportion.shards.move_group import MOST_SLOTS, MoveGroup
 from apportion.shards.mover.records import slot_of_pin
 from apportion.shards.place import DatabasePlace, is_relative
 from apportion.shards.records import SetKeys, ShardRecord
@@ -131,13 +133,35 @@ async def doctor(
         shards = sorted(followed.shards.items())
         found = {shard: await asyncio.to_thread(look.shard, shard, record) for shard, record in shards}
         moving, damages = await _moving(followed)
+        pairs = await _pairs(followed, table, found)
     finally:
         await set_left(followed)
     damages = [*followed.damaged.values(), *damages]
     findings = [_error("control store", each.problem, each.hint) for each in damages]
     findings += [finding for each in found.values() for finding in each.findings]
     open_pins = {slot for move, listed in moving.items() if slot_of_pin(move) is not None for slot in listed}
-    return (*findings, *_of_owners(table, found, open_pins), *_of_schemas(found))
+    return (*findings, *_of_owners(table, found, open_pins), *_of_schemas(found), *pairs)
+
+
+async def _pairs(followed: FollowedSet, table: SlotTable, found: Mapping[str, LookedAt]) -> Sequence[Finding]:
+    """Ask for a move from one shard to each other one what an apply would ask; nothing is begun."""
+    source = next((owner for _, owner in sorted(table.owners.items()) if owner is not None), None)
+    if source is None or any(each.rows is None for each in found.values()):
+        return ()
+    slots = tuple(slot for slot, owner in sorted(table.owners.items()) if owner == source)[:MOST_SLOTS]
+    findings = []
+    async with open_sites(followed.keys.name, followed.shards) as sites:
+        for target in sorted(found.keys() - {source}):
+            subject, said, advice = f"move from {source} to {target}", "nothing would stop it", ""
+            group = MoveGroup(move="doctor", source=source, target=target, slots=slots)
+            try:
+                await (await sites.channel(group)).check(0)
+            except SchemaDiffers:
+                continue  # the comparison of the tables tells it
+            except ApportionError as error:
+                said, advice = error.problem, error.hint
+            findings.append(judged(subject, said, advice, verdict="error"))
+    return findings
 
 
 async def _moving(followed: FollowedSet) -> tuple[Mapping[str, tuple[int, ...]], Sequence[BadSnapshot]]:

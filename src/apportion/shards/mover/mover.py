@@ -67,13 +67,18 @@ class Mover:
         self.book: MoveBook = MoveBook(store, name, clock)
         self.acts: MoveActs = MoveActs(self.book, Publisher(store, name), sites, nodes, wall)
 
-    async def begin(self, group: MoveGroup) -> None:
-        """List a move, and write its record. `Conflict` if one of its slots moves already."""
+    async def begin(self, group: MoveGroup, size: int = 0) -> None:
+        """List a move, and write its record. `size` is that of the rows, in bytes.
+
+        `Conflict` if one of its slots moves already. `InvalidInput` or `SchemaDiffers` for anything that would stop the
+        move later; nothing was written then.
+        """
         entry = MoveEntry(group=group, record=MoveRecord(state="planned"), since=self._wall())
         self.reached("list.before")
         pause = _SHORTEST_PAUSE_SECONDS
         while True:
             try:
+                await (await self.sites.channel(group)).check(size)
                 if await self.book.begin(entry):
                     break
             except StoreUnavailable as error:

@@ -18,6 +18,7 @@ from apportion.shards.sqlite.cursors import cursors, forget
 from apportion.shards.sqlite.file import ShardFile, ShardPath
 from apportion.shards.sqlite.log import LogParts
 from apportion.shards.sqlite.portion import Portion
+from apportion.shards.sqlite.readiness import require_no_rows, require_space
 from apportion.shards.sqlite.tables import EqualTables, names_of
 
 APPLY_SECONDS = 0.25
@@ -36,6 +37,12 @@ class SqliteChannel:
         self._equal = tables = EqualTables(group)
         self._chunks, self._log = Chunks(group, slots, tables), LogParts(group, slots, tables)
         self._pieces = Portion(1_000, least=200, most=20_000)
+
+    async def check(self, size: int, /) -> None:
+        """See `Channel`. `SchemaDiffers` or `InvalidInput` names the shard."""
+        tables = await self._target.read(self._equal.read)
+        await self._target.read(lambda connection: require_no_rows(connection, self._group, tables))
+        require_space(self._target.place, size)
 
     async def state(self, attempt: int) -> ChannelState:
         """See `Channel`."""

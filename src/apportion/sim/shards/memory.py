@@ -70,6 +70,9 @@ class MemoryChannel:
     def __init__(self, process: str, group: MoveGroup, source: ShardPlace, target: ShardPlace) -> None:
         self._group, self._source, self._target = group, ShardWire(process, source), ShardWire(process, target)
 
+    async def check(self, _size: int, /) -> None:
+        """See `Channel`."""
+
     async def state(self, attempt: int) -> ChannelState:
         """See `Channel`."""
         move = self._group.move

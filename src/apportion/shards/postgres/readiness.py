@@ -1,0 +1,93 @@
+"""Readiness: all that would stop a move between two servers later, asked before anything of the move is made.
+
+Promises: each refusal names the shard, what was found there, and the next step. Nothing is written.
+Refuses: a standby, unlogged tables, and prepared transactions on either shard; two databases that encode or sort texts
+differently; a target that has rows of the moving slots already.
+
+The free space of a server is not asked: PostgreSQL does not tell it.
+"""
+
+# ruff: noqa: S608 - names are quoted, values are bound
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apportion.errors import InvalidInput
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.postgres.server import rows
+from apportion.shards.postgres.tables import ServerTable
+from apportion.stores.postgres.driver import Connection
+
+_DATABASE = """SELECT pg_is_in_recovery(), pg_encoding_to_char(encoding), datlocprovider::text, datcollate, datctype
+    FROM pg_database WHERE datname = current_database()"""
+_UNLOGGED = "SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
+_IS_UNLOGGED = """EXISTS (SELECT FROM pg_trigger t
+    WHERE t.tgrelid = c.oid AND t.tgname = 'apportion_insert') AND c.relpersistence = 'u' ORDER BY 1"""
+_PREPARED = "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() ORDER BY prepared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """The facts of a database that decide whether rows can move to it or from it.
+
+    `texts` are the encoding and the collation of the database; `prepared` are the names of prepared transactions.
+    """
+
+    is_standby: bool
+    texts: tuple[str, ...]
+    unlogged: tuple[str, ...]
+    prepared: tuple[str, ...]
+
+
+async def facts_of(connection: Connection) -> ServerFacts:
+    """Read the facts of a database."""
+    [(is_standby, *texts)] = await rows(connection, _DATABASE)
+    unlogged = await rows(connection, f"{_UNLOGGED} WHERE {_IS_UNLOGGED}")
+    prepared = await rows(connection, _PREPARED)
+    return ServerFacts(
+        is_standby=is_standby,
+        texts=tuple(texts),
+        unlogged=tuple(name for (name,) in unlogged),
+        prepared=tuple(name for (name,) in prepared),
+    )
+
+
+def require_ready(group: MoveGroup, source: ServerFacts, target: ServerFacts) -> None:
+    """Raise `InvalidInput` for the first fact that would stop a move."""
+    for shard, facts in ((group.source, source), (group.target, target)):
+        _require_usable(shard, facts)
+    if source.texts != target.texts:
+        hint = f"Make the database of shard {group.target} anew with the encoding and the collation of {group.source}."
+        expected = f"{_listed(source.texts)}, as in shard {group.source}"
+        raise InvalidInput(f"encoding and collation of shard {group.target}", _listed(target.texts), expected, hint)
+
+
+def _require_usable(shard: str, facts: ServerFacts) -> None:
+    if facts.is_standby:
+        hint = "Let the URL of the shard name the primary server."
+        raise InvalidInput(f"server of shard {shard}", "a standby", "the primary server", hint)
+    if facts.unlogged:
+        hint = f"A crash would empty it. Change it: ALTER TABLE {facts.unlogged[0]} SET LOGGED"
+        found = f"the unlogged table {facts.unlogged[0]}"
+        raise InvalidInput(f"tables of shard {shard}", found, "tables that survive a crash", hint)
+    if facts.prepared:
+        hint = "It may hold the locks of moving slots. Let its owner commit it or roll it back."
+        found = f"the prepared transaction {facts.prepared[0]}"
+        raise InvalidInput(f"transactions of shard {shard}", found, "no prepared transaction", hint)
+
+
+async def require_no_rows(connection: Connection, group: MoveGroup, tables: Sequence[ServerTable]) -> None:
+    """Raise `InvalidInput` if the target has rows of a slot that it neither had before nor is getting."""
+    known = "SELECT slot FROM apportion.slot WHERE state IN ('moved', 'incoming')"
+    for table in tables:
+        found = f"SELECT slot FROM {table.name.replace('%', '%%')} WHERE slot = ANY (%s) AND slot NOT IN ({known})"
+        unknown = await rows(connection, f"{found} LIMIT 1", list(group.slots))
+        if unknown:
+            place = f"table {table.name} of shard {group.target}"
+            hint = "No move brought them. Look at them, keep what you need, and delete them there."
+            raise InvalidInput(place, f"rows of slot {unknown[0][0]}", "no rows of the moving slots", hint)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    encoding, provider, collation, kind = texts
+    return f"{encoding}, {collation}, {kind} (provider {provider})"
