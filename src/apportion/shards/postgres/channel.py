@@ -21,7 +21,7 @@ from apportion.shards.channel import ChannelState
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import key_log
 from apportion.shards.postgres.comparison import RowDigests
-from apportion.shards.postgres.readiness import facts_of, require_no_rows, require_ready
+from apportion.shards.postgres.readiness import facts_of, require_no_rows, require_ready, require_right
 from apportion.shards.postgres.server import ServerPlace, ShardServer, rows
 from apportion.shards.postgres.shard import swept
 from apportion.shards.postgres.tables import ServerTable, columns, require_equal, require_triggers, tables_of
@@ -52,6 +52,8 @@ class PostgresChannel:
     async def check(self, _size: int, /) -> None:
         """See `Channel`. `InvalidInput` or `SchemaDiffers` names the shard."""
         require_ready(self._group, await self._source.read(facts_of), await self._target.read(facts_of))
+        await self._source.read(require_right)
+        await self._target.read(require_right)
         tables = await self._equal()
         await self._source.read(lambda base: require_triggers(base, self._group.source))
         await self._target.read(lambda base: require_no_rows(base, self._group, tables))

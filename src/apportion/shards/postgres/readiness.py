@@ -1,8 +1,8 @@
 """Readiness: all that would stop a move between two servers later, asked before anything of the move is made.
 
 Promises: each refusal names the shard, what was found there, and the next step. Nothing is written.
-Refuses: a standby, unlogged tables, and prepared transactions on either shard; two databases that encode or sort texts
-differently; a target that has rows of the moving slots already.
+Refuses: a role that may not write rows without their triggers. A standby, unlogged tables, and prepared transactions on
+either shard. Two databases that encode or sort texts differently. A target that has rows of the moving slots already.
 
 The free space of a server is not asked: PostgreSQL does not tell it.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from apportion.errors import InvalidInput
 from apportion.shards.move_group import MoveGroup
-from apportion.shards.postgres.server import rows
+from apportion.shards.postgres.server import REPLICA, rows
 from apportion.shards.postgres.tables import ServerTable
 from apportion.stores.postgres.driver import Connection
 
@@ -74,6 +74,11 @@ def _require_usable(shard: str, facts: ServerFacts) -> None:
         hint = "It may hold the locks of moving slots. Let its owner commit it or roll it back."
         found = f"the prepared transaction {facts.prepared[0]}"
         raise InvalidInput(f"transactions of shard {shard}", found, "no prepared transaction", hint)
+
+
+async def require_right(connection: Connection) -> None:
+    """Try to switch triggers off for this transaction; the server refuses a role that may not."""
+    await rows(connection, REPLICA)
 
 
 async def require_no_rows(connection: Connection, group: MoveGroup, tables: Sequence[ServerTable]) -> None:

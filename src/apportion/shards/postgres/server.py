@@ -44,7 +44,8 @@ _WRITE = (
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE; "
     "SET LOCAL lock_timeout = '20ms'; SET LOCAL synchronous_commit = on"
 )
-_REPLICA = "SET LOCAL session_replication_role = replica"
+REPLICA = "SET LOCAL session_replication_role = replica"
+"""The statement that switches triggers and foreign keys off until the end of a transaction."""
 
 Result = TypeVar("Result")
 Work: TypeAlias = Callable[[Connection], Awaitable[Result]]
@@ -90,7 +91,7 @@ class ShardServer:
                 await GUARD.check_async(connection, shown)
                 await rows(connection, "SELECT set_config('apportion.mover', %s, true)", mover_mark(shown))
                 if is_bare:
-                    await connection.execute(_REPLICA)
+                    await connection.execute(REPLICA)
                 return await work(connection)
 
         return await self._tried(_once)
