@@ -15,10 +15,12 @@ from apportion.shards.mover import own_slots
 from apportion.shards.mover.book import MoveBook
 from apportion.shards.mover.own_slots import OwnSlots
 from apportion.shards.mover.rescue import sites_of
+from apportion.shards.postgres.shard import PostgresShard
 from apportion.shards.sqlite.shard import SqliteShard
 from apportion.stores.catalog import connect
 from apportion.tables.publisher import Publisher
-from tests.shards.sample import SET, SLOTS, Base, Files, Place
+from tests.shards.sample import SET, SLOTS, Base, Place
+from tests.shards.server import OWNER, as_role
 
 NOW = timedelta(0)
 
@@ -28,8 +30,9 @@ class Died(Exception):
 
 
 @pytest.fixture
-def files(tmp_path):
-    return Files(tmp_path)
+def files(make_set, kind, monkeypatch):
+    as_role(monkeypatch, OWNER)
+    return make_set(kind)
 
 
 def act(name, files, *words, **options):
@@ -177,7 +180,8 @@ class ThePublisher(Publisher):
     """The publisher of pins; groups have another one."""
 
 
-EFFECTS = [(ThePublisher, "publish"), (SqliteShard, "change"), (MoveBook, "unlist")]
+SHARDS = {"sqlite": SqliteShard, "postgresql": PostgresShard}
+EFFECTS = [(ThePublisher, "publish"), *((shard, "change") for shard in SHARDS.values()), (MoveBook, "unlist")]
 
 
 def cut_off(files, monkeypatch, place, *, after):
@@ -252,8 +256,8 @@ def test_a_row_that_slips_in_takes_the_pin_back(files, monkeypatch):
     async def slipped(self, group, number):
         files.sql(
             group.source,
-            "INSERT INTO place (id, country, visits, slot) VALUES (hex(zeroblob(16)), 'acme', 0, ?)",
-            group.slots,
+            "INSERT INTO place (id, country, visits, slot) VALUES (?, 'acme', 0, ?)",
+            (UUID(int=0).hex, *group.slots),
         )
         return await raised(self, group, number)
 
@@ -274,7 +278,8 @@ def test_after_the_number_is_raised_no_older_router_writes_the_key(files, monkey
         old = router.table
         monkeypatch.setattr(router, "refreshed", lambda version, within: old)
         monkeypatch.setattr(type(router), "table", property(lambda self: old))
-        change = SqliteShard.change
+        shard = SHARDS[files.kind]
+        change = shard.change
 
         async def changed(self, group, change_of, token):
             await change(self, group, change_of, token)
@@ -290,7 +295,7 @@ def test_after_the_number_is_raised_no_older_router_writes_the_key(files, monkey
                 return True
             return False
 
-        monkeypatch.setattr(SqliteShard, "change", changed)
+        monkeypatch.setattr(shard, "change", changed)
         monkeypatch.setattr("apportion.shards.pin.SWITCH_SECONDS", 0.1)
         monkeypatch.setattr("apportion.shards.pin.Pin._newer", lambda self, table, **_: table)
         pin(files, "acme")

@@ -9,7 +9,7 @@ import pytest
 
 from apportion.errors import InvalidInput, StoreDenied
 from apportion.shards import admin
-from tests.shards.sample import SET, Base
+from tests.shards.sample import SET
 from tests.shards.server import OWNER, Servers, as_role
 from tests.stores.rigs.postgres import SECRET
 
@@ -118,8 +118,3 @@ def test_a_mover_that_is_no_superuser_needs_one_right_and_is_told_before_anythin
     asyncio.run(main())
     assert [(2,)] == mover.sql("two", "SELECT count(*) FROM place")
     assert [(0,)] == mover.sql("one", "SELECT count(*) FROM place")
-
-
-def test_a_pinned_key_is_refused_on_servers_so_far(files):
-    with pytest.raises(InvalidInput, match="pinned on files so far"):
-        asyncio.run(admin.pin(files.url, SET, ["FR"], base=Base))

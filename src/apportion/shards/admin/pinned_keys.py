@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from sqlalchemy.engine import make_url
 from sqlalchemy.orm import DeclarativeBase
 
 from apportion.errors import InvalidInput
@@ -32,11 +31,6 @@ async def pinned(carrier: Carrier, keys: Sequence[ShardKey], base: type[Declarat
     async def _asked(shard: str, slot: int, key: bytes) -> bool:
         return await asyncio.to_thread(_has_rows, carrier, base, shard, slot, key)
 
-    for shard, record in carrier.followed.shards.items():
-        kind = make_url(record.url).get_backend_name()
-        if kind != "sqlite":
-            hint = "Move the whole slot of the key in place of it: apportion shards plan URL SET --move SLOT --to ID"
-            raise InvalidInput(f"database of shard {shard}", kind, "sqlite: keys are pinned on files so far", hint)
     made = []
     for key in keys:
         carrier.mover.check()
