@@ -40,7 +40,7 @@ class Fleet:
         self._source.stdin.flush()
         for _ in range(count):
             word, _, pid = (await asyncio.to_thread(self._source.stdout.readline)).decode().partition(" ")
-            assert "ready" == word, self.errors.read_text()[-3_000:]
+            assert "ready" == word, f"{word!r}, end {self._source.poll()}: {self.errors.read_text()[-3_000:]}"
             self.workers.append(int(pid))
 
     async def kill(self, count=1):

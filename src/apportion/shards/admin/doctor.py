@@ -144,7 +144,7 @@ async def doctor(
 
 
 async def _pairs(followed: FollowedSet, table: SlotTable, found: Mapping[str, LookedAt]) -> Sequence[Finding]:
-    """Ask for a move from one shard to each other one what an apply would ask; nothing is begun."""
+    """Ask for a move from one shard to each other one, as an apply would; nothing is begun."""
     source = next((owner for _, owner in sorted(table.owners.items()) if owner is not None), None)
     if source is None or any(each.rows is None for each in found.values()):
         return ()

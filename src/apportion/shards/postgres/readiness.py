@@ -89,7 +89,7 @@ async def require_no_rows(connection: Connection, group: MoveGroup, tables: Sequ
         unknown = await rows(connection, f"{found} LIMIT 1", list(group.slots))
         if unknown:
             place = f"table {table.name} of shard {group.target}"
-            hint = "No move brought them. Look at them, keep what you need, and delete them there."
+            hint = "No move brought them. Look at them, save the ones that you need, and delete them there."
             raise InvalidInput(place, f"rows of slot {unknown[0][0]}", "no rows of the moving slots", hint)
 
 

@@ -28,7 +28,7 @@ def require_no_rows(connection: sqlite3.Connection, group: MoveGroup, tables: Se
         unknown = connection.execute(found).fetchone()
         if unknown is not None:
             place = f"table {table.name} of shard {group.target}"
-            hint = "No move brought them. Look at them, keep what you need, and delete them there."
+            hint = "No move brought them. Look at them, save the ones that you need, and delete them there."
             raise InvalidInput(place, f"rows of slot {unknown[0]}", "no rows of the moving slots", hint)
 
 
