@@ -21,7 +21,7 @@ async def work(concurrency):
     os.environ[WORKER] = str(os.getpid())
     os.setpgid(0, 0)
     async with queue.worker(concurrency=concurrency):
-        print("ready", os.getpid(), flush=True)
+        os.write(sys.stdout.fileno(), f"ready {os.getpid()}\n".encode())  # whole, also beside the lines of others
         await asyncio.Event().wait()
 
 
