@@ -23,7 +23,7 @@ from apportion.stores.requests import CommitRequest
         ("redis://one/-1", "a number"),
         ("redis://one/٣", "a number"),
         ("redis://one/0/1", "a number"),
-        ("redis://one?ca=file", "rediss:// with it"),
+        ("redis://one?ca=file", "rediss:// with ca"),
         ("rediss://one?ca=absent.pem", "a readable file"),
         ("redis://:\udc80@one", "without lone surrogates"),
         ("redis://one?verify=no", "one of ca, namespace"),

@@ -164,7 +164,7 @@ def test_a_script_that_the_server_forgot_is_sent_whole():
     [
         (INFO.replace(b"7.2.4", b"6.0.9"), ENTERED, InvalidInput, "Upgrade the server"),
         (INFO + b"master_host:elsewhere\r\n", ENTERED, StoreUnavailable, "replica"),
-        (INFO, [b"format", b"9"], InvalidInput, "Use the release that wrote it"),
+        (INFO, [b"format", b"9"], InvalidInput, "Use the release of apportion that wrote this format"),
     ],
 )
 def test_a_server_that_is_refused_is_left_at_once(info, entered, error, says):
@@ -460,7 +460,7 @@ def findings(**answers):
     [
         (b"", "durability", "ok", "append-only file"),
         (b"aof_enabled:0\r\n", "durability", "warning", "snapshots only"),
-        (b"aof_last_write_status:err\r\n", "durability", "error", "the last write failed"),
+        (b"aof_last_write_status:err\r\n", "durability", "error", "the last write to the append-only file failed"),
         (b"", "eviction", "ok", "noeviction, no maxmemory"),
         (b"maxmemory:100\r\n", "eviction", "ok", "noeviction, maxmemory 100 bytes"),
         (b"maxmemory_policy:volatile-lru\r\n", "eviction", "warning", "volatile-lru"),

@@ -1,4 +1,4 @@
-"""Redis administration: says whether a server is set up well for the store, and which settings to change."""
+"""Redis administration: the check of a server's settings, and advice for wrong ones."""
 
 from contextlib import aclosing
 
@@ -69,18 +69,19 @@ def _refused(error: ApportionError) -> Finding:
 def _format(stored: bytes | None) -> Finding:
     if stored is None:
         return Finding(subject="format", found="nothing stored yet")
-    fault = "" if stored == b"%d" % scripts.FORMAT else "Use the release that wrote it."
+    fault = "" if stored == b"%d" % scripts.FORMAT else "Use the release of apportion that wrote this format."
     return judged("format", f"format {stored.decode(errors='replace')}", fault, verdict="error")
 
 
 def _durability(facts: dict[str, str]) -> Finding:
     if facts.get("aof_enabled") != "1":
-        advice = "Set appendonly yes, or a restart forgets members and tables (they join and publish anew)."
-        found = "snapshots only: a kill loses all since the last one"
+        advice = "Set appendonly yes. Without it, members join again after a restart, and tables are published again."
+        found = "snapshots only: a killed server loses all changes since the last snapshot"
         return Finding(subject="durability", found=found, verdict="warning", advice=advice)
     if facts.get("aof_last_write_status", "ok") != "ok":
-        advice = "Free space on its disk: it refuses writes."
-        return Finding(subject="durability", found="the last write failed", verdict="error", advice=advice)
+        advice = "Free space on the server's disk: the server refuses writes."
+        found = "the last write to the append-only file failed"
+        return Finding(subject="durability", found=found, verdict="error", advice=advice)
     return Finding(subject="durability", found="append-only file; a fail-over may still lose acknowledged commits")
 
 

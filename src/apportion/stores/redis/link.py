@@ -1,8 +1,8 @@
-"""The link to a Redis server: connections that greet the server, and the meaning of their failures.
+"""The link to a Redis server: its connections, and a typed error for each of their failures.
 
-Promises: every new connection reads the server's `run_id` and replication id, and passes both to a script there. If
-they differ from the ids in the data, after a restart or a fail-over, a new incarnation begins. Nothing is ever sent
-twice. Every call is bounded.
+Promises: every new connection reads the server's `run_id` and replication id, and passes both to the script `ENTER`.
+A restart or a fail-over changes these ids. If they differ from the ids in the data, the script begins a new
+incarnation. No request is sent again after its reply was lost. Every call is bounded in time.
 Refuses: Redis Cluster, replicas, servers before 6.2, and servers that may evict any key.
 """
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 OLDEST = (6, 2)
 CONNECT_SECONDS = 4.0
-USUAL_PATIENCE_SECONDS = 2.5  # a quarter of the usual lease of 10 s, until a lease says more
+USUAL_PATIENCE_SECONDS = 2.5  # a quarter of the usual lease of 10 s; `granted` may lower it
 _PATIENCE_PER_TTL = 0.25
 _DATABASES = 16_384
 _REFUSALS = (OutOfMemoryError, ReadOnlyError)
@@ -58,22 +58,23 @@ _CODES_OF_REFUSALS = ("OOM", "MISCONF", "NOREPLICAS", "BUSY")
 _CONNECT_ERROR = re.compile(r"Error (\d+) connecting to ")
 Reply = list[Any]
 
-# A forked child must neither use inherited connections nor let them be collected. Closing one would remove it from
-# the event loop's selector, which parent and child share.
+# A forked child must not use inherited connections, and must keep them from the garbage collector. The collector would
+# close a connection, and so remove it from the event loop's selector, which parent and child share.
 _links: "WeakSet[RedisLink]" = WeakSet()
 _inherited: list["RedisLink"] = []
 os.register_at_fork(after_in_child=lambda: _inherited.extend(_links))
 
 
 class Unanswered(StoreUnavailable):
-    """The request was sent, and no reply came: it may have happened."""
+    """The request was sent, and no reply came: the request may have happened."""
 
     def __init__(self, store: str, reason: str) -> None:
-        super().__init__(store, reason, "The request may have happened, or may still happen: read back, or repeat it.")
+        hint = "The request may have happened, or may still happen. Read the state of the store, or repeat the request."
+        super().__init__(store, reason, hint)
 
 
 class RedisLink:
-    """Connections of one handle to one server. Without `greets` the link only looks at the server."""
+    """Connections of one handle to one server. Without `greets`, a new connection changes nothing on the server."""
 
     closed: bool
 
@@ -87,7 +88,7 @@ class RedisLink:
         self._pool = ConnectionPool(
             connection_class=SSLConnection if url.scheme == "rediss" else Connection,
             redis_connect_func=self._greet,
-            retry=Retry(NoBackoff(), 0),  # for connecting only; the connection itself sends each request once
+            retry=Retry(NoBackoff(), 0),  # connects once; a connection sends each request once
             protocol=2,
             socket_connect_timeout=CONNECT_SECONDS,
             socket_timeout=None,  # `ask` bounds the whole call
@@ -96,19 +97,19 @@ class RedisLink:
         _links.add(self)
 
     def granted(self, ttl_seconds: float) -> None:
-        """Note the time to live of a lease: silence must be noticed within a quarter of it."""
+        """Note the time to live of a lease: from now on, a reply must come within a quarter of that time."""
         self._patience_seconds = min(self._patience_seconds, ttl_seconds * _PATIENCE_PER_TTL)
 
     async def ask(self, *words: str | bytes | int, within: float = 0.0) -> Any:  # noqa: ANN401 - a reply
-        """Send a command and return its reply. `StoreUnavailable`: no effect. `Unanswered`: the effect is unknown.
+        """Send a command and return its reply. The server may wait `within` seconds before it answers.
 
-        `within`: the server may wait for this many seconds before it answers.
+        After `StoreUnavailable` the command had no effect. After `Unanswered` its effect is unknown.
         """
         async with self._connection() as connection:
             return await self._exchange(connection, words, within)
 
     async def run(self, script: str, *arguments: str | bytes | int) -> Reply:
-        """Run a script on the server, with the server's identity first. The first word of the reply is its result."""
+        """Run a script with the server's identity as its first argument. The first word of the reply is the verdict."""
         digest = sha1(script.encode(), usedforsecurity=False).hexdigest()
         async with self._connection() as connection:
             words = (len(scripts.NAMES), *scripts.NAMES, self._fingerprint, *arguments)
@@ -182,18 +183,19 @@ class RedisLink:
         reply[0] = reply[0].decode()
         if reply[0] == "format":
             expected = f"format {scripts.FORMAT}, which this release knows"
-            raise InvalidInput(f"format of {self.name}", reply[1].decode(), expected, "Use the release that wrote it.")
+            hint = "Use the release of apportion that wrote this format."
+            raise InvalidInput(f"format of {self.name}", reply[1].decode(), expected, hint)
         return reply
 
     def _denial(self, error: Exception) -> StoreDenied | None:
-        """Return the error for an answer that stays "no", however often one asks."""
+        """Return the error for a refusal that no repetition changes; None for any other error."""
         if isinstance(error, AuthenticationError):
             return StoreDenied(self.name, "it refuses this user or password", "Check both in the URL.")
         if isinstance(error, NoPermissionError):
             hint = "Give this user the rights that this prints: apportion store grants URL --user NAME"
             return StoreDenied(self.name, "this user lacks rights on it", hint)
         if isinstance(error.__context__, ssl.SSLCertVerificationError):
-            hint = "Name the authority that signed it: rediss://host/0?ca=file"
+            hint = "Name the authority that signed the server's certificate: rediss://host/0?ca=file"
             return StoreDenied(self.name, shown(error.__context__.verify_message), hint)
         return None
 
@@ -227,10 +229,11 @@ def refusals(store: str, facts: dict[str, str]) -> Sequence[ApportionError]:
             InvalidInput(f"server of {store}", f"Redis {version}", f"{oldest} or newer", "Upgrade the server.")
         )
     if not facts.get("run_id"):
-        expected, hint = "one, because it shows a restart", "Ask the operator of the server to show it in INFO."
+        expected = "an id that changes with each restart"
+        hint = "Ask the operator of the server to show run_id in INFO."
         found.append(InvalidInput(f"run_id of {store}", facts.get("run_id"), expected, hint))
     if facts.get("cluster_enabled") == "1":
-        hint = "Run a server of its own for coordination: scripts here work on one server."
+        hint = "Run a single server for coordination: each script of this store needs all keys on one server."
         found.append(InvalidInput(f"server of {store}", "Redis Cluster", "a single server", hint))
     policy = facts.get("maxmemory_policy", "noeviction")
     if policy.startswith("allkeys"):
@@ -248,7 +251,7 @@ def _where(url: StoreUrl) -> dict[str, Any]:
         raise InvalidInput("hosts of the store URL", ",".join(host for host, _ in url.hosts), expected, hint)
     database = url.path or "0"
     if not (database.isascii() and database.isdecimal() and int(database) < _DATABASES):
-        hint = "Most have 0 to 15."
+        hint = "Most servers have the databases 0 to 15."
         raise InvalidInput("database of the store URL", database, "a number, as in redis://host/0", hint)
     for secret in (url.user, url.password):
         try:
@@ -260,7 +263,7 @@ def _where(url: StoreUrl) -> dict[str, Any]:
     where.update(username=url.user or None, password=url.password or None)
     ca = url.option("ca")
     if ca and url.scheme != "rediss":
-        raise InvalidInput("option of the store URL", "ca", "rediss:// with it", "Write rediss:// for TLS.")
+        raise InvalidInput("option of the store URL", "ca", "rediss:// with ca", "Write rediss:// for TLS.")
     if ca and not os.access(ca, os.R_OK):
         raise InvalidInput("option ca of the store URL", ca, "a readable file of certificates", "Check its path.")
     if url.scheme == "rediss":

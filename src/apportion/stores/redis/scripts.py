@@ -1,5 +1,6 @@
-"""Lua scripts: the requests as single steps of the Redis server. No other transaction of Redis can decide while it
-runs.
+"""Lua scripts: each request is one script. The server runs a script whole, and runs nothing else at the same time.
+
+A MULTI transaction of Redis would not do: it cannot choose its writes by the values that it reads.
 
 All names start with `apportion:` and belong to one database of one server:
 
@@ -10,11 +11,13 @@ All names start with `apportion:` and belong to one database of one server:
     apportion:leases    hash: id -> "<renewals> <milliseconds to live>"
     apportion:history   stream: entry <revision>-0 holds the new state of each key that the revision changed
 
-Promises: a script that fails has written nothing. The first write (HINCRBY, HSET) notices when the memory is full.
-The ends and renewals of leases begin with HDEL, a write that is always allowed, so a full server loses no member.
+Promises: a script that fails has written nothing. When memory is full, the server refuses the first write of a script
+(HINCRBY, HSET). A script that ends or renews leases begins with HDEL. The server allows HDEL also when memory is
+full, so no member loses its lease for lack of memory.
 
-Each script takes the fingerprint of the server first. Most then take the incarnation that the caller knows and the
-highest revision that it saw. They reply 'back' when the store has another incarnation or a lower revision. Numbers
+The first argument of each script is the fingerprint of the server. Most scripts then take the incarnation and the
+highest revision that the caller knows. Such a script replies 'back' if the store has another incarnation or a lower
+revision. The comment above each script lists its arguments after the fingerprint; `->` leads to the reply. Numbers
 are doubles in Lua: revisions, incarnations and lease ids stay below 2**53.
 """
 
@@ -106,7 +109,8 @@ return {'ok', number('revision'), number('incarnation'), listed}
 """
 )
 
-# incarnation, revision, number of compares, (key, revision or '') of each, then (key, 'put' or 'delete', lease, value)
+# incarnation, revision, number of compares, (key, revision or '') of each compare,
+# (key, 'put' or 'delete', lease or '', value) of each write -> ok, revision; or refused, revision, key; or lost, lease
 COMMIT = (
     _KNOWN
     + _WRITE
@@ -128,7 +132,7 @@ return {'ok', write(writes)}
 """
 )
 
-# incarnation, after, most entries -> ok, {{id, {'c', change}}, ...}
+# incarnation, revision to begin after, most entries -> ok, {{id, {'c', change}}, ...}; or compacted, revision
 SINCE = (
     _KNOWN
     + """
@@ -152,7 +156,7 @@ return {'ok', lease}
 """
 )
 
-# incarnation, revision, ids -> ok, {id alive, ...}
+# incarnation, revision, ids of leases -> ok, {id of a lease that is still there, ...}
 RENEW = (
     _KNOWN
     + """
@@ -170,7 +174,7 @@ return {'ok', alive}
 """
 )
 
-# incarnation, revision, then (id, renewals seen or '' for any)
+# incarnation, revision, (id, renewals seen or '' for any number) of each lease -> ok, revision
 END = (
     _KNOWN
     + _WRITE
@@ -191,7 +195,7 @@ return {'ok', number('revision')}
 """
 )
 
-# For a restore: the server is the same, its data is not.
+# After a restore from a copy: the server is the same, and its data is older. -> ok, incarnation before, and now
 RESTORED = (
     _PRELUDE
     + _ENTER

@@ -1,4 +1,4 @@
-"""The Redis store, as the catalog finds it. Its client is an extra and is loaded when a URL names it."""
+"""The Redis store, as the catalog finds it. The client of Redis is an extra, loaded when a URL names this store."""
 
 from apportion.runtime.clock import Clock
 from apportion.stores.administration import Administration

@@ -1,10 +1,10 @@
-"""The Redis store: for members and published tables, where speed matters and a loss only costs a new start.
+"""The Redis store: fast, for members and published tables, where a loss of data costs only a new start.
 
-Promises: commits are whole, and the server decides them. Watches are in order and without gap for as long as the
-server lives. Every handle with a watch also ends leases; it judges them by their renewals and by no clock of the
-server. A restart or a fail-over is seen (`StoreWentBack`), so that all members join again.
-Refuses: fencing tokens, because a server that restarts or is promoted may give revisions twice. One server only, no
-Cluster. See docs/stores/redis.md.
+Promises: each commit happens whole or not at all, by one script on the server. A watch is in order, and without a gap
+while the server runs. Every handle with a watch also ends leases. It times their renewals by its own clock, never by
+the server's. A handle notices a restart or a fail-over (`StoreWentBack`), and then its member joins again.
+Refuses: fencing tokens, because a server may give a revision twice after a restart or a promotion. It also refuses
+Redis Cluster. See docs/stores/redis.md.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ CAPABILITIES = api.Capabilities(
     multi_host=True,
     watch_delay_seconds=0.1,
     lease_end="reaper",
-    min_ttl_seconds=1.0,  # a quarter of it must be enough for one request
+    min_ttl_seconds=1.0,  # one request must end within a quarter of this time
 )
 _LENGTHS = struct.Struct(">II")
 _ENTRIES_AT_ONCE = 64
@@ -64,7 +64,7 @@ class RedisStore(api.CoordinationStore):
         _, self._revision, self._incarnation = await self._link.run(scripts.ENTER)
 
     async def scan(self, prefix: str) -> api.Scan:
-        """See `CoordinationStore`. The server does nothing else during a scan: seconds for 10^6 items."""
+        """See `CoordinationStore`. A scan of 10^6 items takes seconds, and the server does nothing else meanwhile."""
         span = self._space.span(prefix)
         reply = await self._link.run(scripts.SCAN, *span)
         self._revision, self._incarnation, listed = reply[1:]
@@ -86,7 +86,7 @@ class RedisStore(api.CoordinationStore):
         return api.Committed(revision=rest[0]) if word == "ok" else api.Refused(revision=rest[0])
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[api.StoreChange, None]:
-        """See `CoordinationStore`. It keeps one connection waiting, and looks twice a second even without hints."""
+        """See `CoordinationStore`. One connection waits for hints. Without hints, a watch reads twice a second."""
         start, end = self._space.span(prefix)
         checked_after(after)
         incarnation = self._incarnation
@@ -133,14 +133,17 @@ class RedisStore(api.CoordinationStore):
             self._reaping.cancel()
 
     async def _run(self, script: str, *arguments: str | bytes | int) -> Reply:
-        """Run a script that first compares the store with this handle's knowledge of it."""
+        """Run a script that first compares incarnation and revision with those that this handle knows."""
         reply = await self._link.run(script, self._incarnation, self._revision, *arguments)
         if reply[0] == "back":
             raise went_back(self._link.name, seen=(self._incarnation, self._revision), found=(reply[2], reply[1]))
         return reply
 
     async def _since(self, after: int, incarnation: int) -> list[tuple[int, bytes]]:
-        """Return the next revisions after one, each with its packed change; wait a while if there are none yet."""
+        """Return the revisions that follow `after`, each with its packed change.
+
+        If there are none yet, wait up to half a second for a hint, and return none.
+        """
         reply = await self._link.run(scripts.SINCE, incarnation, after, _ENTRIES_AT_ONCE)
         if reply[0] == "back":
             raise went_back(self._link.name, seen=(incarnation, after), found=(reply[2], reply[1]))
@@ -149,7 +152,7 @@ class RedisStore(api.CoordinationStore):
         entries = [(int(name.partition(b"-")[0]), fields[1]) for name, fields in reply[1]]
         if entries and incarnation == self._incarnation:
             self._revision = max(self._revision, entries[-1][0])
-        if not entries:  # the reply is only a hint: it does not say which server sent it
+        if not entries:  # the reply of XREAD is only a hint, since it does not name its server
             words = ("XREAD", "COUNT", 1, "BLOCK", _HINT_MILLISECONDS, "STREAMS", _HISTORY, f"{after}-0")
             await self._link.ask(*words, within=_HINT_MILLISECONDS / 1000)
         return entries
@@ -175,7 +178,7 @@ class RedisStore(api.CoordinationStore):
             self._reaping = None
 
     async def _reap(self) -> None:
-        """End leases for as long as there is a watch. Errors are ignored here: the watch reports them."""
+        """End leases while a watch is open. A failed round is tried again. The watch reports a store that went back."""
         reaper = Reaper()
         while not self._link.closed:
             with suppress(StoreUnavailable, StoreDenied, StoreWentBack, StoreClosed):
@@ -207,7 +210,7 @@ def _words(request: CommitRequest) -> list[str | bytes | int]:
 
 
 def _unpacked(change: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the keys of a change, each with its new packed state; empty for deleted."""
+    """Return the keys of a change, each with its new packed state. The state of a deleted key is empty."""
     found, at = [], 0
     while at < len(change):
         key_bytes, packed_bytes = _LENGTHS.unpack_from(change, at)
