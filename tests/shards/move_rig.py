@@ -1,5 +1,6 @@
 """A rig for tests of movers: two shards in memory with one table of rows, their channel, and a store in memory."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 from apportion import Assignment, Topology
@@ -42,6 +43,10 @@ class Base:
     tokens: dict = field(default_factory=dict)
     is_away: bool = False
     refusal: Exception | None = None
+    replies: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self):
+        self.replies.set()
 
     def check(self, token):
         self.answer()
@@ -73,6 +78,8 @@ class FakeShard:
         self.base.check(token)
 
     async def rows(self, group):
+        await asyncio.sleep(0)  # here a cancel arrives
+        await self.base.replies.wait()
         self.base.answer()
         return [self.base.slots.get(slot) for slot in group.slots]
 
@@ -213,3 +220,23 @@ class Rig:
 
     async def keys(self):
         return [item.key for item in (await self.store.scan(f"shards/{SET}/")).items]
+
+
+class Killed(Exception):
+    pass
+
+
+def kill():
+    raise Killed
+
+
+def moved(play):
+    """Play a story on a rig whose table is published and whose move is listed."""
+
+    async def main():
+        rig = Rig()
+        await rig.found()
+        await rig.mover().begin(GROUP)
+        return rig, await play(rig)
+
+    return asyncio.run(main())

@@ -4,33 +4,13 @@ import asyncio
 
 import pytest
 
-from apportion.errors import Conflict, Fenced, InvalidInput, StoreDenied
+from apportion.errors import Conflict, Fenced, InvalidInput
 from apportion.shards.mover.book import MoveBook
 from apportion.shards.mover.mover import FENCE_SECONDS
 from apportion.shards.mover.stop_points import labels
 from apportion.shards.slot_rows import SlotRow
 from apportion.tables.layout import Version
-from tests.shards.move_rig import GROUP, SET, FakeShard, Rig, token
-
-
-class Killed(Exception):
-    pass
-
-
-def kill():
-    raise Killed
-
-
-def moved(play):
-    """Play a story on a rig whose table is published and whose move is listed."""
-
-    async def main():
-        rig = Rig()
-        await rig.found()
-        await rig.mover().begin(GROUP)
-        return rig, await play(rig)
-
-    return asyncio.run(main())
+from tests.shards.move_rig import GROUP, SET, FakeShard, Killed, kill, moved, token
 
 
 async def wish(rig, word):
@@ -196,24 +176,6 @@ def test_a_target_that_is_away_does_not_keep_the_source_closed(word):
     _rig, (is_listed, entry) = moved(play)
     assert is_listed
     assert {"pause": "catching-up", "abort": None}[word] == (entry and entry.record.state)
-
-
-@pytest.mark.parametrize("point", ["fence.after", "announce.after"])
-def test_a_target_that_refuses_a_mover_does_not_keep_the_source_closed_either(point):
-    async def play(rig):
-        rig.at = {point: kill}
-        with pytest.raises(Killed):
-            await rig.mover().run(GROUP.move, token(1))
-        rig.two.refusal = StoreDenied("shard two", "rights were revoked", "Grant them.")
-        with pytest.raises(StoreDenied):
-            await rig.mover().run(GROUP.move, token(2))
-        is_written = rig.one.write(2, 0, 7)
-        rig.two.refusal = None
-        return is_written, await rig.mover().run(GROUP.move, token(3))
-
-    rig, (is_written, entry) = moved(play)
-    assert is_written
-    assert ("complete", 7) == (entry.record.state, rig.two.rows[2, 0])
 
 
 def test_a_paused_move_goes_on_when_it_is_asked_to():

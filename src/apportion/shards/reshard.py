@@ -33,6 +33,9 @@ BEFORE_SWITCH = frozenset({"planned", "prepared", "copying", "catching-up", "ver
 WITHOUT_TARGET = frozenset({"unfence", "settle-source"})
 """The acts that need no answer of the target: they let writers of the source go on."""
 
+WITH_TARGET = frozenset({"apply-log", "verify", "announce", "withdraw"})
+"""The acts that need a reply of the target while a fence may stand."""
+
 WHILE_PAUSED = WITHOUT_TARGET | {"settle-target", "withdraw"}
 
 

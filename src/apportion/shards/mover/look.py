@@ -6,7 +6,8 @@ two reads is a later one: the record that was read is then out of date, and ever
 Promises: a target that does not answer, or that refuses, is told as away; nothing is guessed in its place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from apportion.errors import ApportionError
@@ -19,6 +20,9 @@ from apportion.tables.layout import Version
 
 NEAR_ROWS = 200
 """The logged changes that may be left when the source is fenced; they take far less than `FENCE_SECONDS`."""
+
+Hurry = Callable[[str], AbstractAsyncContextManager[None]]
+"""A block within which a shard has to reply; `StoreUnavailable` at its end if it does not."""
 
 # No table has this version. So rows with different numbers match no table, and they are announced again.
 _MIXED = Version(incarnation=0, number=0)
@@ -58,18 +62,19 @@ class Look:
         )
 
 
-async def looked(sites: ShardSites, kept: KeptMove, newest: Version, away: ApportionError | None) -> Look:
+async def looked(sites: ShardSites, kept: KeptMove, newest: Version, away: ApportionError | None, hurry: Hurry) -> Look:
     """Read the rows of both shards and the state of the channel; `StoreUnavailable` if the source is away.
 
-    `away` tells why the target was away a moment ago; then it is not asked.
+    `away` tells why the target was away a moment ago; then it is not asked. `hurry` bounds the wait for it.
     """
     group = kept.entry.group
     source = source_row(await (await sites.shard(group.source)).rows(group))
     if away is not None:
         return Look(kept=kept, newest=newest, source=source, target=None, channel=ChannelState(), away=away)
     try:
-        target = target_row(await (await sites.shard(group.target)).rows(group))
-        channel = await (await sites.channel(group)).state(kept.entry.record.attempt)
+        async with hurry(group.target):
+            target = target_row(await (await sites.shard(group.target)).rows(group))
+            channel = await (await sites.channel(group)).state(kept.entry.record.attempt)
     except ApportionError as error:
         return Look(kept=kept, newest=newest, source=source, target=None, channel=ChannelState(), away=error)
     return Look(kept=kept, newest=newest, source=source, target=target, channel=channel)

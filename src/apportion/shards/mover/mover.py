@@ -4,14 +4,16 @@ The mover guards both shards by its token. Then it looks, does one act, and look
 that was killed is followed by another one, which goes on from the state that it finds.
 
 Promises: an act with an unknown outcome is never taken as done or not done; the mover looks again. Writers of the
-source wait for the last logged changes for half a second at most, as long as the control store answers. A mover that is
-not elected any more ends a fence that stands, and does nothing else.
+source wait for the last logged changes for half a second at most, as long as the control store answers; a target that
+is silent then is taken as away. A mover that is cancelled, or not elected any more, ends a fence that stands, and does
+nothing else.
 Refuses: to fence while the control store is slow: the end of a fence is a commit there. It also refuses to wait for a
 store after its election has ended.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from apportion.errors import ApportionError, Conflict, Fenced, StaleEpoch, StoreUnavailable
@@ -26,13 +28,17 @@ from apportion.shards.mover.look import Look, looked
 from apportion.shards.mover.records import MoveEntry
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.mover.stop_points import Reached, passed, step_of
-from apportion.shards.reshard import BEFORE_SWITCH, MoveAct, MoveRecord, next_act
+from apportion.shards.reshard import BEFORE_SWITCH, WITH_TARGET, MoveAct, MoveRecord, next_act
 from apportion.stores.api import CoordinationStore
 from apportion.tables.publisher import Publisher
 
 FENCE_SECONDS = 0.5
 """The longest wait of writers for the last logged changes; then the mover opens the source again."""
 
+END_SECONDS = 5.0
+"""The longest time for which a mover that is cancelled goes on, to end a fence."""
+
+_SILENT_SECONDS, _LEAST_SECONDS = 15.0, 0.05
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 1.0
 
 
@@ -102,19 +108,26 @@ class Mover:
         keys = self.book.keys
         course = _Course(self, move, replace(token, resource=keys.move(move)), cleans=cleans, rows=rows)
         course.is_rescue = is_rescue
+        try:
+            await self._driven(course)
+        except asyncio.CancelledError:
+            await course.end()
+            raise
+        return course.entry
+
+    async def _driven(self, course: "_Course") -> None:
         pause = _SHORTEST_PAUSE_SECONDS
         while True:
             try:
-                has_acted = await course.turn()
+                if not await course.turn():
+                    return
             except StoreUnavailable as error:
                 course.waits(error)
                 self.check()
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-                continue
-            if not has_acted:
-                return course.entry
-            pause = _SHORTEST_PAUSE_SECONDS
+            else:
+                pause = _SHORTEST_PAUSE_SECONDS
 
     def tell(self, entry: MoveEntry, step: str, *, copied: int = 0, rows: int = 0, lag: int = 0, why: str = "") -> None:
         """Tell the observer of a step that has ended."""
@@ -173,6 +186,17 @@ class _Course:
             return True
         return await self._acted(act, look.kept, look)
 
+    async def end(self) -> None:
+        """End a fence that stands, or settle a switch that was made, for a mover that is cancelled."""
+        entry = self.entry
+        if entry is None or entry.record.state not in ("fenced", "switched"):
+            return
+        self.is_rescue = True
+        with suppress(ApportionError, TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                while await self.turn():
+                    pass
+
     def waits(self, error: StoreUnavailable) -> None:
         """Tell the observer that a store did not answer."""
         if self.entry is not None:
@@ -203,7 +227,8 @@ class _Course:
         group, away = kept.entry.group, None
         await self._guard(group, group.source)
         try:
-            await self._guard(group, group.target)
+            async with self._hurry(group.target):
+                await self._guard(group, group.target)
         except Fenced:
             raise
         except ApportionError as error:
@@ -212,11 +237,23 @@ class _Course:
         read = await self._kept()
         if read is None:
             return None
-        look = await looked(self._sites, read, newest, away)
+        look = await looked(self._sites, read, newest, away, self._hurry)
         if not isinstance(look.away, StoreUnavailable):
             self._trouble = self._trouble or look.away
         self._note_fence(look)
         return look
+
+    @asynccontextmanager
+    async def _hurry(self, shard: str, longest: float | None = _SILENT_SECONDS) -> AsyncIterator[None]:
+        """Within the block, take a shard as away that gives no reply; soon while writers wait behind a fence."""
+        since, limit = self._fenced_at, longest
+        if since is not None:
+            limit = max(_LEAST_SECONDS, since + FENCE_SECONDS - self._clock.elapsed())
+        try:
+            async with asyncio.timeout(limit):
+                yield
+        except TimeoutError as error:
+            raise StoreUnavailable(f"shard {shard}", f"no reply within {limit:g} s") from error
 
     async def _guard(self, group: MoveGroup, shard: str) -> None:
         if shard not in self._guarded:
@@ -242,7 +279,11 @@ class _Course:
         step = step_of(act, is_fenced=kept.entry.record.state == "fenced")
         self._mover.reached(f"{step}.before")
         try:
-            deleted = await self._acts.do(act, kept, self._token)
+            if act.label in WITH_TARGET:
+                async with self._hurry(kept.entry.group.target, longest=None):
+                    deleted = await self._acts.do(act, kept, self._token)
+            else:
+                deleted = await self._acts.do(act, kept, self._token)
         except (StaleEpoch, Conflict):
             await asyncio.sleep(_SHORTEST_PAUSE_SECONDS)  # another hand was first; look again
             return True
@@ -251,6 +292,9 @@ class _Course:
         except ApportionError as error:
             self._trouble = error
             return True
+        finally:
+            if act.label == "fence":  # it may stand, also where no reply came
+                self._fenced_at = self._clock.elapsed()
         self._is_cleaned = act.label == "clean-batch" and not deleted
         self._mover.reached(f"{step}.after")
         state = kept.entry if act.record is None else replace(kept.entry, record=act.record)

@@ -21,10 +21,20 @@ from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.schema import GUARD, mover_mark
 from apportion.shards.slot_rows import DAMAGE
 from apportion.stores.postgres.driver import Connection, psycopg
+from apportion.stores.postgres.wire import cut
 
 LOCK_WAIT_SECONDS = 10.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.005, 0.1
-_CONNECT_SECONDS = 5
+_CUT_SECONDS = 0.05
+
+# A host that is cut off is given up after 11 s.
+_PATIENCE: dict[str, Any] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
 _HELD = frozenset({"55P03", "40P01", "40001"})
 _READ_ONLY = "25006"  # a standby, which may be promoted soon
 _RETRY_HINT = "Nothing was changed. The same call goes on."
@@ -108,7 +118,7 @@ class ShardServer:
         async with self._lock:
             while True:
                 try:
-                    return await step(await self._opened())
+                    return await _run(step, await self._opened())
                 except psycopg.Error as error:
                     if error.sqlstate not in _HELD or monotonic() >= deadline:
                         raise await self._translated(error) from error
@@ -126,7 +136,7 @@ class ShardServer:
     async def _open(self) -> Connection:
         url = make_url(self.place.address)
         named = {"host": url.host, "port": url.port, "user": url.username, "password": url.password}
-        options: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, "application_name": "apportion mover"}
+        options: dict[str, Any] = {"application_name": "apportion mover", **_PATIENCE}
         options |= {"dbname": url.database, **named, **url.query}
         connection: Connection = await psycopg.AsyncConnection.connect(autocommit=True, **options)
         try:
@@ -164,6 +174,21 @@ class ShardServer:
             return StoreUnavailable(self.name, f"{error}".strip(), _RETRY_HINT)
         hint = "Compare the tables and the settings of the set's shards. The same call goes on."
         return StoreDenied(self.name, error.diag.message_primary or f"{error}", hint)
+
+
+async def _run(step: Work[Result], connection: Connection) -> Result:
+    """Run a step. A cancel breaks the connection, for the driver would wait until the server agrees."""
+    work = asyncio.ensure_future(step(connection))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        cut(connection)
+        await asyncio.wait([work], timeout=_CUT_SECONDS)
+        work.cancel()  # the step may wait for another server
+        await asyncio.wait([work])
+        if not work.cancelled():
+            work.exception()
+        raise
 
 
 async def rows(connection: Connection, statement: str, *values: object) -> list[Any]:

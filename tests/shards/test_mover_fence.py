@@ -1,0 +1,59 @@
+"""A mover under its fence: a target that refuses or is silent, and a mover that is cancelled, keep no source closed."""
+
+import asyncio
+
+import pytest
+
+from apportion.errors import StoreDenied
+from apportion.tables.layout import Version
+from tests.shards.move_rig import GROUP, Killed, kill, moved, token
+
+
+@pytest.mark.parametrize("point", ["fence.after", "announce.after"])
+def test_a_target_that_refuses_a_mover_does_not_keep_the_source_closed_either(point):
+    async def play(rig):
+        rig.at = {point: kill}
+        with pytest.raises(Killed):
+            await rig.mover().run(GROUP.move, token(1))
+        rig.two.refusal = StoreDenied("shard two", "rights were revoked", "Grant them.")
+        with pytest.raises(StoreDenied):
+            await rig.mover().run(GROUP.move, token(2))
+        is_written = rig.one.write(2, 0, 7)
+        rig.two.refusal = None
+        return is_written, await rig.mover().run(GROUP.move, token(3))
+
+    rig, (is_written, entry) = moved(play)
+    assert is_written
+    assert ("complete", 7) == (entry.record.state, rig.two.rows[2, 0])
+
+
+def test_a_target_that_is_silent_under_the_fence_does_not_keep_the_source_closed():
+    async def play(rig):
+        rig.at = {"fence.after": rig.two.replies.clear}
+        work = asyncio.create_task(rig.mover().run(GROUP.move, token(1)))
+        async with asyncio.timeout(5):
+            while "unfence.after" not in rig.labels:
+                rig.clock.now += 0.02
+                await asyncio.sleep(0.005)
+        is_written = rig.one.write(2, 0, 7)
+        rig.two.replies.set()
+        return is_written, await work
+
+    rig, (is_written, entry) = moved(play)
+    assert is_written
+    assert ("complete", 2, 7) == (entry.record.state, entry.record.attempt, rig.two.rows[2, 0])
+
+
+@pytest.mark.parametrize("point", ["intent.after", "fence.after", "announce.after", "switch.after"])
+def test_a_mover_that_is_cancelled_lets_writers_go_on(point):
+    async def play(rig):
+        work = asyncio.create_task(rig.mover().run(GROUP.move, token(1)))
+        rig.at = {point: work.cancel}
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        newest = Version(incarnation=1, number=2)
+        return rig.one.write(2, 0, 7), rig.two.write(2, 0, 7, newest), await rig.mover().run(GROUP.move, token(2))
+
+    rig, (is_on_source, is_on_target, entry) = moved(play)
+    assert (point != "switch.after", point == "switch.after") == (is_on_source, is_on_target)
+    assert ("complete", 7) == (entry.record.state, rig.two.rows[2, 0])
