@@ -270,7 +270,7 @@ def test_a_used_up_quota_refuses_and_room_given_back_lets_go_on():
             assert "etcdctl alarm disarm" in str(refused.value)
             scan = await store.scan("")
             findings = await stores.administration(rig.url("crawl")).inspect()
-            assert ["error"] == [each.verdict for each in findings if each.subject == "room"]
+            assert ["error"] == [each.verdict for each in findings if each.subject == "space"]
             deletes = [Unchanged(key=item.key, revision=item.revision) for item in scan.items]
             await store.commit(when=deletes, deletes=[each.key for each in deletes])
             await rig.compact()

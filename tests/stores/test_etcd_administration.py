@@ -46,13 +46,13 @@ def inspected(*, version="3.4.0", **answers):
 
 def test_a_cluster_that_is_well_is_found_well_but_for_its_clear_text():
     found = inspected()
-    assert ["server", "cluster", "room", "authentication", "transport", "limits"] == list(found)
+    assert ["server", "cluster", "space", "authentication", "transport", "limits"] == list(found)
     assert ["ok"] * 4 + ["warning", "ok"] == [each.verdict for each in found.values()]
     assert found["server"].found.startswith("etcd 3.4.0, revision 5, ")
     assert found["server"].found.endswith(" ms for two requests")
     assert 0 < float(found["server"].found.split(", ")[2].split(" ")[0]) < 100
     assert "3 servers, leader s8" == found["cluster"].found
-    assert ("1.5 MB used", "on") == (found["room"].found, found["authentication"].found)
+    assert ("1.5 MB used", "on") == (found["space"].found, found["authentication"].found)
     assert found["limits"].found.startswith("127 operations and 1400000 bytes")
 
 
@@ -109,7 +109,7 @@ def test_a_cluster_needs_a_leader_and_three_servers(members, leader, verdict, sa
 def test_a_cluster_that_may_not_be_asked_is_an_error_of_its_own(path):
     found = inspected(**{path: failing(7, "etcdserver: permission denied", 403)})
     assert ("error", True) == (found["cluster"].verdict, "permission denied" in found["cluster"].found)
-    assert "room" not in found
+    assert "space" not in found
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_cluster_that_may_not_be_asked_is_an_error_of_its_own(path):
 def test_a_store_that_fills_up_is_warned_of_and_an_alarm_is_an_error(size, alarms, verdict, says):
     sounded = [{"header": header(), "alarms": [{"alarm": each} for each in alarms]}]
     found = inspected(maintenance_status=status(dbSize=f"{size}"), maintenance_alarm=sounded)
-    assert (verdict, says) == (found["room"].verdict, found["room"].found)
+    assert (verdict, says) == (found["space"].verdict, found["space"].found)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Administration of an etcd cluster: servers, leader, room, rights. The cluster needs no setup.
+"""Administration of an etcd cluster: its servers, leader, space and rights. The cluster needs no setup.
 
-Source: etcd's maintenance and auth interfaces, as its gateway renders them.
+Source: etcd's maintenance and auth interfaces, in the JSON of its gateway.
 """
 
 import time
@@ -25,7 +25,7 @@ _SLOW_SECONDS = 0.1
 
 
 class EtcdAdministration(Administration):
-    """One cluster, by its URL."""
+    """Administers the cluster of one URL."""
 
     def __init__(self, url: StoreUrl) -> None:
         self._url = url
@@ -40,13 +40,13 @@ class EtcdAdministration(Administration):
         return ()
 
     async def upgrade(self) -> tuple[int, int]:
-        """See `Administration`. etcd has no schema. A request is sent, so that an unreachable cluster is an error."""
+        """See `Administration`. etcd has no schema. One request shows whether the cluster can be reached."""
         async with aclosing(Gateway(self._url)) as gateway:
             await ask(gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
         return (1, 1)
 
     def grants(self, user: str) -> tuple[str, ...]:
-        """See `Administration`. The result is commands, since etcd has no statements."""
+        """See `Administration`. etcd has no statements, so these are commands of a shell."""
         role, user = f"apportion-{self._url.namespace}", quote(checked_user(user))
         return (
             f"etcdctl role add {role}",
@@ -64,7 +64,7 @@ class EtcdAdministration(Administration):
             reply = await ask(gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
             before = origin.read(reply)
             await begin(gateway, before, reply["header"]["cluster_id"])
-            await origin.learn()  # another operator's new life is as good as ours
+            await origin.learn()  # if another operator began a life meanwhile, that one counts
         return (0 if before is None else before.incarnation, origin.life.incarnation)
 
 
@@ -83,11 +83,11 @@ async def _server(gateway: Gateway, at: int) -> Finding:
             advice="Is the server running, and can this host reach it?",
         )
     seconds = time.monotonic() - began
-    found = f"etcd {version or 'of no version'}, revision {reply.get('header', {}).get('revision', '?')}, "
+    found = f"etcd {version or 'of unknown version'}, revision {reply.get('header', {}).get('revision', '?')}, "
     found += f"{seconds * 1000:.1f} ms for two requests"
     if _numbers(version) < _OLDEST:
         return judged(subject, found, "Use etcd 3.4 or later.", verdict="error")
-    return judged(subject, found, "Look at its disk and the network." if seconds > _SLOW_SECONDS else "")
+    return judged(subject, found, "Check the disk of the server and the network." if seconds > _SLOW_SECONDS else "")
 
 
 async def _cluster(gateway: Gateway) -> tuple[Finding, ...]:
@@ -96,9 +96,9 @@ async def _cluster(gateway: Gateway) -> tuple[Finding, ...]:
         members = await ask(gateway, "/v3/cluster/member/list", {})
         alarms = await gateway.ask("/v3/maintenance/alarm", {"action": "GET"})
     except (StoreDenied, StoreUnavailable, Rejected) as error:
-        advice = "Start a majority of its servers, and check the user of the URL."
+        advice = "Start a majority of the cluster's servers, and check the user of the URL."
         return (Finding(subject="cluster", found=_line(error), verdict="error", advice=advice),)
-    return (_leader(status, members), _room(status, alarms), await _rights(gateway))
+    return (_leader(status, members), _space(status, alarms), await _rights(gateway))
 
 
 def _leader(status: Reply, members: Reply) -> Finding:
@@ -106,22 +106,24 @@ def _leader(status: Reply, members: Reply) -> Finding:
     name = next((each.get("name", "") for each in listed if each.get("ID") == status.get("leader")), "")
     found = f"{len(listed)} servers, {f'leader {name}' if name else 'no leader'}"
     if not name:
-        return judged("cluster", found, "Start a majority of its servers.", verdict="error")
-    return judged("cluster", found, "Three servers survive the loss of one." if len(listed) < 3 else "")
+        return judged("cluster", found, "Start a majority of the cluster's servers.", verdict="error")
+    fault = "Run three servers: then the cluster survives the loss of one."
+    return judged("cluster", found, fault if len(listed) < 3 else "")
 
 
-def _room(status: Reply, alarms: Reply) -> Finding:
+def _space(status: Reply, alarms: Reply) -> Finding:
     size = int(status.get("dbSize", "0"))
     sounded = ", ".join(sorted({each.get("alarm", "") for each in alarms.get("alarms", [])}))
     found = f"{size / 1e6:.1f} MB used{f', alarm {sounded}' if sounded else ''}"
     if sounded:
-        return judged("room", found, "Compact and defragment it, then: etcdctl alarm disarm", verdict="error")
-    fault = "Compact and defragment it, or raise --quota-backend-bytes."
-    return judged("room", found, fault if size > _FULL_RATIO * _USUAL_QUOTA_BYTES else "")
+        advice = "Compact and defragment the cluster, then run: etcdctl alarm disarm"
+        return judged("space", found, advice, verdict="error")
+    fault = "Compact and defragment the cluster, or raise --quota-backend-bytes."
+    return judged("space", found, fault if size > _FULL_RATIO * _USUAL_QUOTA_BYTES else "")
 
 
 async def _rights(gateway: Gateway) -> Finding:
-    """Find out whether authentication is on: when it is off, the server says so."""
+    """Return whether authentication is on. The server's refusal of an empty login shows this."""
     try:
         await gateway.visit("/v3/auth/authenticate", {"name": "", "password": ""}, gateway.wire.current)
     except Rejected as error:
@@ -136,7 +138,7 @@ async def _rights(gateway: Gateway) -> Finding:
 def _transport(url: StoreUrl) -> Finding:
     if url.scheme == "etcds":
         return Finding(subject="transport", found="TLS; the server's certificate and name are checked")
-    return judged("transport", "without TLS", "Use etcds:// where others can listen.")
+    return judged("transport", "without TLS", "Use etcds:// where others can read the traffic.")
 
 
 def _limits(able: Capabilities) -> Finding:

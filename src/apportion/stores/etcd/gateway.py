@@ -1,9 +1,9 @@
 """Gateway: the requests and streams of one handle to etcd's JSON gateway, each bounded in time.
 
-Promises: every request asks for a server that has a leader. A server that fails is left for the next one. An expired
-token is renewed. `ask` repeats requests that may be repeated. `tell` sends at most once, and never over a connection
-that was opened for it. So a commit goes only to a server that `origin` has looked at.
-Refuses: to say that a request had no effect when it was sent and no answer came (`EtcdNoReply`).
+Promises: every request requires a server that has a leader. After a failure, the next server is asked. An expired
+token is replaced. `ask` repeats its request until a server answers. `tell` repeats its request only after the server
+refused an expired token, and opens no connection for it. So a commit goes only to a server that `origin` has checked.
+Refuses: to claim that a request without an answer had no effect (`EtcdNoReply`).
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _TOKEN_IS_OLD = ("invalid auth token", "revision in header is old", "user name i
 
 
 class Gateway:
-    """One handle's use of the wire to a cluster."""
+    """The requests and streams of one handle, over the wire to a cluster."""
 
     closed: bool
 
@@ -51,14 +51,14 @@ class Gateway:
         return self.wire.commits.connects
 
     async def ask(self, path: str, body: Mapping[str, object], *, is_first: bool = False) -> Reply:
-        """Send a request that may be repeated, to one server after another; `StoreUnavailable` when none answers.
+        """Send a request that may be repeated, to one server after another; `StoreUnavailable` if none answers.
 
         `is_first` takes the lane of renewals, where no commit and no scan delays the request.
         """
         return json_of(await self.ask_lines(path, body, self.wire.renewals if is_first else self.wire.commits))
 
     async def ask_lines(self, path: str, body: Mapping[str, object] | bytes, lane: Lane) -> bytes:
-        """Send a request that may be repeated in a lane, and return the bytes of the answer."""
+        """As `ask`, in a given lane; return the bytes of the answer."""
         self.alive()
         servers = len(self.wire.endpoints)
         failed = 0
@@ -70,7 +70,7 @@ class Gateway:
                     except (Unreached, EtcdNoReply) as error:
                         failed, problem = failed + 1, error
                     if failed >= servers and isinstance(problem, Distrusted):
-                        raise StoreDenied(self.name, str(problem), "Look at ca, cert and key of the URL.") from problem
+                        raise StoreDenied(self.name, str(problem), "Check ca, cert and key of the URL.") from problem
                     if failed >= servers and isinstance(problem, Unreached):
                         raise StoreUnavailable(self.name, str(problem)) from problem
                     await asyncio.sleep(0 if failed == 1 else pause_seconds(failed // servers))
@@ -78,9 +78,9 @@ class Gateway:
             raise StoreUnavailable(self.name, f"no answer within {BUDGET_SECONDS:g} s") from error
 
     async def tell(self, path: str, body: Mapping[str, object], *, on: int) -> Reply:
-        """Send at most once, on one connection.
+        """Send a request on the connection with the number `on`, and repeat it only after a refused token.
 
-        `Unreached`: the connection is gone and nothing was done. `EtcdNoReply`: the request may have been done.
+        After `Unreached` the request had no effect. After `EtcdNoReply` it may have had one.
         """
         return json_of(await self._authenticated(path, body, self.wire.commits, on=on))
 
@@ -100,24 +100,24 @@ class Gateway:
         raise EtcdNoReply(str(refusal)) from refusal
 
     def expire_token(self) -> None:
-        """Authenticate anew before the next request."""
+        """Forget the token, so that the next request authenticates first."""
         self.wire.token = ""
 
     async def visit(self, path: str, body: Mapping[str, object] | None, at: int) -> Reply:
-        """Send a request once to one given server; nothing is repeated."""
+        """Send a request once, to the server with the number `at`."""
         await self._identified(self.wire.commits)
         self.alive()
         return json_of(await self.wire.commits.send(path, body if body is None else encoded(body), at))
 
     def alive(self) -> None:
-        """Raise `StoreClosed` for a handle that was closed or crossed a fork."""
+        """Raise `StoreClosed` if the handle was closed, or if this process is a forked child."""
         if self.wire.forked():
             raise StoreClosed(self.name, "it belongs to the parent of this forked process")
         if self.closed:
             raise StoreClosed(self.name)
 
     async def aclose(self) -> None:
-        """Close the streams of this handle, and the wire with its last handle; in a forked child do nothing."""
+        """Close the streams of this handle; the last handle also closes the wire. A forked child closes nothing."""
         if self.wire.forked() or self.closed:
             return
         self.closed = True
@@ -177,7 +177,7 @@ class Stream:
         gateway.wire.streams.add(self.doubt)
 
     async def next(self, *, timeout_seconds: float) -> Message | None:
-        """Return the next message, or None when none came in time; `EtcdNoReply` when the stream has ended."""
+        """Return the next message, or None if no message came in time; `EtcdNoReply` if the stream has ended."""
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
             searched = len(self._buffer)
@@ -200,12 +200,12 @@ class Stream:
         return True
 
     def doubt(self) -> None:
-        """End a wait for the next message: `EtcdNoReply`, so that the stream is opened anew."""
+        """End a wait for the next message with `EtcdNoReply`. The reader then opens the stream anew."""
         if self._pending is not None:
             self._pending.cancel()
 
     async def close(self) -> None:
-        """End the stream with its connection; in a forked child do nothing."""
+        """Close the stream and its connection. A forked child closes nothing."""
         if self._gateway.wire.forked():
             return
         if self in self._gateway.streams:
@@ -218,7 +218,7 @@ class Stream:
 
 
 def pause_seconds(failed: int) -> float:
-    """Return the wait after so many failures in a row: longer each time, up to a bound, with jitter."""
+    """Return the wait after this number of failures in a row. It grows up to a bound, and has jitter."""
     return min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2.0 ** min(failed, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
 
 

@@ -1,7 +1,7 @@
 """etcd's messages: our requests to its JSON gateway and its answers, as plain data; no I/O.
 
 Promises: keys and values are bytes here and base64 on the wire. Numbers of 64 bits are text on the wire.
-Source: etcd's `rpc.proto` and `kv.proto` (Apache-2.0), versions 3.4 to 3.6, as its gateway renders them in JSON.
+Source: etcd's `rpc.proto` and `kv.proto` (Apache-2.0), versions 3.4 to 3.6, in the JSON of its gateway.
 """
 
 import json
@@ -13,9 +13,9 @@ from typing import TypedDict
 from apportion.stores.api import Event, Item
 from apportion.stores.requests import CommitRequest, Space
 
-# Outside all namespaces: a namespace begins with a letter or a digit.
+# This key belongs to no namespace: a namespace begins with a letter or a digit.
 INCARNATION_KEY = b"!apportion/incarnation"
-NO_LEADER = "etcdserver: no leader"  # a server sends this before it begins a request
+NO_LEADER = "etcdserver: no leader"  # a server that sends this has not begun the request
 _UNKNOWN_CODE = 2  # the code UNKNOWN of gRPC
 
 
@@ -63,7 +63,7 @@ class Failure(TypedDict, total=False):
 
 
 class StreamMessage(TypedDict, total=False):
-    """One message of a stream: of a watch, or about a lease."""
+    """One message of a watch, or of the renewal of a lease."""
 
     header: Header
     watch_id: str
@@ -85,7 +85,7 @@ class Message(TypedDict, total=False):
 
 
 class Reply(RangeReply, total=False):
-    """The fields that we read, of any answer."""
+    """All fields that the store reads from answers. Each answer has some of them."""
 
     header: Header
     succeeded: bool
@@ -107,7 +107,7 @@ class Reply(RangeReply, total=False):
 class StoreLife:
     """A life of the store: its incarnation, its cluster, and the bytes that encode both.
 
-    `surplus` is the number of entries of the cluster's log less its revision, when this life began. None: not known.
+    `surplus` is the length of the cluster's log less its revision at the start of this life; None if unknown.
     """
 
     incarnation: int
@@ -146,7 +146,7 @@ READ_LIFE = {"request_range": range_of(INCARNATION_KEY)}
 
 
 def transaction_of(request: CommitRequest, life: StoreLife) -> dict[str, object]:
-    """Return a commit as one transaction. It also compares the life of the store, and reads it when refused."""
+    """Return a commit as one transaction. It also compares the life of the store; if refused, it reads that life."""
     compares = [_same(life), *(_compare(key, revision) for key, revision in request.compares)]
     puts = [{"request_put": _put(key, value, lease)} for key, value, lease in request.puts]
     deletes = [{"request_delete_range": {"key": text_of(key)}} for key in request.deletes]
@@ -154,7 +154,7 @@ def transaction_of(request: CommitRequest, life: StoreLife) -> dict[str, object]
 
 
 def rebirth_of(before: StoreLife | None, after: StoreLife) -> dict[str, object]:
-    """Return the transaction that begins another life, if the life before is still the last."""
+    """Return the transaction that begins the life `after`, if the store still has the life `before`."""
     compare = _compare(INCARNATION_KEY, None) if before is None else _same(before)
     return {"compare": [compare], "success": [{"request_put": _put(INCARNATION_KEY, after.written, None)}]}
 
@@ -200,7 +200,10 @@ def json_of(content: bytes) -> Reply:
 
 
 def problem_of(content: bytes) -> tuple[int, str]:
-    """Return code and message of an error. A stream has both one level deeper. A foreign error has no message."""
+    """Return the code and the message of an error; the message of an error that is not from etcd is empty.
+
+    An error in a stream holds both one level deeper.
+    """
     answer = json_of(content)
     error = answer.get("error", "")
     if isinstance(error, str):

@@ -1,12 +1,12 @@
 """Origin: reads the life of an etcd cluster, checks answers against it, and begins another life.
 
-A life is an incarnation in a cluster, kept under one key outside all namespaces. Any of these means another life: the
-number differs; another cluster answers; the cluster shows an older revision than before; its log is too short for its
-revision.
-Each revision is one entry of the cluster's log, and other entries are added. So the surplus (entries less revisions)
-never falls in a cluster, whichever of its servers answers. A snapshot keeps the revision and not the log. So after
-its restore the surplus is lower, by the length of the log at the time of the snapshot. This shows a restore although
-`etcdctl snapshot restore` keeps the cluster's id. docs/stores/etcd.md names the restores that this cannot see.
+A life is an incarnation in a cluster. One key outside all namespaces holds it. Each of these shows another life: the
+incarnation differs; another cluster answers; the revision is older than before; the log is too short for the revision.
+
+The log of a cluster has one entry for each revision, and further entries. So the surplus (entries less revisions) of a
+cluster never falls, no matter which server answers. A snapshot keeps the revision but not the log. So a restore lowers
+the surplus, by the length of the log at the time of the snapshot. The surplus shows a restore even if the cluster keeps
+its id, as with `etcdctl snapshot restore`. docs/stores/etcd.md names the restores that this check misses.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from apportion.stores.etcd.wire import EtcdNoReply, Rejected, Unreached
 
 GRANTS = "Run the commands of: apportion store grants URL --user NAME"
 _TRIES = 5
-# A server reads its revision and its log's length one after the other: some entries may come between.
+# A server reads its revision and the length of its log one after the other. Some entries may come in between.
 _RACE_ENTRIES = 32
 _MEASUREMENTS = 3
 
 
 class Origin:
-    """A handle's knowledge of the store that it began with."""
+    """The life of the store that a handle has accepted, and the newest revision that it has seen there."""
 
     life: StoreLife
     seen: int
@@ -44,11 +44,14 @@ class Origin:
         self._gateway = gateway
         self.life = StoreLife.of(0, "", None)
         self.seen = 0
-        self.looked_at = -1  # the number of the connection of the last look at the store
+        self.looked_at = -1  # the number of the connection at the last look
         self._proven_on = -1
 
     async def learn(self) -> None:
-        """Accept the life that is found; begin a life where there is none, or where it belongs to another cluster."""
+        """Read the life of the store, and accept it.
+
+        Before that, begin another life if there is none, or if the data came from another cluster or a snapshot.
+        """
         for _ in range(_TRIES):
             connects = self._gateway.connects
             reply = await ask(self._gateway, "/v3/kv/range", range_of(INCARNATION_KEY))
@@ -60,7 +63,7 @@ class Origin:
         raise StoreUnavailable(self._gateway.name, "other processes keep changing its incarnation")
 
     async def stands(self, life: StoreLife | None, cluster: str) -> bool:
-        """Say whether the life that was read is the present one. If it is not, begin another."""
+        """Return whether a life that was read is the life of this cluster. If not, begin another life."""
         if life is not None and life.cluster == cluster and not await self._is_copy(life):
             return True
         await begin(self._gateway, life, cluster)
@@ -79,27 +82,26 @@ class Origin:
         self.life, self.seen = life, revision
 
     async def look(self, known: StoreLife | None = None) -> int:
-        """Look at the store and return its revision; `StoreWentBack` when its life is another than before.
+        """Look at the store: read its life and return its revision; `StoreWentBack` if the life has changed.
 
-        `known` is the life that the caller knew when it made its request. A scan may have accepted another one since
-        then.
+        `known` is the life that the caller knew at its request. A scan may have accepted another life since then.
         """
         known, floor, connects = known or self.life, self.seen, self._gateway.connects
         revision = self._same(await self._asked(is_first=False), floor, known)
         if not await self.stands(known, known.cluster):
             raise StoreWentBack(
-                self._gateway.name, f"incarnation {known.incarnation}", "it is a snapshot of that incarnation"
+                self._gateway.name, f"incarnation {known.incarnation}", "it was restored from a snapshot"
             )
         self.looked_at = connects
         return revision
 
     async def look_first(self, known: StoreLife) -> None:
-        """As `look`, in the lane of renewals."""
+        """As `look`, but in the lane of renewals, and without a check of the log."""
         floor = self.seen
         self._same(await self._asked(is_first=True), floor, known)
 
     async def look_since(self, since: float, known: StoreLife) -> int:
-        """As `look`, or take the answer to a look that another handle of this process began after `since`."""
+        """As `look`; a look that another handle of this process began after `since` serves as well."""
         wire = self._gateway.wire
         async with wire.looking:
             began, reply = wire.looked
@@ -125,13 +127,13 @@ class Origin:
         return revision
 
     def same_cluster(self, reply: Reply | StreamMessage) -> None:
-        """Raise `StoreWentBack` when another cluster has answered."""
+        """Raise `StoreWentBack` if another cluster has answered."""
         cluster = reply.get("header", {}).get("cluster_id", "")
         if cluster != self.life.cluster:
             raise StoreWentBack(self._gateway.name, f"cluster {self.life.cluster}", f"its cluster is {cluster}")
 
     def same(self, reply: Reply, floor: int) -> int:
-        """Return the revision of an answer; `StoreWentBack` when it is below `floor` or from another cluster."""
+        """Return the revision of an answer; `StoreWentBack` if it is below `floor`, or if another cluster answered."""
         self.same_cluster(reply)
         revision = revision_of(reply)
         if revision < floor:
@@ -140,13 +142,13 @@ class Origin:
         return revision
 
     def same_life(self, life: StoreLife | None, known: StoreLife) -> None:
-        """Raise `StoreWentBack` when this life is not the known one."""
+        """Raise `StoreWentBack` if a life differs from the known one."""
         if life != known:
             found = "it has no incarnation" if life is None else f"its incarnation is {life.incarnation}"
             raise StoreWentBack(self._gateway.name, f"incarnation {known.incarnation}", found)
 
     async def _is_copy(self, life: StoreLife) -> bool:
-        """Say whether the log is too short for a cluster that had this life. It is checked once per connection."""
+        """Return whether the cluster's log is too short for this life. The check runs once per connection."""
         if self._proven_on == self._gateway.connects or life.surplus is None:
             return False
         for _ in range(_MEASUREMENTS):
@@ -163,12 +165,12 @@ async def begin(gateway: Gateway, before: StoreLife | None, cluster: str) -> Non
     milliseconds = time.time_ns() // 1_000_000
     incarnation = milliseconds if before is None else max(before.incarnation + 1, milliseconds)
     after = StoreLife.of(incarnation, cluster, await surplus_of(gateway))
-    # The transaction compares the life before, so sending it twice begins one life.
+    # The transaction compares the life before. So a repeated request begins no second life.
     await ask(gateway, "/v3/kv/txn", rebirth_of(before, after))
 
 
 async def surplus_of(gateway: Gateway) -> int | None:
-    """Return the number of log entries beyond the revision, as the current server says; None if it does not say."""
+    """Return the length of the current server's log less its revision; None if the server does not report them."""
     try:
         status = await gateway.visit("/v3/maintenance/status", {}, gateway.wire.current)
     except Rejected:
@@ -185,7 +187,7 @@ def revision_of(reply: Reply) -> int:
 
 
 async def ask(gateway: Gateway, path: str, body: Mapping[str, object], *, is_first: bool = False) -> Reply:
-    """As `Gateway.ask`; a refusal is `StoreDenied` or `StoreUnavailable`."""
+    """As `Gateway.ask`, but a refusal raises `StoreDenied` or `StoreUnavailable`."""
     try:
         reply = await gateway.ask(path, body, is_first=is_first)
     except Rejected as error:
@@ -202,6 +204,6 @@ def unavailable(gateway: Gateway, error: Rejected | EtcdNoReply | Unreached) -> 
     if "user name is empty" in str(error):
         return StoreDenied(gateway.name, str(error), "Write etcd://user:password@host: the server requires a user.")
     if "space exceeded" in str(error):
-        hint = "Nothing was changed. Compact and defragment it, then: etcdctl alarm disarm"
+        hint = "Nothing was changed. Compact and defragment the cluster, then run: etcdctl alarm disarm"
         return StoreUnavailable(gateway.name, str(error), hint)
     return StoreUnavailable(gateway.name, str(error))

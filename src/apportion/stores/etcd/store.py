@@ -1,10 +1,11 @@
-"""One handle of an etcd cluster: each commit is one transaction, each lease one of etcd's own.
+"""One handle of an etcd cluster: each commit is a transaction of etcd, and each lease is a lease of etcd.
 
 Promises: all promises of etcd, and so every promise of a `CoordinationStore`. In addition, each commit compares the
-store's incarnation. A commit uses a connection only after a look at the store since that connection was opened.
-Refuses: servers before 3.4; leases shorter than an election allows (2 s unless the servers are set up otherwise).
-Costs: one request per commit or page of a scan, two per grant, one per 16 renewals and one more to look at the store.
-Source: etcd's API guarantees; `Grpc-Metadata-hasleader` as its Go client's `WithRequireLeader`.
+store's incarnation. A commit uses a connection only after that connection has read the incarnation.
+Refuses: servers before 3.4; leases too short for the cluster's elections (under 2 s with etcd's default settings).
+Costs: one request per commit or page of a scan, two per grant. A renewal of leases costs one request per 16 leases,
+and one more to read the incarnation.
+Source: etcd's API guarantees; the header `Grpc-Metadata-hasleader` does the work of `WithRequireLeader` in Go.
 """
 
 import asyncio
@@ -42,27 +43,27 @@ CAPABILITIES = api.Capabilities(
     fencing=True,
     gapless_watch=True,
     multi_host=True,
-    restore_seen=True,  # of a snapshot; not of a data directory that is copied back
+    restore_seen=True,  # after a snapshot, but not after a copy of a data directory
     watch_delay_seconds=0.1,  # the pause of the server between two rounds of old changes
     lease_end="store",
-    min_ttl_seconds=2.0,  # one and a half election time-outs of 1 s, in whole seconds; a server may have longer ones
+    min_ttl_seconds=2.0,  # 1.5 election time-outs of 1 s, rounded up; a server may have longer ones
     max_operations=127,  # the server allows 128, and one is for the incarnation
-    # The server allows 1.5 MiB. The rest is for overhead: 127 keys may occur again in the writes that delete them,
-    # and each may take 64 bytes more.
+    # The server allows 1.5 MiB. The difference is for overhead: each of 127 keys may occur a second time, in its
+    # delete, and may take 64 bytes more.
     max_commit_bytes=1_400_000,
 )
 _FIRST_PAGE = 1_000
-# For each page, a server counts the whole rest of the range. So pages are as large as can be sent in a moment.
+# For each page, a server counts all keys in the rest of the range. So a page is as large as can be sent in a moment.
 _LARGEST_PAGE = 50_000
 _PAGE_BYTES = 8_000_000
 _PATIENCE_PER_PAGE = 0.25
 _TRIES = 8
-# The gateway reads the first 512 bytes of a request. Once it has begun to answer, it sometimes loses the rest.
+# The gateway reads the first 512 bytes of a request, and begins to answer. It sometimes loses the bytes after them.
 _RENEWALS_PER_REQUEST = 16
 
 
 class EtcdStore(api.CoordinationStore):
-    """A namespace of a cluster."""
+    """One handle of an etcd cluster, within a namespace."""
 
     def __init__(self, gateway: Gateway, namespace: str, clock: Clock) -> None:
         self._gateway, self._wire = gateway, gateway.wire
@@ -94,16 +95,15 @@ class EtcdStore(api.CoordinationStore):
             pairs = found.get("kvs", ())
             items = list(items_of(pairs, self._space))
             if found.get("more") and not await self._add_pages(items, pairs, end, revision):
-                continue  # it was compacted in the meantime
+                continue  # this revision was compacted in the meantime
             self._origin.accept(life, revision)
             return api.Scan(items=tuple(items), revision=revision, incarnation=life.incarnation)
         raise StoreUnavailable(self._gateway.name, "it was compacted faster than it could be read")
 
     async def _add_pages(self, items: list[api.Item], pairs: Sequence[KeyValue], end: bytes, revision: int) -> bool:
-        """Add the rest of a range at a revision; return whether that revision was still there.
+        """Add the rest of a range at a revision; return False if that revision was compacted.
 
-        A page is no larger than the server can send in a part of the patience. The time of the page before shows how
-        much that is.
+        The server should send each page within a quarter of the patience. The time of one page sizes the next page.
         """
         more, limit = True, _FIRST_PAGE
         clock = asyncio.get_running_loop().time
@@ -127,7 +127,7 @@ class EtcdStore(api.CoordinationStore):
     ) -> api.Outcome:
         """See `CoordinationStore`. One request."""
         request = self._space.request(when, puts, deletes, self._limits)
-        life = self._origin.life  # as the caller knows it: while this call waits, a scan may accept another
+        life = self._origin.life  # known to the caller; a scan may accept another life while this call waits
         failed: Unreached | None = None
         for count in range(_TRIES):
             looked_at = await self._origin.look_at_new(life)
@@ -160,8 +160,8 @@ class EtcdStore(api.CoordinationStore):
             leases = sorted({lease for _, _, lease in request.puts if lease is not None})
             return LeaseLost(await self._lost(leases))
         if "too large" in said or "too many operations" in said or "larger than max" in said:
-            hint = "The servers are set up with lower limits: --max-txn-ops, --max-request-bytes."
-            return InvalidInput("commit", said, "one within the limits of the servers", hint)
+            hint = "Raise --max-txn-ops and --max-request-bytes of the servers to etcd's defaults."
+            return InvalidInput("commit", said, "a commit within the limits of the servers", hint)
         return unavailable(self._gateway, error)
 
     async def _lost(self, leases: Sequence[int]) -> int:
@@ -172,7 +172,7 @@ class EtcdStore(api.CoordinationStore):
         return leases[-1]
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[api.StoreChange, None]:
-        """See `CoordinationStore`. A connection of its own."""
+        """See `CoordinationStore`. Each watch has a connection of its own."""
         self._gateway.alive()
         feed = Feed(
             self._gateway, self._space, prefix, after=checked_after(after), origin=self._origin, clock=self._clock
@@ -195,7 +195,7 @@ class EtcdStore(api.CoordinationStore):
         return api.Lease(id=lease, ttl_seconds=float(granted))
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
-        """See `CoordinationStore`. One request per 16 leases, and one more to look at the store."""
+        """See `CoordinationStore`. One request per 16 leases, and one more to read the incarnation."""
         wanted, life = checked_leases(leases), self._origin.life
         self._gateway.alive()
         parts = (wanted[at : at + _RENEWALS_PER_REQUEST] for at in range(0, len(wanted), _RENEWALS_PER_REQUEST))
@@ -249,7 +249,7 @@ class EtcdStore(api.CoordinationStore):
 
 
 def _page(items: Sequence[api.Item]) -> int:
-    """Return the number of keys to request next, if they are like the last ones."""
+    """Return the number of keys of the next page, from the size of the last keys."""
     last = items[-_FIRST_PAGE:]
     size = sum(len(each.key) + len(each.value) for each in last) + 1
     return max(1, min(_LARGEST_PAGE, _PAGE_BYTES * len(last) // size))

@@ -1,14 +1,14 @@
-"""etcd's watch: every change of a range, gapless, also when its stream fails.
+"""etcd's watch: every change of a range of keys, without a gap even if its stream fails.
 
-Promises: one `StoreChange` per revision, whole, each once. The position advances only with changes that were handed
-out, or when the server says that it has sent everything up to a revision. A stream that is silent for a quarter of
-the shortest lease is checked by a read. It is opened anew at another server when the read fails, or when the store
-has newer revisions that the stream does not show. A watch that is refused says so in the log and waits for its right.
-Refuses: to be gapless where the server is not. A server without etcd-io/etcd#18274 (of 2024) silently leaves out the
-deletes of the very revision that it was compacted at. So a stream that must catch up is opened one revision early,
-and the server ends it when that revision is gone. A stream is not protected in this way when its consumer lags behind
-while the server is compacted at that revision. A stream with nothing to catch up with is opened at the next revision.
-The server sends new changes at once, but sends old ones only in its next round of 100 ms.
+Promises: each revision with changes in the range becomes one whole `StoreChange`, exactly once. The position advances
+when a revision is whole, or when the server says that it has sent everything up to a revision. After a silence of a
+quarter of the shortest lease, a read checks the stream. The stream is opened anew if the read shows newer revisions, or
+if the current server is another one by now. A watch without the right to read logs this once and waits for the right.
+Refuses: to fill a gap that the server itself makes. A server without etcd-io/etcd#18274 (of 2024) silently leaves out
+the deletes of the revision at which it was compacted. So a stream that must catch up is opened one revision early. The
+server ends the stream if that revision is gone. This does not help a stream whose consumer lags behind while the server
+is compacted. A stream with nothing to catch up is opened at the next revision.
+The server sends new changes at once, and old changes in rounds, 100 ms apart.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from apportion.stores.etcd.origin import GRANTS, Origin
 from apportion.stores.etcd.wire import EtcdNoReply, Unreached
 from apportion.stores.requests import Space
 
-# A prefix may be quiet while others change. Each time that a new stream brings nothing, the next one is delayed more:
-# up to a time to live, or longer where a process has very many streams.
+# A prefix may be quiet while other prefixes change. While new streams bring nothing, the wait for the next one grows.
+# It grows up to a time to live, or longer in a process with very many streams.
 _LONGEST_PER_PATIENCE = 4.0
 _OPENED_PER_SECOND = 20.0
 _log = logging.getLogger("apportion.stores")
@@ -42,11 +42,11 @@ class Feed:
         self._span = space.span(prefix)
         self._after = after
         self._origin = origin
-        self._life = origin.life  # a scan may accept another life; this watch stays with the one it began in
+        self._life = origin.life  # a scan may accept another life, but this watch stays in its first one
         self._stream: Stream | None = None
         self._opened_at = 0.0
-        # `_caught_up_at` is the revision of a stream that was opened as up to date. It becomes None when the server
-        # has shown whether that is true. Until then, `_held` keeps the messages of the stream.
+        # `_caught_up_at` is the revision of a stream that seemed up to date when it was opened. It becomes None once
+        # the server has shown whether that was true. Until then, `_held` keeps the messages of the stream.
         self._caught_up_at: int | None = None
         self._held: list[StreamMessage] = []
         self._wire = gateway.wire
@@ -59,7 +59,7 @@ class Feed:
         self._ready: deque[StoreChange] = deque()
 
     async def next(self) -> StoreChange | None:
-        """Return the next change, however long it takes; None when the handle was closed."""
+        """Wait for the next change and return it; return None once the handle is closed."""
         while not self._ready:
             if self._gateway.closed:
                 return None
@@ -132,7 +132,7 @@ class Feed:
         if result.get("canceled"):
             self._ended(result)
         self._failed, self._is_denied = 0, False
-        if result.get("watch_id"):  # the watch of the incarnation: number 0 is left out on the wire
+        if result.get("watch_id"):  # the watch of the incarnation; JSON leaves out the number 0
             if result.get("events"):
                 await self._origin.look(self._life)
             elif self._caught_up_at is not None:
@@ -143,9 +143,9 @@ class Feed:
             self._collect(result)
 
     async def _began(self, revision: int) -> None:
-        """Close the stream if it may have missed changes, given the revision at which its second watch began.
+        """Close the stream if it may have missed changes.
 
-        The watch of the range began no later than this second watch.
+        `revision` is the one at which its second watch began. The watch of the range began no later.
         """
         caught_up_at, self._caught_up_at = self._caught_up_at, None
         if caught_up_at is None or revision > caught_up_at:
@@ -165,7 +165,7 @@ class Feed:
         raise EtcdNoReply(reason)
 
     def _deny(self, error: StoreDenied) -> None:
-        """Log once that the watch is refused. The right may come back, and then the watch goes on."""
+        """Log once that the watch lacks its right. The watch goes on once an operator gives the right back."""
         if not self._is_denied:
             _log.warning("A watch waits, and asks again: %s", error)
         self._is_denied = True

@@ -3,11 +3,11 @@
 A lane is one connection that carries one request at a time. One lane is for commits and scans, the other for renewals,
 so no scan delays a renewal. The lane of commits closes its connection after a minute of rest.
 
-Promises: all handles of a process and event loop that name one cluster share one wire. No silence lasts longer than a
-quarter of the shortest lease granted over the wire; docs/stores/etcd.md has the bounds of each request. A connection
-that was silent for that long is closed, and streams are opened anew. A server that fails is left for the next one.
+Promises: the handles of one process and event loop share a wire if they name the same cluster. Silence on a connection
+lasts no longer than a quarter of the shortest lease granted over the wire. Then the connection is closed, and all
+streams are opened anew. docs/stores/etcd.md has the bounds of each request. After a failure, the next server is asked.
 With `etcds` the server's certificate and name are always checked; no option switches the check off.
-Refuses: to say that a request had no effect when it was sent and no answer came (`EtcdNoReply`).
+Refuses: to claim that a request without an answer had no effect (`EtcdNoReply`).
 """
 
 import asyncio
@@ -26,24 +26,24 @@ from apportion.stores.shared import Shared
 from apportion.stores.url import DEFAULT_NAMESPACE, StoreUrl
 
 BUDGET_SECONDS = 5.0
-USUAL_PATIENCE_SECONDS = 2.5  # a quarter of the usual lease of 10 s, until a lease says more
+USUAL_PATIENCE_SECONDS = 2.5  # a quarter of the usual lease of 10 s; `granted` may lower it
 _PATIENCE_PER_TTL = 0.25
 _PATIENCES_OF_A_RENEWAL = 1.0
-_PATIENCES_OF_A_REQUEST = 2.0  # any other request may carry much, and no lease ends while it is awaited
+_PATIENCES_OF_A_REQUEST = 2.0  # other requests may carry many bytes, and delay no renewal
 _REST_SECONDS = 60.0
 _PORT = 2379
 _NOT_THAT = "the connection was lost"
-# Codes of gRPC that mean that nothing was done: invalid, not found, denied, exhausted, not as it must be, out of
-# range, no such call, not authenticated.
+# The codes of gRPC after which a request had no effect: INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED,
+# RESOURCE_EXHAUSTED, FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED, UNAUTHENTICATED.
 EXHAUSTED = 8
 _NOT_DONE = frozenset({3, 5, 7, EXHAUSTED, 9, 11, 12, 16})
-# UnicodeError: a host that cannot be a name. OSError: a time-out, and the errors of TLS that httpx passes on.
+# UnicodeError: the host is no valid name. OSError: a time-out, or an error of TLS that httpx passes on.
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, UnicodeError)
 LOST = (httpx.HTTPError, OSError)
 
 
 class Unreached(Exception):
-    """The request was not sent, or certainly not taken up."""
+    """The request was not sent, or the server surely did not begin it."""
 
 
 class Distrusted(Unreached):
@@ -55,7 +55,7 @@ class EtcdNoReply(Exception):
 
 
 class Rejected(Exception):
-    """The server answered that it did not carry the request out."""
+    """The server answered that it refuses the request; nothing was done."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ class Rejected(Exception):
 
 
 class Wire:
-    """The servers of one cluster; one of them is asked until it fails. See `taken`."""
+    """The connections to one cluster. All requests go to one server until it fails. `taken` makes or shares a wire."""
 
     current: int
     user: str
@@ -79,8 +79,8 @@ class Wire:
         self.current = random.randrange(len(self.endpoints))  # noqa: S311 - so that not all ask the same server
         self.user, self.password, self.token = url.user, url.password, ""
         self.patience_seconds = USUAL_PATIENCE_SECONDS
-        self.streams: set[Callable[[], None]] = set()  # one call per open stream puts it in doubt
-        # When the last look at the store began, and its answer: one look serves the watches of all handles.
+        self.streams: set[Callable[[], None]] = set()  # `Stream.doubt` of each open stream
+        # The start and the answer of the last look at the store: one look serves the watches of all handles.
         self.looking: asyncio.Lock = asyncio.Lock()
         self.looked: tuple[float, Reply] = (float("-inf"), {})
         trust = tls(url)
@@ -88,14 +88,14 @@ class Wire:
             Lane(self, trust, rest_seconds=_REST_SECONDS, patiences=_PATIENCES_OF_A_REQUEST),
             Lane(self, trust, rest_seconds=None, patiences=_PATIENCES_OF_A_RENEWAL),
         )
-        # Each watch holds its connection for good, so there is no bound on them.
+        # Each watch keeps its connection, so the number of connections has no bound.
         self._streaming = _client(trust, httpx.Limits(max_keepalive_connections=0))
         self._process = os.getpid()
         self._key = _key(url)
 
     @classmethod
     def taken(cls, url: StoreUrl) -> "Wire":
-        """Return the wire of this process and event loop to the cluster of a URL; the caller ends with `let_go`."""
+        """Return the wire of this process and event loop to the cluster of a URL. End with `let_go`."""
         return _shared.take(_key(url), lambda: cls(url))
 
     async def let_go(self) -> None:
@@ -106,7 +106,7 @@ class Wire:
             await self._streaming.aclose()
 
     def granted(self, ttl_seconds: float) -> None:
-        """Note the time to live of a lease: silence must be noticed within a quarter of it."""
+        """Note the time to live of a lease: from now on, silence lasts at most a quarter of that time."""
         self.patience_seconds = min(self.patience_seconds, ttl_seconds * _PATIENCE_PER_TTL)
 
     def budget_seconds(self, patiences: float = _PATIENCES_OF_A_REQUEST) -> float:
@@ -114,21 +114,21 @@ class Wire:
         return min(BUDGET_SECONDS, patiences * self.patience_seconds)
 
     def doubt(self) -> None:
-        """Open all streams anew: a connection of this process was silent, so theirs may be too."""
+        """Have all streams opened anew: one connection of this process was silent, so the others may be dead too."""
         for doubt in tuple(self.streams):
             doubt()
 
     def forked(self) -> bool:
-        """Return whether this process is a child of the owner of the connections; a child must not touch them."""
+        """Return whether this process is a forked child, which must not touch the connections of its parent."""
         return os.getpid() != self._process
 
     def leave(self, at: int) -> None:
-        """Ask another server from now on, if this one is still the current one."""
+        """Ask the next server from now on, if the server with the number `at` is still the current one."""
         if at == self.current:
             self.current = (at + 1) % len(self.endpoints)
 
     def request(self, path: str, content: bytes | None, at: int, extensions: dict[str, object]) -> httpx.Request:
-        """Return a request to one server; the server must have a leader."""
+        """Return a request to the server with the number `at`. A server without a leader refuses it."""
         headers = {"Grpc-Metadata-hasleader": "true"}
         if self.token:
             headers["Authorization"] = self.token
@@ -138,7 +138,7 @@ class Wire:
         )
 
     def refusal(self, status: int, content: bytes, at: int) -> Exception:
-        """Return the error that an answer other than 200 means."""
+        """Return the error for an answer with a status other than 200."""
         code, message = problem_of(content)
         if not message and status < 500:
             return StoreUnavailable(self.name, f"HTTP {status} is not an answer of etcd 3.4 or later")
@@ -148,7 +148,7 @@ class Wire:
         return Unreached(message) if message == NO_LEADER else EtcdNoReply(message or f"HTTP {status} from a proxy")
 
     async def stream(self, path: str, body: bytes, at: int) -> httpx.Response:
-        """Open a stream on a connection of its own. Its status may be a refusal, with content that is not read yet."""
+        """Open a stream on a connection of its own. The answer may be a refusal; its content is still unread."""
         request = self.request(path, body, at, {"timeout": dict.fromkeys(("connect", "write"), self.patience_seconds)})
         try:
             async with asyncio.timeout(self.patience_seconds):
@@ -174,7 +174,7 @@ class Lane:
         self._client = self._connection()
 
     async def send(self, path: str, content: bytes | None, at: int, *, on: int | None = None) -> bytes:
-        """Send one request to one server; return the answer, or raise an error that tells its outcome as far as known.
+        """Send one request to one server; return the answer, or raise an error that tells the known effect.
 
         `on` is the number of the connection that the request may use; without one, a new connection may be opened.
         """
@@ -197,7 +197,7 @@ class Lane:
                 self._wire.leave(at)
                 if isinstance(error, (httpx.ReadTimeout, TimeoutError)):
                     self._wire.doubt()
-                if isinstance(error, ssl.SSLError) and on is None:  # the server refuses our certificate, and will again
+                if isinstance(error, ssl.SSLError) and on is None:  # the server refuses our certificate, also next time
                     raise Distrusted(said(error)) from error
                 raise EtcdNoReply(said(error)) from error
         if response.status_code == 200:
@@ -250,15 +250,15 @@ def tls(url: StoreUrl) -> ssl.SSLContext | bool:
         context = ssl.create_default_context(cafile=ca or None)
         if certificate:
             context.load_cert_chain(certificate, key or None, password="")  # never ask the terminal for a password
-    except OSError as error:  # ssl.SSLError is one
+    except OSError as error:  # ssl.SSLError is a subclass
         named = f"ca={ca} cert={certificate} key={key}"
-        hint = f"Look at them: {error}"
+        hint = f"Check these files: {error}"
         raise InvalidInput("TLS files of the store URL", named, "readable PEM files", hint) from error
     return context
 
 
 def said(error: Exception) -> str:
-    """Return the text of an error without its request: the request holds secrets in headers and body, the text none."""
+    """Return the text of an error. The text holds no secret; the request of the error does, in headers and body."""
     return str(error) or f"no answer in time ({type(error).__name__})"
 
 
@@ -268,7 +268,7 @@ def _client(trust: ssl.SSLContext | bool, limits: httpx.Limits) -> httpx.AsyncCl
 
 
 def _key(url: StoreUrl) -> StoreUrl:
-    """Return the key of a wire: namespaces share one."""
+    """Return the key under which handles share a wire: the URL without its namespace."""
     return replace(url.canonical(), namespace=DEFAULT_NAMESPACE)
 
 
