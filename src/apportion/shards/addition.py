@@ -1,8 +1,7 @@
 """Addition: an empty database becomes a shard of a set that is there. It owns no slot until a plan moves some to it.
 
 Promises: a database joins only with the tables that the other shards have, and with the rows of their reference tables.
-A call that was cut off is finished by the
-same call again.
+The same call again finishes a call that was cut off.
 Refuses: a database with rows, or of another set; an id that another database has.
 """
 
@@ -29,7 +28,7 @@ _WITHIN_SECONDS = 5.0
 async def added(
     url: str, name: str, shards: Mapping[str, ShardRecord], base: type[DeclarativeBase], *, is_strided: bool = False
 ) -> None:
-    """Make databases shards of a set, each with the weight of its record; return when their records are written."""
+    """Make databases shards of a set, each with the weight of its record. Return when their records are written."""
     founded = Founded.checked("", shards, base)
     check_given(shards, base, is_strided=is_strided)
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)

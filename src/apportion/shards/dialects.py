@@ -1,4 +1,4 @@
-"""Dialects: the fence of a shard, and the URL by which SQLAlchemy opens it, for each kind of database."""
+"""Dialects: for each kind of database, the fence of a shard and the URL with which SQLAlchemy opens the shard."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -22,7 +22,7 @@ def fence_of(url: URL) -> Fence:
 
 
 def address_of(address: str, drivers: Mapping[str, str]) -> URL:
-    """Return the URL for SQLAlchemy, with the driver of its database where it names none."""
+    """Return the URL for SQLAlchemy. A URL without a driver gets the driver of its database."""
     url = make_url(address)
     driver = drivers.get(url.drivername, "")
     if driver == "psycopg" and find_spec(driver) is None:

@@ -1,4 +1,4 @@
-"""The router of a set as users open it, on any event loop. Its sessions are those of SQLAlchemy.
+"""The router that users open for a set, on any event loop. Its sessions are sessions of SQLAlchemy.
 
 The sync twin of this file is `sync/shards.py`.
 """
@@ -28,9 +28,9 @@ class AsyncShardRouter(ShardRouter):
     def session(
         self, key: ShardKey | None = None, *, keys: Sequence[ShardKey] = (), read_only: bool = False
     ) -> AsyncShardSession:
-        """Return a session that is pinned for life to the slot of a key.
+        """Return a session that is pinned to the slot of a key for its whole life.
 
-        - `key`: the value of the shard key; several columns are a tuple. In a block of `pin` it may be left out.
+        - `key`: the value of the shard key, or a tuple for several columns. A block of `pin` needs no key here.
         - `keys`: several keys, all on one shard.
         - `read_only`: take no lock and refuse writes.
 
@@ -45,7 +45,7 @@ class AsyncShardRouter(ShardRouter):
     async def run(
         self, key: ShardKey, work: Callable[[AsyncShardSession], Awaitable[Result]], *, attempts: int = 5
     ) -> Result:
-        """Run `work(session)` and commit; if the slot moved meanwhile, run it again in a fresh session.
+        """Run `work(session)` and commit. If the slot moved meanwhile, run `work` again in a fresh session.
 
         The last `StaleRoute` is raised after `attempts` runs. Other errors are raised at once.
         """
@@ -65,14 +65,14 @@ class AsyncShardRouter(ShardRouter):
         raise InvariantBroken("a run ended without a result and without an error")
 
     async def _close_engines(self) -> None:
-        """Take the connections of sessions away, and close the engines that were made."""
+        """Take the connections away from their sessions, and close the engines that were made."""
         await self._form.take(self._taken)
         for engine in self._engines():
             await self._form.close(engine)
 
 
 class AsyncShardResource(AsyncResource[FollowedSet, AsyncShardRouter]):
-    """A router that is open for a block; its engines are closed in the thread or on the loop that used them."""
+    """A router that is open for a block. The thread or loop that used its engines closes them."""
 
     _router: AsyncShardRouter | None = None
 

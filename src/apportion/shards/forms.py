@@ -1,4 +1,4 @@
-"""Forms: how a router makes engines and sessions, and waits, for callers with an event loop and for those without."""
+"""Forms: the async form and the sync form of a router. A form makes engines and sessions, and waits for results."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ SyncShardSession = PinnedSession
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One of the two forms. `drivers` maps a database to the driver for URLs that name none."""
+    """One of the two forms. `drivers` maps a kind of database to its driver, for URLs without a driver."""
 
     drivers: dict[str, str]
     create_engine: Callable[..., Any]
@@ -32,7 +32,7 @@ class Form:
     close: Callable[[Any], Any]
 
     def engine(self, url: URL, create: Callable[..., Any] | None, options: dict[str, Any]) -> tuple[Any, Engine]:
-        """Return an engine as the application makes it, and its sync part."""
+        """Return an engine, and its sync part. `create` is the application's own function for engines, or None."""
         made = self.create_engine(url, **options) if create is None else create(url)
         return made, made.sync_engine if isinstance(made, AsyncEngine) else made
 
@@ -50,7 +50,7 @@ def _pinned_async(pin: Pin, options: dict[str, Any]) -> AsyncSession:
 
 
 def _class_of(options: dict[str, Any]) -> type[PinnedSession]:
-    """Return the class of sessions, with the methods of the application's own class if it has one."""
+    """Return the class of sessions. It keeps the methods of the application's own class, if there is one."""
     own = options.get("class_")
     return PinnedSession if own is None else type(f"Pinned{own.__name__}", (PinnedSession, own), {})
 

@@ -1,12 +1,12 @@
-"""Founding: makes a set of shards out of databases that are empty, or one of which has the rows of an application.
+"""Founding: makes a set of shards out of databases. At most one of them has the rows of an application.
 
 Each shard is prepared first: tables, triggers, and a row for each slot that it owns. Then the table of the slots is
-published. So nobody routes to a shard that is not ready. The shard that has rows owns all slots; the others get its
-rows of reference tables.
+published. So nobody routes to a shard that is not ready. The shard that has rows owns all slots. The other shards get
+its rows of reference tables.
 
-Promises: a founding that was cut off is finished by the same call again; a finished one is left as it is. All that can
-be known is checked before the first write. Until the table is published, a call with other URLs for the same shards
-corrects the records.
+Promises: the same call again finishes a founding that was cut off, and changes nothing in a finished one. Each check
+that needs no write comes before the first write. Until the table is published, a call with other URLs for the same
+shards corrects the records.
 Refuses: another number of slots, other shards, a database that is a shard of another set, and rows in two databases.
 """
 
@@ -56,7 +56,7 @@ async def found(
     told: Told = untold,
     is_strided: bool = False,
 ) -> None:
-    """Make a set; return when its table is published. The paths of files are stored whole."""
+    """Make a set, and return when its table is published. Paths of files are stored as absolute paths."""
     keys = SetKeys(name)
     founded = Founded.checked(name, shards, base, slots)
     check_apart(url, founded.shards)
@@ -90,14 +90,14 @@ async def found(
 
 
 async def surveyed(shards: Mapping[str, ShardRecord], base: type[DeclarativeBase], slots: int) -> SetSurvey:
-    """Return the survey of the database that has rows; of the models alone if none has."""
+    """Return the survey of the database that has rows. If none has, return a survey of the models alone."""
     founded = Founded.checked("", shards, base, slots)
     return await asyncio.to_thread(founded.survey)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Founded:
-    """A set and its shards while they are made. `like` is a shard with the tables that these have to have."""
+    """A set and its shards while they are made. `like` is a shard, and the tables that the new shards must have."""
 
     name: str
     record: SetRecord
@@ -109,7 +109,7 @@ class Founded:
     def checked(
         cls, name: str, shards: Mapping[str, ShardRecord], base: type[DeclarativeBase], slots: int = DEFAULT_SLOTS
     ) -> "Founded":
-        """Return a set to be made, after a look at each argument."""
+        """Check each argument, and return the set that will be made."""
         check_models(base)
         if not shards:
             raise InvalidInput("shards", dict(shards), "at least one shard", "Pass --shard ID=URL.")
@@ -119,12 +119,12 @@ class Founded:
         return cls(name=name, record=record, shards=placed(shards), base=base)
 
     def meta(self, shard: str) -> ShardMeta:
-        """Return the row that the database of a shard gets."""
+        """Return the row that names the shard in its database."""
         slots, hasher = self.record.hash_slots, self.record.hasher
         return ShardMeta(set_id=self.name, shard=shard, slots=slots, hasher=hasher, format=FORMAT)
 
     def holder(self) -> str:
-        """Return the shard that has rows, "" if none has. A database of another set, and rows in two, are refused."""
+        """Return the shard that has rows, "" if none has. Refuse a database of another set, and rows in two of them."""
         there = [shard for shard in self.shards if self.has_rows(shard)]
         if len(there) > 1:
             hint = "Begin with the database that has the rows. The other shards begin empty, and slots move to them."
@@ -152,13 +152,13 @@ class Founded:
     def _shows_rows(self, shard: str, database: DatabasePlace, connection: Connection) -> bool:
         if database.meta(connection) is not None:
             if not self.name:
-                return False  # a survey is of databases that are no shards yet
+                return False  # a survey without a set leaves out databases that are shards already
             database.fence.check(connection, self.meta(shard))
         there = tables_there(connection, self.base, self.record.hash_slots).each
         has_rows = any(connection.execute(select(1).select_from(each.bare).limit(1)).first() for each in there)
         if has_rows and database.statements is None:
             hint = "Copy the rows through pinned sessions of a new set."
-            raise InvalidInput(f"database of shard {shard}", "one with rows", "an empty one on this kind", hint)
+            raise InvalidInput(f"database of shard {shard}", "one with rows", "an empty one of this kind", hint)
         return has_rows
 
     async def prepare(self, shard: str, slots: Sequence[int], told: Told) -> None:
@@ -191,13 +191,13 @@ class Founded:
             await takeover.run(_end)
 
     def _sealed(self, shard: str, database: DatabasePlace, engine: Engine) -> None:
-        """Do the rest of a takeover that was cut off after its end."""
+        """Do the last step of a takeover that was cut off just before it."""
         there = within(engine, shard, partial(tables_there, base=self.base, slots=self.record.hash_slots))
         if (statements := database.statements) is not None:
             reached(shard, partial(statements.seal, engine, there))
 
     def _old_tables(self, database: DatabasePlace, connection: Connection) -> Tables | None:
-        """Return the tables of a database that is no shard yet, None if there are none."""
+        """Return the tables of a database that is not a shard yet. Return None for a shard, or if it has no tables."""
         if database.meta(connection) is not None:
             return None
         tables = tables_there(connection, self.base, self.record.hash_slots)
@@ -205,7 +205,7 @@ class Founded:
 
 
 def _table(topology: Topology, record: SetRecord) -> Assignment:
-    """Return the first table: even over the shards, or all slots where the rows are."""
+    """Return the first table. It shares the slots evenly, or gives all of them to the shard that has rows."""
     even = even_slots(topology, count=record.hash_slots)
     if not record.holder:
         return even
@@ -221,7 +221,7 @@ def _owned(table: Assignment, shard: str) -> list[int]:
 async def _write_records(
     store: api.CoordinationStore, keys: SetKeys, record: SetRecord, shards: Mapping[str, ShardRecord]
 ) -> None:
-    """Write the records of a set, or compare them with those that are there."""
+    """Write the records of a set, or compare them with the records that the store has already."""
     wanted = {keys.set: record.encode(), **{keys.shard(shard): each.encode() for shard, each in shards.items()}}
     outcome = await store.commit(
         when=[api.Absent(key=key) for key in wanted],
@@ -247,10 +247,10 @@ async def _write_records(
 async def _corrected(
     store: api.CoordinationStore, keys: SetKeys, record: SetRecord, wanted: Mapping[str, bytes]
 ) -> bool:
-    """Write other URLs into the records of a set that was never published; False for a set that is another one.
+    """Write other URLs into the records of a set that was never published. Return False for a different set.
 
-    The shards stay the same, and so do their slots. So a database that was prepared has its slots still. The shard that
-    has rows keeps its database.
+    The shards and their slots stay the same. So a database that was prepared still has its slots. The shard that has
+    rows keeps its database.
     """
     items = (await store.scan(keys.prefix)).items
     found = {item.key: item for item in items if item.key == keys.set or keys.shard_of(item.key)}

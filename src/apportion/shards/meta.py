@@ -1,4 +1,4 @@
-"""Meta: the row by which a database says which shard of which set it is. It is compared at the first connection."""
+"""Meta: the row in a database that names its set and its shard. A router compares the row at its first connection."""
 
 from dataclasses import dataclass, fields
 
@@ -8,12 +8,12 @@ from sqlalchemy.exc import DBAPIError
 from apportion.errors import InvalidInput
 
 _ABSENT_CODES = frozenset({"42P01", "3F000"})
-"""Of PostgreSQL: no such table, no such schema."""
+"""Codes of PostgreSQL for an absent table and an absent schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardMeta:
-    """The row by which a database says which shard it is."""
+    """The row in a database that names its set and its shard."""
 
     set_id: str
     shard: str
@@ -23,7 +23,10 @@ class ShardMeta:
 
 
 def meta_of(connection: Connection, table: str) -> ShardMeta | None:
-    """Return the row that a database has in this table, None if it has no such table. Other errors are the driver's."""
+    """Return the row that a database has in this table. Return None for an absent or empty table.
+
+    Other errors of the driver pass unchanged.
+    """
     try:
         columns = "set_id, shard, slots, hasher, format"
         row = connection.exec_driver_sql(f"SELECT {columns} FROM {table}").fetchone()  # noqa: S608 - ours
@@ -35,13 +38,13 @@ def meta_of(connection: Connection, table: str) -> ShardMeta | None:
 
 
 def _is_absent(error: BaseException | None) -> bool:
-    """Whether a driver says that a table is not there: SQLite by its words, PostgreSQL by a code."""
+    """Whether an error of a driver means an absent table. SQLite says so by its text, PostgreSQL by its code."""
     code = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     return code in _ABSENT_CODES or f"{error}".startswith("no such table")
 
 
 def check_meta(connection: Connection, expected: ShardMeta, table: str) -> None:
-    """Refuse a database that is not the shard that the control store says; `InvalidInput` names the field."""
+    """Refuse a database that is not the shard that the control store names. `InvalidInput` names the field."""
     found = meta_of(connection, table)
     if found is None:
         hint = "Make it one: apportion shards init URL SET --shard ID=URL"

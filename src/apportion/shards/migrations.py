@@ -1,4 +1,4 @@
-"""Migrations: the tables, columns and constraints of a set that a tool for migrations leaves alone.
+"""Migrations: the tables, columns and constraints of a set that a migration tool must leave alone.
 
 Source: https://alembic.sqlalchemy.org/en/latest/api/runtime.html#alembic.runtime.environment.EnvironmentContext.configure
 """
@@ -7,10 +7,11 @@ _PREFIX, _SCHEMA, _SLOT = "apportion_", "apportion", "slot"
 
 
 def include_object(subject: object, name: str | None, type_: str, reflected: bool, compare_to: object) -> bool:  # noqa: ARG001 - Alembic's
-    """Tell Alembic's autogenerate which objects to compare: all but those that apportion keeps.
+    """Tell Alembic's autogenerate to leave out the objects that apportion keeps.
 
-    Pass it in `env.py`: `context.configure(..., include_object=shards.include_object)`. Left out are tables that begin
-    with `apportion_`, the schema `apportion`, a column `slot` that is there, and foreign keys over the slot.
+    Pass it in `env.py`: `context.configure(..., include_object=shards.include_object)`. It leaves out tables with names
+    that begin with `apportion_`, and the schema `apportion`. It also leaves out foreign keys over the slot, and a
+    column `slot` that the database has already.
     """
     if type_ == "table":
         return not ((name or "").startswith(_PREFIX) or getattr(subject, "schema", None) == _SCHEMA)

@@ -1,9 +1,9 @@
-"""Models of a set: a sharded table carries the slot of each row; a reference table is equal on every shard.
+"""Models of a set: a sharded table has the slot of each row, and a reference table is equal on every shard.
 
 `Sharded` adds a column `slot` and a unique index over (slot, primary key). A child without the shard key names the
-column of its parent: a foreign key (slot, parent) then lets the database compare the two slots.
+column of its parent. With a foreign key (slot, parent), the database itself compares the two slots.
 
-Promises: a model says how its rows find their slot, or the class statement raises.
+Promises: a model says how its rows find their slot. If it does not, the class statement raises.
 Source: https://docs.sqlalchemy.org/en/20/orm/declarative_mixins.html
 """
 
@@ -20,10 +20,10 @@ from apportion.shards.slots import ShardKey
 
 
 class Sharded:
-    """A table with rows that are spread over the shards of a set.
+    """A table with its rows spread over the shards of a set.
 
-    `__shard_key__` names the attribute that decides the slot by its value, or several in a tuple. A child that lacks it
-    names the attribute of its foreign key instead: `__shard_parent__`.
+    `__shard_key__` names the attribute that decides the slot by its value, or is a tuple of several names. A child
+    without a shard key names the attribute of its foreign key in `__shard_parent__`.
     """
 
     __shard_key__: ClassVar[str | tuple[str, ...]]
@@ -49,7 +49,7 @@ class RowRule:
         return (*self.key, "slot")
 
     def key_of(self, values: Mapping[str, Any]) -> ShardKey:
-        """Return the shard key among the values of a row; `InvalidInput` if a part of it is missing."""
+        """Return the shard key among the values of a row. `InvalidInput` if a part of the key is missing."""
         for name in self.key:
             if values.get(name) is None:
                 raise InvalidInput(name, None, "a value, because it decides the slot of the row", "Set it first.")
@@ -69,7 +69,7 @@ def rule_of(model: type) -> RowRule:
 
 
 def check_models(base: type[DeclarativeBase]) -> None:
-    """Refuse a base with a model that does not say how its rows find their slot, or with no sharded model."""
+    """Refuse a base without a sharded model, or with a model that does not say how its rows find their slot."""
     if not (isinstance(base, type) and issubclass(base, DeclarativeBase)):
         raise InvalidInput("base", base, "a subclass of sqlalchemy.orm.DeclarativeBase", "Pass the base of the models.")
     sharded = [mapper.class_ for mapper in base.registry.mappers if issubclass(mapper.class_, Sharded)]
@@ -101,7 +101,7 @@ def _rule(model: type) -> RowRule:
 
 
 def _check_inherited(mapper: Mapper[Any], base: Mapper[Any]) -> None:
-    """Refuse a model with a part of its rows in another table: those parts would have no slot, and never move."""
+    """Refuse a model with a part of each row in another table. That part would have no slot, and would never move."""
     if mapper.local_table is not base.local_table:
         name, owner = mapper.class_.__name__, base.class_.__name__
         hint = f"Leave out the table of {name}, or make it a child with __shard_parent__ in place of a subclass."
@@ -110,7 +110,7 @@ def _check_inherited(mapper: Mapper[Any], base: Mapper[Any]) -> None:
 
 @event.listens_for(Sharded, "after_mapper_constructed", propagate=True)
 def _complete(mapper: Mapper[Any], model: type) -> None:
-    """Add to the table of a model the index over (slot, primary key), and for a child the foreign key."""
+    """Add the index over (slot, primary key) to the table of a model. A child also gets the foreign key."""
     table = mapper.local_table
     if mapper.inherits is not None:
         _check_inherited(mapper, mapper.inherits)

@@ -1,8 +1,8 @@
 """Move group: the slots that move together from one shard to another, and the changes of their rows.
 
-A group has at most 256 slots of one pair of shards, so one short transaction fences them all. Their rows change
-together: a change names the states that it may find, and leaves every other row as it is. So a change that is made
-twice, or late, does no harm.
+A group has at most 256 slots of one pair of shards, so one short transaction fences them all. The rows of these slots
+change together. A change names the states that it accepts, and leaves a row in any other state as it is. So a change
+that comes twice or late does no harm.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ MOST_SLOTS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveGroup:
-    """Slots, ascending, that move from the shard `source` to the shard `target` under the id `move`."""
+    """Slots, ascending, that move from the shard `source` to the shard `target`. `move` is the id of the move."""
 
     move: str
     source: str
@@ -29,14 +29,15 @@ class MoveGroup:
     def __post_init__(self) -> None:
         if not 0 < len(self.slots) <= MOST_SLOTS or list(self.slots) != sorted(set(self.slots)):
             expected = f"1 to {MOST_SLOTS} slots, ascending, each once"
-            raise InvalidInput("slots of a move", len(self.slots), expected, "Cut larger ones into groups.")
+            raise InvalidInput("slots of a move", len(self.slots), expected, "Cut a larger move into groups.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
-    """One change of the rows of a group: from any of the states `before` to `after`. None is a slot without a row.
+    """One change of the rows of a group, from any of the states `before` to `after`. None means a slot without a row.
 
-    The change sets the number to `number`, or keeps it where `keeps_number`. A row in any other state stays as it is.
+    The change sets the number of a row to `number`, or keeps the number if `keeps_number`. A row in any other state
+    stays as it is.
     """
 
     before: tuple[SlotState | None, ...]
@@ -56,4 +57,4 @@ ROW_CHANGES: Mapping[Label, RowChange] = MappingProxyType(
         "settle-target": RowChange(before=("incoming",), after="owner", keeps_number=True),
     }
 )
-"""The change of rows that each act makes. `announce` is made with the number that the act names."""
+"""The change of rows that each act makes. `announce` sets the number that the act names."""

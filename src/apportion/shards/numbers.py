@@ -1,6 +1,7 @@
-"""Numbers: primary keys that the databases of a set give out, and how no two of them give out the same one.
+"""Numbers: primary keys that the databases of a set give out. No two databases may give out the same key.
 
-On PostgreSQL the sequences of all shards can have a stride. Everywhere else such keys stop a set of two shards.
+On PostgreSQL the sequences of all shards can have a stride, so that their numbers differ. Without a stride, no set of
+two or more shards is made for models with such keys.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,10 @@ from apportion.shards.takeover.obstacles import check_numbers
 
 
 def check_given(shards: Mapping[str, ShardRecord], base: type[DeclarativeBase], *, is_strided: bool) -> None:
-    """Refuse models with keys that two shards would both give out, and a stride on another kind than PostgreSQL."""
+    """Refuse models with keys that two shards would both give out.
+
+    Refuse a stride on a database other than PostgreSQL.
+    """
     if not is_strided:
         check_numbers(base)
         return

@@ -1,10 +1,10 @@
-"""Pin: the slots that a session keeps for its life, and the way from there to a fenced connection.
+"""Pin: the slots that a session keeps for its whole life. It opens a fenced connection to their shard.
 
-A fence is the first act of every transaction on a shard. It tells whether the shard accepts the slots under the
-version of the table that the caller routed by. If not, the caller refreshes its table and goes to the new shard; a
-switch under way is waited for.
+A fence is the first act of every transaction on a shard. It tells whether the shard accepts the slots under the version
+of the caller's table. If the shard refuses them, the caller refreshes its table and goes to the new shard. During a
+switch, the caller waits for its end.
 
-Promises: a transaction that begins is accepted by the database itself, whatever the caller's table says.
+Promises: the database itself accepts each transaction that begins. The caller's table alone is never enough.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -31,7 +31,7 @@ PIN_OPTION = "apportion_pin"
 
 
 class NotAccepted(Exception):
-    """A shard does not accept a slot under the caller's version. `is_switching`: it may soon."""
+    """A shard does not accept a slot under the caller's version. `is_switching`: it may accept the slot soon."""
 
     def __init__(self, *, is_switching: bool) -> None:
         super().__init__(is_switching)
@@ -39,35 +39,38 @@ class NotAccepted(Exception):
 
 
 class Fence(Protocol):
-    """The dialect's part: how an engine begins transactions, and how a shard is asked."""
+    """The part of one dialect. It begins the transactions of an engine, and asks a shard whether it accepts slots."""
 
     read_only: Mapping[str, bool]
     """The options of a connection that only reads."""
 
     snapshot: Mapping[str, Any]
-    """The options of a connection that reads everything as it was at one moment."""
+    """The options of a connection that reads all tables from one snapshot."""
 
     def prepare(self, engine: Engine) -> None:
-        """Make the engine begin transactions as the fence needs it; once for each engine."""
+        """Make the engine begin transactions as the fence needs. Called once for each engine."""
 
     def check(self, connection: Connection, meta: ShardMeta) -> None:
-        """Refuse a database that is not the shard that the control store says; once for each engine."""
+        """Refuse a database that is not the shard that the control store names. Called once for each engine."""
 
     def enter(self, connection: Connection, slots: Sequence[int], version: Version, *, is_read_only: bool) -> None:
-        """Ask the shard in a transaction that has just begun; `NotAccepted` if it does not accept each slot."""
+        """Ask the shard in a transaction that has just begun. `NotAccepted` if the shard refuses any of the slots."""
 
     def settle(self, engine: Engine, slots: Sequence[int], version: Version) -> None:
-        """Make slots that have just come to a shard owned, before a writer enters; `NotAccepted` as in `enter`."""
+        """Make a shard the owner of slots that have just come to it, before a writer enters.
+
+        `NotAccepted` as in `enter`.
+        """
 
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
-        """Return the state of each slot that has a row here; a slot that comes, and has no number yet, is left out."""
+        """Return the state of each slot that has a row here. Leave out an incoming slot that has no number yet."""
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
-        """Turn the database into this shard: add triggers to these tables, and make it the owner of these slots."""
+        """Turn the database into this shard: add triggers to the tables, and make the shard the owner of the slots."""
 
 
 class Roads(Protocol):
-    """The router's part: the newest known table, newer ones, and the engines of the shards."""
+    """The part of a router: the newest known table, a wait for a newer one, and the engines of the shards."""
 
     @property
     def table(self) -> SlotTable:
@@ -79,27 +82,27 @@ class Roads(Protocol):
 
     @property
     def arrived(self) -> Set[int]:
-        """The slots that newer tables brought to another shard, and that nobody here has settled yet."""
+        """The slots that newer tables gave to another shard, and that this process has not settled yet."""
 
     def settled(self, slots: Set[int]) -> None:
         """Take slots out of `arrived`."""
 
     def refreshed(self, version: Version, within_seconds: float) -> SlotTable:
-        """Return a table newer than `version`; `StoreUnavailable` if none came in time. Blocks the caller."""
+        """Return a table newer than `version`. `StoreUnavailable` if none came in time. Blocks the caller."""
 
     def engine(self, shard: str) -> tuple[Engine, Fence]:
         """Return the engine of a shard, and its fence."""
 
     def lent(self, connection: Connection) -> None:
-        """Note a connection that a session has; `StoreClosed` if the router has ended."""
+        """Note a connection that a session uses. `StoreClosed` if the router has ended."""
 
     def rescue(self, slots: Sequence[int]) -> None:
-        """Begin to end the fence of slots, in the background, in case that their mover has died."""
+        """Begin to end the fence of slots in the background, in case their mover has died."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """Slots, all on one shard, and the keys that a caller named; made by `Router.session`."""
+    """Slots, all on one shard, and the keys that a caller named. `ShardRouter` makes it for a session."""
 
     roads: Roads
     keys: tuple[ShardKey, ...]
@@ -108,11 +111,11 @@ class Pin:
 
     @property
     def key(self) -> object:
-        """The key that a caller named; several as a tuple."""
+        """The key that a caller named, or a tuple of several keys."""
         return self.keys[0] if len(self.keys) == 1 else self.keys
 
     def check(self, table: SlotTable, shard: str | None = None) -> None:
-        """Raise `StaleRoute` if a key has another slot in this table: it got a slot of its own meanwhile."""
+        """Raise `StaleRoute` if a key has another slot in this table: it got or lost its own slot."""
         if any(table.slot(key) not in self.slots for key in self.keys):
             raise StaleRoute(self.key, shard or table.shard(table.slot(self.keys[0])), table.version)
 
@@ -123,8 +126,8 @@ class Pin:
     def connected(self, kept: str | None) -> tuple[str, Connection]:
         """Return the shard of the slots, and a connection to it in a fenced transaction. The caller closes it.
 
-        `kept` is the shard that the session has read from. With `kept`, `StaleRoute` comes at once if that shard
-        accepts the slots no more. Without it, `StaleRoute` comes if no shard accepted them in time.
+        `kept` is the shard that the session has read from. With `kept`, `StaleRoute` comes at once if that shard no
+        longer accepts the slots. Without it, `StaleRoute` comes if no shard accepted them in time.
         """
         until = monotonic() + SWITCH_SECONDS
         table = self.roads.table
@@ -137,14 +140,14 @@ class Pin:
                 return shard, self._entered(shard, table.version)
             except NotAccepted as refused:
                 if kept is not None or monotonic() > until:
-                    is_pinned = self.slots[-1] >= table.hash_slots  # perhaps by a pin that was cut off
+                    is_pinned = self.slots[-1] >= table.hash_slots  # perhaps an operator's pin was cut off
                     if (refused.is_switching or is_pinned) and kept is None:
                         self.roads.rescue(self.slots)
                     raise StaleRoute(self.key, shard, table.version) from None
                 table = self._newer(table, is_switching=refused.is_switching, left=until - monotonic())
 
     def shard_in(self, table: SlotTable) -> str:
-        """Return the shard that a table names for the slots; `CrossShard` if they lie on several."""
+        """Return the shard that a table names for the slots. `CrossShard` if they lie on several shards."""
         shard, *others = sorted({table.shard(slot) for slot in self.slots})
         if others:
             hint = f"The keys lie on {', '.join((shard, *others))}. Open a session for each."
@@ -166,7 +169,7 @@ class Pin:
         return connection
 
     def _newer(self, table: SlotTable, *, is_switching: bool, left: float) -> SlotTable:
-        """Return a newer table, or after a short wait the same: a fenced slot may come back to its owner."""
+        """Return a newer table, or the same one after a wait, because a fenced slot may come back to its owner."""
         try:
             return self.roads.refreshed(table.version, min(left, _LOOK_SECONDS) if is_switching else left)
         except StoreUnavailable:

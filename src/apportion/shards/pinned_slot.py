@@ -1,6 +1,6 @@
-"""Pinned slot: the slot of the present transaction, as an SQL expression that the database itself fills in.
+"""Pinned slot: the slot of the current transaction, as an SQL expression. The database itself fills in its value.
 
-The fence sets it when a transaction begins. So a statement has the same text for every slot, without a parameter:
+The fence sets the value when a transaction begins. So a statement has the same text for every slot, and no parameter.
 SQLAlchemy compiles it once, and compares no parameters of criteria at each execution.
 Source: https://docs.sqlalchemy.org/en/20/core/compiler.html
 """

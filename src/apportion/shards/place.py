@@ -1,4 +1,4 @@
-"""Place of a shard: its database, its engines, and the parts that its kind of database brings."""
+"""Place of a shard: its database, its engines, and the parts that depend on its kind of database."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ from apportion.stores.sqlite.place import check, path_of
 
 _TAKEOVERS: dict[str, type[TakeoverStatements]] = {"postgresql": PostgresTakeover, "sqlite": SqliteTakeover}
 LOCK_SECONDS = 30.0
-"""The longest wait for the lock of a file, with busy writers beside an operator's call."""
+"""The longest wait of an operator's call for the lock of a file that other programs write to."""
 
 _SLOT_ROWS = {"sqlite": (None, "apportion_slot"), "postgresql": ("apportion", "slot")}
 SQLITE_TABLES = ("apportion_mover", "apportion_fences", "apportion_move")
@@ -37,7 +37,7 @@ _METAS = {"sqlite": (None, "apportion_meta"), "postgresql": ("apportion", "shard
 
 @dataclass(frozen=True, slots=True)
 class DatabasePlace:
-    """The database at an address, as an operator's call opens it for a moment."""
+    """The database at an address. An operator's call opens it for a moment."""
 
     address: str
 
@@ -53,7 +53,7 @@ class DatabasePlace:
 
     @property
     def statements(self) -> TakeoverStatements | None:
-        """The statements of a takeover, None for a kind of database that cannot have rows before."""
+        """The statements of a takeover. None for a kind of database that must be empty when it becomes a shard."""
         made = _TAKEOVERS.get(self.url.get_backend_name())
         return None if made is None else made()
 
@@ -64,7 +64,7 @@ class DatabasePlace:
         return Path(name) if self.url.get_backend_name() == "sqlite" and name else None
 
     def meta(self, connection: Connection) -> ShardMeta | None:
-        """Return the row by which the database says which shard it is, None if it is none."""
+        """Return the row that names the shard in this database, None if the database is not a shard."""
         schema, name = _METAS[self.url.get_backend_name()]
         if not inspect(connection).has_table(name, schema=schema):
             return None
@@ -78,15 +78,18 @@ class DatabasePlace:
         return {slot: slot_row(slot, state, life, number) for slot, state, life, number in rows}
 
     def marks_left(self, connection: Connection) -> int:
-        """Return the marks of movers that stand outside of their transactions: 0, unless another hand wrote them."""
+        """Return the number of mover marks outside of a transaction.
+
+        It is 0 unless another program wrote such marks.
+        """
         if self.url.get_backend_name() != "sqlite" or not inspect(connection).has_table(SQLITE_TABLES[0]):
             return 0
         return int(connection.exec_driver_sql("SELECT count(*) FROM apportion_mover").scalar_one())
 
     def absent_triggers(self, connection: Connection, tables: Sequence[Table]) -> list[str]:
-        """Return the triggers that tables of this shard should have, and lack; one that is disabled is absent.
+        """Return the triggers that the tables of this shard lack. A disabled trigger counts as absent.
 
-        In SQLite the tables that a set adds are named too.
+        In SQLite the result also names the absent tables of those that a set adds.
         """
         if self.url.get_backend_name() == "sqlite":
             expected = [f"apportion_{each.name}_{act}" for each in tables for act in SQLITE_ACTS]
@@ -102,11 +105,11 @@ class DatabasePlace:
         return [*filterfalse(found.__contains__, named)]
 
     def is_there(self) -> bool:
-        """Whether a file is there; a server is."""
+        """Whether the file of the database exists. A server always counts as there."""
         return self.path is None or self.path.exists()
 
     def check_place(self) -> None:
-        """Refuse a directory that is absent, a file system of a network, and a kind of database without a fence."""
+        """Refuse an absent directory, a network file system, and a kind of database without a fence."""
         _ = self.fence
         if self.path is not None:
             check(self.path)
@@ -130,7 +133,7 @@ class DatabasePlace:
 
 
 def check_apart(store: str, shards: Mapping[str, ShardRecord]) -> None:
-    """Refuse a database that two shards have, by any name, and the file of the control store itself."""
+    """Refuse one database for two shards, under any name, and refuse the file of the control store."""
     taken: dict[object, str] = {}
     if (parsed := parsed_url(store)).scheme == "sqlite":
         taken[_file(path_of(parsed))] = "the control store"
@@ -145,7 +148,10 @@ def check_apart(store: str, shards: Mapping[str, ShardRecord]) -> None:
 
 
 def _file(path: Path) -> object:
-    """Return the identity of a file, which links to it share; of one that is absent, its whole path."""
+    """Return the identity of a file, which is the same for all links to it.
+
+    For an absent file, return its absolute path.
+    """
     try:
         found = path.stat()
     except OSError:
@@ -154,13 +160,13 @@ def _file(path: Path) -> object:
 
 
 def is_relative(record: ShardRecord) -> bool:
-    """Whether a record names a file that is another one from another folder."""
+    """Whether a record names a file by a relative path, which means another file from another folder."""
     scheme, _, path = record.url.partition(":///")
     return scheme.startswith("sqlite") and not path.startswith("/")
 
 
 def placed(shards: Mapping[str, ShardRecord]) -> dict[str, ShardRecord]:
-    """Return the records with whole paths, after a look at each place."""
+    """Check the place of each record, and return the records with absolute paths."""
     whole = {shard: _whole(each) for shard, each in shards.items()}
     for each in whole.values():
         DatabasePlace(each.address()).check_place()
@@ -168,7 +174,7 @@ def placed(shards: Mapping[str, ShardRecord]) -> dict[str, ShardRecord]:
 
 
 def _whole(record: ShardRecord) -> ShardRecord:
-    """Return a record with a URL that means the same file from every folder."""
+    """Return a record with a URL that names the same file from every folder."""
     scheme, mark, path = record.url.partition(":///")
     if not scheme.startswith("sqlite") or not path:
         return record

@@ -6,8 +6,8 @@
     shards/<set>/move/<id>     a move; `mover.records` reads it
     table/<set>/…              the table of the slots, by the publisher of tables
 
-Promises: a record that another release or another hand wrote is `BadSnapshot`; no field is guessed.
-Refuses: passwords in URLs. Write `${NAME}`; each process fills it from its environment.
+Promises: a record that another release or another program wrote is `BadSnapshot`. No field is guessed.
+Refuses: passwords in URLs. Write `${NAME}`, and each process fills in the value from its environment.
 """
 
 import json
@@ -61,7 +61,7 @@ class SetKeys:
         return f"{self.prefix}moving"
 
     def move(self, move_id: str) -> str:
-        """Return the key of a move's record; it is also the resource that the mover's token names on a shard."""
+        """Return the key of a move's record. The mover's token names this key as its resource on a shard."""
         return f"{self.prefix}move/{move_id}"
 
     def shard(self, shard_id: str) -> str:
@@ -69,14 +69,14 @@ class SetKeys:
         return f"{self.prefix}shard/{shard_id}"
 
     def shard_of(self, key: str) -> str | None:
-        """Return the shard that a key is the record of, None for another key."""
+        """Return the shard whose record has this key, None for any other key."""
         start = self.shard("")
         return key.removeprefix(start) if key.startswith(start) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRecord:
-    """The facts of a set for its whole life. `holder` is the shard that had rows before, "" if none had."""
+    """The facts that never change in a set. `holder` is the shard that had rows before, "" if none had."""
 
     hash_slots: int
     hasher: str = DEFAULT
@@ -98,7 +98,7 @@ class SetRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardRecord:
-    """Where a shard lies, and the share of the slots that it takes."""
+    """The URL and the zone of a shard, and its weight for its share of the slots."""
 
     url: str
     weight: float = 1.0
@@ -106,7 +106,7 @@ class ShardRecord:
 
     def __post_init__(self) -> None:
         if _PASSWORD.search(self.url):
-            hint = "Write postgresql://user:${PASSWORD}@host/database; each process fills it from its environment."
+            hint = "Write postgresql://user:${PASSWORD}@host/database; each process fills it in from its environment."
             raise InvalidInput("URL of a shard", "(not shown)", "one without a password", hint)
 
     def node(self, shard_id: str) -> Node:
@@ -114,7 +114,7 @@ class ShardRecord:
         return Node(check_shard_id(shard_id), weight=self.weight, zone=self.zone)
 
     def address(self) -> str:
-        """Return the URL with the values of the environment; `InvalidInput` for a variable that is not set."""
+        """Return the URL with the values of the environment. `InvalidInput` for a variable that is not set."""
         return _NAME.sub(_from_environment, self.url)
 
     def encode(self) -> bytes:
@@ -126,12 +126,15 @@ class ShardRecord:
         """Return the record that bytes hold."""
         _, url, weight, zone = members(decoded(data, "shard"), "format", "url", "weight", "zone")
         record = cls(url=text(url), weight=number(weight), zone=tuple(map(text, items(zone))))
-        Node("any", weight=record.weight, zone=record.zone)  # its refusal is one of the record
+        Node("any", weight=record.weight, zone=record.zone)  # A weight or zone that a node refuses is refused here too.
         return record
 
 
 def check_shard_id(shard_id: str) -> str:
-    """Return the id of a shard: letters, digits, `.`, `_`, `-`; at most 63 bytes, so that any database takes it."""
+    """Return a checked id of a shard: letters, digits, `.`, `_` and `-`.
+
+    It has at most 63 bytes, so that any database accepts it.
+    """
     check_name("shard id", shard_id)
     if len(shard_id) > MOST_SHARD_BYTES or not _SHARD.fullmatch(shard_id):
         expected = f"letters, digits, '.', '_' and '-', at most {MOST_SHARD_BYTES}"
@@ -147,7 +150,7 @@ def _from_environment(match: re.Match[str]) -> str:
 
 
 def read_record(key: str, data: bytes, decode: Callable[[bytes], Record]) -> Record:
-    """Return the record that the control store has under a key; `BadSnapshot` names the key, whatever is wrong."""
+    """Return the record that the control store has under a key. Each `BadSnapshot` names the key."""
     try:
         return decode(data)
     except InvalidInput as error:
@@ -169,7 +172,7 @@ def encoded(values: dict[str, object]) -> bytes:
 
 
 def decoded(data: bytes, kind: str) -> object:
-    """Return the form that bytes hold; `BadSnapshot` for another format."""
+    """Return the JSON value that bytes hold. `BadSnapshot` for another format."""
     try:
         form: object = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -1,9 +1,10 @@
-"""References: the rows of reference tables, equal on every shard. A shard that joins a set gets those of another one.
+"""References: the rows of reference tables, equal on every shard. A new shard gets them from another shard.
 
 Values of SQLite are read and written as the file has them, without the types of the models.
 
-Promises: the rows of all tables come in one transaction, and from one snapshot: all of them, or none.
-Refuses (`Unequal`): a table whose rows differ from those of the other shard; nobody can say which are right.
+Promises: all rows of all tables come from one snapshot, and are written in one transaction.
+Refuses (`Unequal`): a table with rows that differ from the rows of the other shard. Nobody can say which rows are
+right.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -37,7 +38,7 @@ def reference_tables(base: type[DeclarativeBase]) -> list[Table]:
 
 
 def copy_references(source: Shown, target: Shown, base: type[DeclarativeBase]) -> None:
-    """Copy the rows of reference tables to a shard that has none; rows that are there already must be equal."""
+    """Copy the rows of reference tables to a shard. A table that has rows there already must have equal rows."""
     if tables := reference_tables(base):
         reached(target[0], partial(_copied, source, target, tables))
 
@@ -45,7 +46,7 @@ def copy_references(source: Shown, target: Shown, base: type[DeclarativeBase]) -
 def compare_references(
     connections: Mapping[str, Connection], base: type[DeclarativeBase], fault: Callable[[str], None]
 ) -> int:
-    """Tell each row of a reference table that is not the same on all shards; return the number of rows. O(rows)."""
+    """Report each row of a reference table that is not the same on all shards. Return the number of rows. O(rows)."""
     (first, connection), *others = sorted(connections.items())
     is_raw = _is_raw(*connections.values())
     count = 0
@@ -79,7 +80,7 @@ def _insert(read: Connection, write: Connection, columns: Mapping[str, Any]) -> 
 
 @contextmanager
 def _snapshot(record: ShardRecord) -> Iterator[Connection]:
-    """Begin a transaction that reads all tables as they are at one moment."""
+    """Begin a transaction that reads all tables from one snapshot."""
     place = DatabasePlace(record.address())
     fence = place.fence
     with place.engine() as engine, engine.connect() as connection:
@@ -93,7 +94,7 @@ def _is_raw(*connections: Connection) -> bool:
 
 
 def _columns(table: Table, *, is_raw: bool) -> dict[str, ColumnElement[Any]]:
-    """Return the columns with stored values: of the model, or without its types."""
+    """Return the columns that are not computed, with the types of the model or, if `is_raw`, without types."""
     names = [each.name for each in table.columns if each.computed is None]
     made: Any = bare_table(table.name, *map(column, names), schema=table.schema) if is_raw else table
     return {name: made.c[name] for name in names}

@@ -1,14 +1,15 @@
-"""Reshard: the machine that moves a group of slots from one shard to another while they are written to.
+"""Reshard: the machine that moves a group of slots from one shard to another while programs write to them.
 
-The mover reads all that it can find, asks for the next act, does this one act, and reads again. So the mover after a
-killed one goes on from what it finds. If a reply was lost, the next reading shows whether the act was done.
+The mover reads the record, the table and both shards, asks for the next act, does this one act, and reads again. So the
+mover after a killed one goes on from the state that it finds. If a reply was lost, the next reading shows whether the
+act was done.
 
     planned -> prepared -> copying -> catching-up -> verified -> fenced -> switched -> complete -> cleaned
                                            ^                        |
                                            +------- retreat --------+        before switched: aborted
 
-Promises: the record decides. The source is opened again only after the record says that the attempt is over, and the
-target only by the commit that publishes the table and makes the record `switched`: both in one commit.
+Promises: the record decides. The source is opened again only after the record says that the attempt is over. The target
+is opened only by the switch: one commit publishes the table and makes the record `switched`.
 Refuses: to guess. An act compares the record, or the state of the rows that it changes.
 """
 
@@ -27,11 +28,11 @@ Label: TypeAlias = Literal[
     "switch", "settle-source", "settle-target", "clean-batch", "uncapture", "drop", "release",
 ]  # fmt: skip
 Wish: TypeAlias = Literal["go", "pause", "abort"]
-"""`pause` ends a fence that stands, or finishes a switch that was made; then nothing more is done."""
+"""`pause` ends a fence that stands, or finishes a switch that was made. Then the move rests."""
 
 BEFORE_SWITCH = frozenset({"planned", "prepared", "copying", "catching-up", "verified", "fenced"})
 WITHOUT_TARGET = frozenset({"unfence", "settle-source"})
-"""The acts that need no answer of the target: they let writers of the source go on."""
+"""The acts that need no reply of the target. They let writers go on."""
 
 WITH_TARGET = frozenset({"apply-log", "verify", "announce", "withdraw"})
 """The acts that need a reply of the target while a fence may stand."""
@@ -41,7 +42,7 @@ WHILE_PAUSED = WITHOUT_TARGET | {"settle-target", "withdraw"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRecord:
-    """The record of a move in the control store. `attempt` counts the fences; each retreat begins another."""
+    """The record of a move in the control store. `attempt` grows by one with each retreat."""
 
     state: MoveState
     attempt: int = 1
@@ -49,17 +50,17 @@ class MoveRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveView:
-    """All that a mover finds. `newest` is the version of the table; the flags tell of rows and capture.
+    """The reading of a mover. `newest` is the version of the table. The flags tell of the rows and the capture.
 
     - `is_captured`: writes of the source are logged.
     - `is_copied`: every chunk has been copied.
     - `is_near`: the log of the source is short, so that a fence would be short too.
-    - `is_drained`: the target has all that the log of the source says.
+    - `is_drained`: the target has every logged change of the source.
     - `is_verified`: the rows of both shards were compared in this attempt, and are equal.
-    - `is_late`: the fence stands longer than writers should wait.
+    - `is_late`: the fence has stood for longer than writers should wait.
     - `is_cleaned`: the source has no row of the slots.
-    - `is_listed`: the slots are listed as moving, so that no other move has them.
-    - `is_target_away`: the target did not answer. Then `target` and the flags of the copy say nothing.
+    - `is_listed`: the slots are listed as moving, so that no other move can take them.
+    - `is_target_away`: the target did not answer. Then `target` and the flags of the copy have no meaning.
     """
 
     record: MoveRecord
@@ -90,7 +91,7 @@ class MoveAct:
 def next_act(found: MoveView) -> MoveAct | None:
     """Return the next act.
 
-    It is None if nothing is left to do, if the move is paused, or if the act needs a target that is away.
+    Return None if nothing is left to do, if the move is paused, or if the act needs a target that is away.
     """
     state = found.record.state
     if found.wish == "abort" and state in BEFORE_SWITCH:
@@ -125,9 +126,9 @@ def _copying(found: MoveView) -> MoveAct:
 
 
 def _catching_up(found: MoveView) -> MoveAct:
-    """Here an attempt begins, the first one or one after a retreat. The record has ended the one before.
+    """Begin an attempt, the first one or one after a retreat. The record has ended the attempt before it.
 
-    The source is opened first, also while the target is away: no table names the target.
+    The source is opened first, also while the target is away. That is safe, because no table names the target.
     """
     if found.source.state == "fenced":
         return MoveAct(label="unfence")
@@ -139,7 +140,7 @@ def _catching_up(found: MoveView) -> MoveAct:
 
 
 def _verified(found: MoveView) -> MoveAct:
-    """The intent: nobody fences before the record says so."""
+    """Write the intent of a fence: no mover fences before the record says so."""
     return _to(found, "fenced")
 
 
@@ -176,7 +177,10 @@ def _cleaned(found: MoveView) -> MoveAct | None:
 
 
 def _aborted(found: MoveView) -> MoveAct | None:
-    """The target never accepted: no table names it, for the switch would have rewritten the record."""
+    """Undo the move.
+
+    The target never accepted writers: no table names it, because a switch would have changed the record.
+    """
     if found.source.state == "fenced":
         return MoveAct(label="unfence")
     if found.is_target_away or (found.target is not None and found.target.state != "moved"):

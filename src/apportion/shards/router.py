@@ -1,9 +1,10 @@
-"""Router: finds the shard of a key from memory, and makes the sessions that are pinned to it.
+"""Router: finds the shard of a key from memory, and makes sessions that are pinned to the slot of the key.
 
-The table of the set is followed in the background. Engines are made when a shard is first used, and checked then: the
-database says itself which shard it is.
+The table of the set is followed in the background. The engine of a shard is made and checked at its first use: the
+database itself names its shard.
 
-Promises: an answer costs no I/O. A session that begins is accepted by its database, whatever the table here says.
+Promises: a lookup costs no I/O. The database itself accepts each transaction that begins. The table in memory alone is
+never enough.
 """
 
 import logging
@@ -38,12 +39,12 @@ from apportion.tables.routes import Routes
 
 logger: logging.Logger = logging.getLogger("apportion.shards")
 POOL_SIZE = 20
-"""The connections of a process to all shards together, where the application does not make the engines."""
+"""The most connections of a process to all shards together. It does not apply to engines of the application."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedSet:
-    """A set as a process knows it: its records, and the follower of its table. Shards that are added come later."""
+    """The records of a set and the follower of its table, in one process. The records of added shards come later."""
 
     url: str
     keys: SetKeys
@@ -61,7 +62,7 @@ class FollowedSet:
                 self.shards[shard] = read_record(key, item.value, ShardRecord.decode)
 
     def meta(self, shard: str) -> ShardMeta:
-        """Return the row that the database of a shard has to have."""
+        """Return the row that must name the shard in its database."""
         slots, hasher = self.record.hash_slots, self.record.hasher
         return ShardMeta(set_id=self.keys.name, shard=shard, slots=slots, hasher=hasher, format=FORMAT)
 
@@ -69,7 +70,7 @@ class FollowedSet:
 async def set_followed(url: str, keys: SetKeys, within_seconds: float, *, needs_all: bool = True) -> FollowedSet:
     """Open the control store, read the records of a set, and follow its table.
 
-    Without `needs_all`, a shard with a record that nobody can read is `damaged`, and costs its own slots alone.
+    Without `needs_all`, a shard with an unreadable record is `damaged`, and only its own slots are out of reach.
     """
     await require_made(url)
     store = await connect(url)
@@ -90,7 +91,7 @@ async def set_followed(url: str, keys: SetKeys, within_seconds: float, *, needs_
 
 
 def _shards_in(keys: SetKeys, items: Mapping[str, bytes]) -> tuple[dict[str, ShardRecord], dict[str, BadSnapshot]]:
-    """Return the shards with a record that can be read, and the reasons why others have none."""
+    """Return the shards with readable records, and the error of each unreadable record."""
     shards: dict[str, ShardRecord] = {}
     damaged: dict[str, BadSnapshot] = {}
     for key, value in items.items():
@@ -111,7 +112,7 @@ async def set_left(followed: FollowedSet) -> None:
 
 
 def table_of(routes: Routes) -> SlotTable:
-    """Return the slots that followed routes tell; `BadSnapshot` if another kind of table was published."""
+    """Return the table of slots in followed routes. `BadSnapshot` if another kind of table was published."""
     if not isinstance(routes.value, Assignment):
         hint = "Publish tables of keys under another name than a set's."
         raise BadSnapshot("table of the set", "a table", "an assignment of slots", hint)
@@ -120,7 +121,7 @@ def table_of(routes: Routes) -> SlotTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterOptions:
-    """How sessions and engines are made, as the caller said."""
+    """The caller's options for sessions and engines."""
 
     session: Mapping[str, Any]
     create_engine: Callable[..., Any] | None
@@ -155,7 +156,7 @@ class ShardRouter(Handle):
 
     @property
     def table(self) -> SlotTable:
-        """The newest table that was heard of, from memory."""
+        """The newest table in the memory of the follower."""
         routes = self._follower.routes
         known = self._known
         if known is None or known.version != routes.version:
@@ -167,7 +168,7 @@ class ShardRouter(Handle):
 
     @property
     def arrived(self) -> Set[int]:
-        """The slots that newer tables brought to another shard, and that nobody here has settled yet."""
+        """The slots that newer tables gave to another shard, and that this process has not settled yet."""
         return self._arrived
 
     def settled(self, slots: Set[int]) -> None:
@@ -195,7 +196,7 @@ class ShardRouter(Handle):
 
     @contextmanager
     def pin(self, key: ShardKey) -> Iterator[None]:
-        """Pin the sessions that this task or thread makes in the block to one key; another key is `CrossShard`."""
+        """Pin the sessions that this task or thread makes in the block to one key. Another key is `CrossShard`."""
         mark = self._pinned.set(self._pin_for(key, (), is_read_only=False))
         try:
             yield
@@ -203,12 +204,12 @@ class ShardRouter(Handle):
             self._pinned.reset(mark)
 
     def refreshed(self, version: Version, within_seconds: float) -> SlotTable:
-        """Return a table newer than `version`; `StoreUnavailable` if none came in time. Blocks the caller."""
+        """Return a table newer than `version`. `StoreUnavailable` if none came in time. Blocks the caller."""
         self._form.wait(self._thread, self._follower.refresh(version, within_seconds=within_seconds))
         return self.table
 
     def engine(self, shard: str) -> tuple[Engine, Fence]:
-        """Return the engine of a shard, and its fence. It is made and checked at its first use."""
+        """Return the engine of a shard, and its fence. The engine is made and checked at its first use."""
         self._check_open()
         made = self._made.get(shard)
         if made is None:
@@ -223,7 +224,7 @@ class ShardRouter(Handle):
             raise _closed()
 
     def lent(self, connection: Connection) -> None:
-        """Note a connection of a session, which the end of the router takes away."""
+        """Note a connection of a session. The end of the router takes the connection away."""
         with self._making:
             if not self._is_closed:
                 self._lent.add(connection)
@@ -232,7 +233,7 @@ class ShardRouter(Handle):
         raise _closed()
 
     def _taken(self) -> None:
-        """Take the connections of sessions away: what they have not committed is undone, and no file stays locked."""
+        """Take the connections away from their sessions. Uncommitted work is undone, and no file stays locked."""
         with self._making:
             self._is_closed = True
             lent = [*self._lent]
@@ -259,12 +260,12 @@ class ShardRouter(Handle):
                 fence.check(connection, followed.meta(shard))
             with self._making:
                 made = self._made.setdefault(shard, (engine, sync_engine, fence))
-            if made[1] is sync_engine:  # else another thread was first
+            if made[1] is sync_engine:  # Otherwise another thread was first.
                 undone.pop_all()
         return made
 
     def rescue(self, slots: Sequence[int]) -> None:
-        """Begin to end the fence of slots, in the background; one rescue at a time."""
+        """Begin to end the fence of slots in the background. Only one rescue runs at a time."""
         with self._making:
             if self._is_rescuing or self._is_closed:
                 return
@@ -281,14 +282,14 @@ class ShardRouter(Handle):
             self._is_rescuing = False
 
     def _engines(self) -> list[Any]:
-        """Return the engines that were made, and forget them; no other is made from now on."""
+        """Return the engines that were made, and forget them. From now on no engine is made."""
         with self._making:
             self._is_closed = True
             made, self._made = self._made, {}
         return [engine for engine, _, _ in made.values()]
 
     def _pin_for(self, key: ShardKey | None, keys: Sequence[ShardKey], *, is_read_only: bool) -> Pin:
-        """Return the pin of a session: to its keys, or to the key of the block that it is made in."""
+        """Return the pin of a session: to its own keys, or to the key of the block around it."""
         if isinstance(keys, str | bytes):
             raise InvalidInput("keys", keys, "a list of keys", "Pass a single key alone: router.session(key).")
         if not isinstance(keys, Iterable):

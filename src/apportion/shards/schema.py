@@ -1,7 +1,8 @@
-"""Schema: the tables of a set as a database has them, so that two shards, or models and a shard, can be compared.
+"""Schema: the tables of a set in one database. Two shards can be compared, and models with a shard.
 
-Types are compared as the database stores values: in SQLite by the affinity of a column. The order of columns does not
-count. A shard that had rows before has the column of the slot without NOT NULL, for triggers refuse NULL there.
+Types are compared by the way in which the database stores values: in SQLite by the affinity of a column. The order of
+columns does not count. In a shard that had rows before, the column of the slot has no NOT NULL: triggers refuse NULL
+there.
 
 Promises: each difference is one sentence that names the table and the column.
 Source: https://www.sqlite.org/datatype3.html#determination_of_column_affinity
@@ -25,9 +26,9 @@ _SLOT = "slot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableForm:
-    """A table: the type of each column, those without NULL, the primary key, and the unique constraints.
+    """A table: the type of each column, the columns without NULL, the primary key, and the unique constraints.
 
-    `given` are the columns that the database gives a value.
+    `given` has the columns that get a value from the database.
     """
 
     types: Mapping[str, str]
@@ -41,7 +42,7 @@ Schema = Mapping[str, TableForm]
 
 
 def schema_of(connection: Connection, base: type[DeclarativeBase]) -> Schema:
-    """Return the sharded tables and the reference tables of a base as a database has them; absent ones are left out."""
+    """Return the sharded tables and the reference tables of a base in a database. Absent tables are left out."""
     inspector = inspect(connection)
     there = set(inspector.get_table_names())
     found = {}
@@ -63,7 +64,7 @@ def schema_of(connection: Connection, base: type[DeclarativeBase]) -> Schema:
 
 
 def schema_of_models(base: type[DeclarativeBase], dialect: Dialect) -> Schema:
-    """Return the sharded tables and the reference tables of a base as a kind of database would make them."""
+    """Return the sharded tables and the reference tables that a kind of database would make for a base."""
     found = {}
     for table in _tables(base):
         uniques = [each.columns for each in table.constraints if isinstance(each, UniqueConstraint)]
@@ -82,7 +83,8 @@ def schema_of_models(base: type[DeclarativeBase], dialect: Dialect) -> Schema:
 def check_models_on(connection: Connection, shard: str, base: type[DeclarativeBase], *, is_taken: bool = True) -> None:
     """Raise `SchemaDiffers` if a table of a shard cannot hold the rows of its model.
 
-    A table that is absent is no difference unless the database is a shard already (`is_taken`); nor is its slot.
+    If the database is not a shard yet (`is_taken` is False), an absent table or an absent column `slot` is no
+    difference.
     """
     wanted, found = schema_of_models(base, connection.dialect), schema_of(connection, base)
     if differences := [*_unfit(wanted, found, is_taken=is_taken)]:
@@ -118,7 +120,7 @@ def schema_differences(first: tuple[str, Schema], second: tuple[str, Schema]) ->
 
 
 def affinity_of(declared: str) -> str:
-    """Return the kind to which SQLite converts the values of a column, by the declared type of the column.
+    """Return the affinity of a column in SQLite, by the declared type of the column.
 
     >>> affinity_of("VARCHAR(20)"), affinity_of("BIGINT"), affinity_of("")
     ('text', 'integer', 'blob')
@@ -169,6 +171,6 @@ def _uniques(columns: Sequence[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
 def _type(kind: Any, dialect: Dialect) -> str:  # noqa: ANN401 - any type of SQLAlchemy
     try:
         written = kind.compile(dialect=dialect).upper()
-    except CompileError:  # a type that the database does not name
+    except CompileError:  # The type has no name in this dialect.
         written = ""
     return affinity_of(written) if dialect.name == "sqlite" else str(written)

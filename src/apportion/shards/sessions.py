@@ -1,10 +1,10 @@
-"""Pinned sessions: ordinary sessions that fence each transaction, and read and write the rows of one slot alone.
+"""Pinned sessions: sessions of SQLAlchemy that fence each transaction and use the rows of their slots alone.
 
-The session connects when its first statement comes. A flush sets the slot of each new row, and refuses rows of other
-slots. ORM statements get `slot = :slot` by criteria that are made once for each slot.
+The session connects at its first statement. A flush sets the slot of each new row, and refuses rows of other slots. ORM
+statements get a criterion over the column `slot`. It is made once and used again.
 
-Promises: a session that has read nothing goes to the new shard unseen when a slot has moved. One that has read gets
-`StaleRoute`, and refuses everything after it.
+Promises: after a move of its slot, a session that has read nothing goes to the new shard without an error. A session
+that has read gets `StaleRoute`, and refuses everything after it.
 Refuses (`CrossShard`): other slots, changes of a shard key, bulk methods, and statements that could touch other slots.
 Source: https://docs.sqlalchemy.org/en/20/orm/session_events.html
 """
@@ -33,7 +33,7 @@ _FRESH = "Run the work again in a fresh session: router.run(key, work) does."
 
 
 class PinnedSession(Session):
-    """A session that is pinned for life to the slot of its key. `Router.session` makes it."""
+    """A session that is pinned to the slot of its key for its whole life. The method `session` of a router makes it."""
 
     def __init__(self, *, pin: Pin, **options: Any) -> None:  # noqa: ANN401 - of the user's Session
         super().__init__(**{**options, "join_transaction_mode": "control_fully"})
@@ -43,7 +43,7 @@ class PinnedSession(Session):
         self._stale: StaleRoute | None = None
 
     def get_bind(self, *_: object, **__: object) -> Connection:
-        """Return the fenced connection of the present transaction; the first call of a transaction begins it."""
+        """Return the fenced connection of the current transaction. The first call in a transaction begins it."""
         if self._stale is not None:
             raise InvalidInput("session", "one that got StaleRoute", "a fresh one", _FRESH) from self._stale
         if self._fenced is None:
@@ -69,7 +69,7 @@ class PinnedSession(Session):
         raise _without_slot("bulk_insert_mappings", self.pin)
 
     def bulk_update_mappings(self, *_: object, **__: object) -> None:
-        """Refuse: bulk methods ask for no slot."""
+        """Refuse: bulk methods check no slot."""
         raise _without_slot("bulk_update_mappings", self.pin)
 
     def _release(self) -> None:
@@ -123,7 +123,7 @@ _ONE_SLOT = with_loader_criteria(Sharded, lambda model: model.slot == PinnedSlot
 
 @lru_cache(maxsize=4096)
 def _criteria(slots: tuple[int, ...]) -> Any:  # noqa: ANN401 - an option of a statement
-    """Return the criteria of slots with their values, which the session can evaluate for the objects that it has."""
+    """Return the criteria of slots with their values. The session can evaluate them for the objects that it has."""
     if len(slots) == 1:
         slot = slots[0]
         return with_loader_criteria(Sharded, lambda model: model.slot == slot, include_aliases=True)
@@ -131,7 +131,7 @@ def _criteria(slots: tuple[int, ...]) -> Any:  # noqa: ANN401 - an option of a s
 
 
 def _filled(state: ORMExecuteState, mapper: Mapper[Any], pin: Pin) -> Any:  # noqa: ANN401 - a result
-    """Run an insert of a list of rows with the slot of each; refuse other inserts."""
+    """Run an insert of a list of rows, and add the slot of each row. Refuse other inserts."""
     statement: Any = state.statement
     if statement._values or statement._multi_values or statement.select is not None or not state.parameters:
         raise _without_slot("an insert with values()", pin, "Pass a list of rows: session.execute(insert(Model), rows)")
@@ -143,7 +143,7 @@ def _filled(state: ORMExecuteState, mapper: Mapper[Any], pin: Pin) -> Any:  # no
 
 
 def _check_conflict(statement: Any, fixed: Set[str], pin: Pin) -> None:  # noqa: ANN401 - an insert
-    """Refuse an insert that could replace or change a row of another slot, or the shard key of a row."""
+    """Refuse an insert that could replace or change a row of another slot, or change the shard key of a row."""
     if statement._prefixes:
         raise _without_slot("an insert with prefixes", pin)
     conflict = statement._post_values_clause
@@ -157,7 +157,7 @@ def _check_conflict(statement: Any, fixed: Set[str], pin: Pin) -> None:  # noqa:
 
 
 def _check_reach(statement: Any, pin: Pin) -> None:  # noqa: ANN401 - an update or a delete
-    """Refuse an update or a delete that reads rows beside its own: no criteria of slots would hold for them."""
+    """Refuse an update or a delete that also reads other rows. No criterion of slots would limit those rows."""
     values = (statement._values or {}).values() if statement.is_update else ()
     clauses = [each for each in (*statement._where_criteria, *values) if isinstance(each, ClauseElement)]
     beside = {source for clause in clauses for source in clause._from_objects} - {statement.table}
@@ -167,7 +167,7 @@ def _check_reach(statement: Any, pin: Pin) -> None:  # noqa: ANN401 - an update 
 
 
 def _check_update(state: ORMExecuteState, mapper: Mapper[Any], pin: Pin) -> None:
-    """Refuse an update that sets a shard key or a slot, and one by a list of rows."""
+    """Refuse an update that sets a shard key or a slot, and an update by a list of rows."""
     statement: Any = state.statement
     if isinstance(state.parameters, list):
         raise _without_slot("an update by a list of rows", pin, "Update with where(), or change the objects.")
@@ -201,7 +201,7 @@ def _changing(mapper: Mapper[Any], connection: Connection, row: Any) -> None:  #
         if state.attrs[name].history.has_changes():
             raise _moved(f"{mapper.class_.__name__}.{name}", session.pin)
     slot = state.dict.get("slot")
-    if slot is None:  # not loaded: any row may have this primary key
+    if slot is None:  # The slot was not loaded, so the row may lie in any slot.
         slot = _stored_slot(mapper, connection, state.identity)
     if slot is not None and slot not in session.pin.slots:
         raise CrossShard(repr(state.identity), slot, session.pin.slots)
@@ -233,7 +233,7 @@ def _stored_slot(mapper: Mapper[Any], connection: Connection, identity: Sequence
 
 def _slot_of_parent(mapper: Mapper[Any], connection: Connection, parent: object, pin: Pin) -> int:
     column = mapper.columns[rule_of(mapper.class_).parent]
-    named = next(iter(column.foreign_keys)).column  # of the parent; each foreign key of a child leads there
+    named = next(iter(column.foreign_keys)).column  # of the parent: all foreign keys of this column lead there
     slot = connection.execute(select(named.table.c.slot).where(named == parent)).scalar()
     if slot is None:
         raise CrossShard(parent, None, pin.slots)

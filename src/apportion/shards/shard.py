@@ -1,10 +1,10 @@
 """Shard: one database of a set, as a mover sees it.
 
-Every call that writes is one durable transaction. Its first statement checks the mover's token by the landed
-`SqlGuard`, under the resource of the move: from then on no older mover writes for this move. `Fenced` has written
-nothing. A transaction that cannot have the lock soon gives up with `StoreUnavailable`, and has written nothing.
+Every call that writes is one durable transaction. Its first statement checks the mover's token with `SqlGuard`, under
+the resource of the move. From then on no older mover writes for this move. A refused token raises `Fenced`, and a lock
+that is not free soon raises `StoreUnavailable`. Both have written nothing.
 
-Promises: a call that is made again after its reply was lost finds its work done, and changes nothing.
+Promises: a call may be made again after a lost reply. It finds its work done, and changes nothing.
 Refuses: to decide. The machine of `reshard` says which act is next.
 """
 
@@ -17,7 +17,7 @@ from apportion.shards.move_group import MoveGroup, RowChange
 from apportion.shards.slot_rows import SlotRow
 
 CLEAN_ROWS = 500
-"""The rows that one call of `clean` deletes at most, so that writers wait for 20 ms at most."""
+"""The most rows that one call of `clean` deletes, so that writers wait for 20 ms at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,25 +32,28 @@ class Shard(Protocol):
     """A database of the set."""
 
     async def guard(self, group: MoveGroup, token: FencingToken) -> None:
-        """Let nothing older than the token write for the group from now on."""
+        """From now on refuse each writer for the group with an older token."""
 
     async def rows(self, group: MoveGroup) -> Sequence[SlotRow | None]:
-        """Return the rows of the group's slots, in their order, as one read saw them."""
+        """Return the rows of the group's slots from one read, in the order of the slots."""
 
     async def change(self, group: MoveGroup, change: RowChange, token: FencingToken) -> None:
-        """Change the rows that are in one of the states `before`, and mark them with the group's move."""
+        """Change the rows with one of the states `before`, and mark them with the group's move."""
 
     async def sizes(self) -> Mapping[int, SlotSize]:
-        """Return the size of each slot that has rows here, also of slots that the shard does not own."""
+        """Return the size of each slot that has rows here, even if the shard does not own the slot."""
 
     async def clean(self, group: MoveGroup, token: FencingToken) -> int:
-        """Delete at most `CLEAN_ROWS` rows of slots that are `moved` here; return how many. 0 means that none is left.
+        """Delete at most `CLEAN_ROWS` rows of slots that are `moved` here. Return their number, 0 if none is left.
 
         The state of each slot is read again in the transaction that deletes.
         """
 
     async def drop(self, group: MoveGroup, token: FencingToken) -> None:
-        """Delete all that an aborted move brought here: rows, rows of slots, cursors, marks. A tombstone comes back."""
+        """Delete everything that an aborted move brought here: rows, cursors, marks, and the rows of the slots.
+
+        A slot that was `moved` before the move is `moved` again.
+        """
 
     async def left_behind(self, move: str) -> Sequence[str]:
         """Return the names of the tables, triggers and rows of a move that are still here."""

@@ -1,12 +1,12 @@
-"""Slot rows: how a shard answers for a slot. Each shard keeps a row for every slot that it owns, gets or owned before.
+"""Slot rows: the answers of a shard for its slots. A shard has a row for each slot that it owns, gets or owned before.
 
-    owner       accepts writers, from `number` on if there is one
+    owner       accepts writers, from `number` on if there is a number
     fenced      accepts nobody: a switch is under way
     moved       accepts nobody, for ever; the row stays, so that no old table can bring the slot back
-    incoming    accepts writers from `number` on, nobody while there is none; the first write makes it `owner`
+    incoming    accepts writers from `number` on, and nobody without a number; the first write makes it `owner`
 
-Promises: a number says under which version of the table a shard may be written to. A writer without a number, such as
-psql or cron, is accepted by an `owner` alone.
+Promises: a number is the oldest version of the table under which the shard accepts writers of the slot. A writer
+without a version, such as psql or cron, is accepted by an `owner` alone.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,10 @@ class SlotRow:
 
 
 def slot_row(slot: int, state: SlotState, life: object, number: object) -> SlotRow:
-    """Return the row of a slot as a database has it; `BadSnapshot` for a state or a number that no mover writes."""
+    """Return the row of a slot from the values of a database.
+
+    `BadSnapshot` for a state or a number that no mover writes.
+    """
     if state not in _STATES:
         raise BadSnapshot(f"state of slot {slot}", shown(state), f"one of {', '.join(_STATES)}", DAMAGE)
     if number is None:
@@ -43,7 +46,7 @@ def slot_row(slot: int, state: SlotState, life: object, number: object) -> SlotR
 
 
 def accepts(row: SlotRow | None, version: Version | None) -> bool:
-    """Whether a shard accepts a writer that routed by a version; None is a writer without a table.
+    """Whether a shard accepts a writer that routed by a version. None means a writer without a table.
 
     >>> accepts(SlotRow(state="incoming"), Version(incarnation=1, number=9))
     False
@@ -56,5 +59,5 @@ def accepts(row: SlotRow | None, version: Version | None) -> bool:
 
 
 def written(row: SlotRow) -> SlotRow:
-    """Return the row after an accepted write: an incoming slot has its owner now."""
+    """Return the row after an accepted write. An incoming slot has become an owned one."""
     return SlotRow(state="owner", number=row.number)

@@ -1,10 +1,10 @@
 """Slots of a set: a key's hash picks one of a fixed number of slots, and the published table names the shard of each.
 
 Partition names of the table are the slots: `"17"`, or `"9000=acme"` for a key that has a slot of its own. The key is
-percent-encoded there. So the landed publisher carries the table, and a follower needs no second format.
+percent-encoded there. So the table is published like any other assignment, and a follower needs no second format.
 
-Promises: the slot of a key is that of `Slots` with as many slots and the default hasher, unless the key is pinned.
-Refuses: names that are neither, a gap in the hash slots, and a slot or key that is named twice.
+Promises: an unpinned key has the slot that `Slots` gives it, with as many slots and the default hasher.
+Refuses: names of any other form, a gap in the hash slots, and a slot or key that is named twice.
 """
 
 from array import array
@@ -30,7 +30,7 @@ MOST_HASH_SLOTS = 8192
 MOST_SLOTS = 16_384
 
 ShardKey: TypeAlias = Key | tuple[Key, ...]
-"""The value of the shard key of a row: one column's, or those of several."""
+"""The value of the shard key of a row, or a tuple of values for several columns."""
 
 _hash = resolve(DEFAULT)
 
@@ -46,7 +46,7 @@ class SlotTable:
 
     @classmethod
     def of(cls, version: Version, assignment: Assignment) -> "SlotTable":
-        """Read a published assignment; `BadSnapshot` if its partitions are not the slots of a set. O(slots)."""
+        """Read a published assignment. `BadSnapshot` if its partitions are not the slots of a set. O(slots)."""
         slots, pinned, hashed = _numbered(_names(assignment))
         check_hash_slots(hashed)
         ids, nobody = assignment.topology.ids, None
@@ -57,17 +57,17 @@ class SlotTable:
         return cls(version=version, hash_slots=hashed, owners=owners, pinned=pinned)
 
     def slot(self, key: ShardKey) -> int:
-        """Return the slot of a key. O(length). `InvalidInput` for a value that no key can be."""
+        """Return the slot of a key. O(length). `InvalidInput` for a value that cannot be a key."""
         data = shard_key_bytes(key)
         own = self.pinned.get(data) if self.pinned else None
         return _hash(data) * self.hash_slots >> 64 if own is None else own
 
     def arrivals(self, older: "SlotTable") -> frozenset[int]:
-        """Return the slots that have another shard than in an older table. O(slots)."""
+        """Return the slots with another shard than in an older table. O(slots)."""
         return frozenset(slot for slot, owner in self.owners.items() if older.owners.get(slot) != owner)
 
     def shard(self, slot: int) -> str:
-        """Return the id of the shard that owns a slot; `InvalidInput` if there is none."""
+        """Return the id of the shard that owns a slot. `InvalidInput` if no shard owns it."""
         owner = self.owners.get(slot)
         if owner is None:
             raise InvalidInput("slot", slot, "a slot with a shard", "Look at it: apportion shards status URL SET")
@@ -75,12 +75,12 @@ class SlotTable:
 
 
 def hash_slot(key: ShardKey, count: int) -> int:
-    """Return the slot of a key that has none of its own, among `count` hash slots."""
+    """Return the slot, among `count` hash slots, of a key without a slot of its own."""
     return _hash(shard_key_bytes(key)) * count >> 64
 
 
 def shard_key_bytes(key: ShardKey) -> bytes:
-    """Return the bytes of a key. Those of several columns are joined, each after its length.
+    """Return the bytes of a key. For several columns, join the bytes of each value after their length.
 
     >>> shard_key_bytes(("a", "bc")) == shard_key_bytes(("ab", "c"))
     False
@@ -109,7 +109,7 @@ def partitions(hash_slots: int, pinned: Mapping[bytes, int]) -> tuple[str, ...]:
 
 
 def shifted(assignment: Assignment, slots: Iterable[int], shard: Node) -> Assignment:
-    """Return the assignment in which a shard owns these slots. A shard that was not in it before comes to it."""
+    """Return the assignment in which a shard owns these slots. A shard that the assignment lacks is added."""
     wanted = set(slots)
     old, laid = assignment.topology, Rows.of(assignment.rows)
     topology = old if shard.id in old.ids else old.add(shard)
@@ -125,7 +125,7 @@ def shifted(assignment: Assignment, slots: Iterable[int], shard: Node) -> Assign
 
 
 def free_slot(table: SlotTable) -> int:
-    """Return the lowest number that a pinned key can have as its slot; `InvalidInput` if none is left."""
+    """Return the lowest number that is free for the slot of a pinned key. `InvalidInput` if none is left."""
     slot = next((each for each in range(table.hash_slots, MOST_SLOTS) if each not in table.owners), None)
     if slot is None:
         most = MOST_SLOTS - table.hash_slots
@@ -134,16 +134,16 @@ def free_slot(table: SlotTable) -> int:
 
 
 def check_pinnable(key: ShardKey) -> bytes:
-    """Return the bytes of a key that can have a slot of its own; `InvalidInput` for one that no table can name."""
+    """Return the bytes of a key that can have its own slot. `InvalidInput` for a key too long for a table."""
     data = shard_key_bytes(key)
     if len(partition_of(MOST_SLOTS, data)) > MAX_NAME_BYTES:
         expected = f"one with at most {MAX_NAME_BYTES - len(partition_of(MOST_SLOTS, b''))} bytes, percent-encoded"
-        raise InvalidInput("key to pin", key, expected, "Leave a key that long in its hash slot.")
+        raise InvalidInput("key to pin", key, expected, "Leave such a long key in its hash slot.")
     return data
 
 
 def with_own_slot(assignment: Assignment, slot: int, key: bytes, shard: str) -> Assignment:
-    """Return the assignment in which a key has a slot of its own, on a shard that the assignment has."""
+    """Return the assignment in which a key has its own slot, on a shard of the assignment."""
     topology, lists = assignment.topology, assignment.preference_lists
     rows = [tuple(map(topology.index, row)) for row in lists.values()]
     names = (*lists, partition_of(slot, key))
@@ -151,7 +151,7 @@ def with_own_slot(assignment: Assignment, slot: int, key: bytes, shard: str) -> 
 
 
 def without_own_slot(assignment: Assignment, slot: int) -> Assignment:
-    """Return the assignment without the slot of a pinned key, which goes back to its hash slot."""
+    """Return the assignment without the slot of a pinned key. The key goes back to its hash slot."""
     topology = assignment.topology
     kept = {name: row for name, row in assignment.preference_lists.items() if _read(name)[0] != slot}
     rows = [tuple(map(topology.index, row)) for row in kept.values()]
@@ -159,7 +159,7 @@ def without_own_slot(assignment: Assignment, slot: int) -> Assignment:
 
 
 def check_hash_slots(count: object) -> int:
-    """Return a number of hash slots: a power of two, at most 8 192."""
+    """Return a checked number of hash slots: a power of two, at most 8 192."""
     if type(count) is not int or not 0 < count <= MOST_HASH_SLOTS or count & (count - 1):
         expected = f"a power of two, at most {MOST_HASH_SLOTS}"
         raise InvalidInput("slots", count, expected, f"It is fixed for the life of a set; take {DEFAULT_SLOTS}.")
@@ -174,14 +174,14 @@ def _names(assignment: Assignment) -> tuple[str, ...]:
 def _numbered(names: tuple[str, ...]) -> tuple[tuple[int, ...], Mapping[bytes, int], int]:
     """Return the slots of partitions, the pinned keys, and the number of hash slots.
 
-    They are kept: a switch changes no name, and all programs read the new table while writers wait for it.
+    The result is cached: a switch changes no name, and all programs read the new table while writers wait.
     """
     slots: dict[int, bytes | None] = {}
     pinned: dict[bytes, int] = {}
     for name in names:
         slot, key = _read(name)
         if slot in slots or key in pinned:
-            raise _refusal(name, "a slot and a key that no other partition has")
+            raise _refusal(name, "a slot and a key that no other partition names")
         slots[slot] = key
         if key is not None:
             pinned[key] = slot

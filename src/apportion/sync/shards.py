@@ -1,5 +1,5 @@
 # Generated from shards/facade.py by `python -m generate`; change that file, and generate anew.
-"""The router of a set as users open it, without an event loop. Its sessions are those of SQLAlchemy.
+"""The router that users open for a set, without an event loop. Its sessions are sessions of SQLAlchemy.
 
 The async twin of this file is `shards/facade.py`.
 """
@@ -29,9 +29,9 @@ class SyncShardRouter(ShardRouter):
     def session(
         self, key: ShardKey | None = None, *, keys: Sequence[ShardKey] = (), read_only: bool = False
     ) -> SyncShardSession:
-        """Return a session that is pinned for life to the slot of a key.
+        """Return a session that is pinned to the slot of a key for its whole life.
 
-        - `key`: the value of the shard key; several columns are a tuple. In a block of `pin` it may be left out.
+        - `key`: the value of the shard key, or a tuple for several columns. A block of `pin` needs no key here.
         - `keys`: several keys, all on one shard.
         - `read_only`: take no lock and refuse writes.
 
@@ -44,7 +44,7 @@ class SyncShardRouter(ShardRouter):
         return cast(SyncShardSession, self._form.session(pin, dict(self._options.session)))
 
     def run(self, key: ShardKey, work: Callable[[SyncShardSession], Result], *, attempts: int = 5) -> Result:
-        """Run `work(session)` and commit; if the slot moved meanwhile, run it again in a fresh session.
+        """Run `work(session)` and commit. If the slot moved meanwhile, run `work` again in a fresh session.
 
         The last `StaleRoute` is raised after `attempts` runs. Other errors are raised at once.
         """
@@ -64,14 +64,14 @@ class SyncShardRouter(ShardRouter):
         raise InvariantBroken("a run ended without a result and without an error")
 
     def _close_engines(self) -> None:
-        """Take the connections of sessions away, and close the engines that were made."""
+        """Take the connections away from their sessions, and close the engines that were made."""
         self._form.take(self._taken)
         for engine in self._engines():
             self._form.close(engine)
 
 
 class SyncShardResource(SyncResource[FollowedSet, SyncShardRouter]):
-    """A router that is open for a block; its engines are closed in the thread or on the loop that used them."""
+    """A router that is open for a block. The thread or loop that used its engines closes them."""
 
     _router: SyncShardRouter | None = None
 
