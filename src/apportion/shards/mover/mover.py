@@ -38,7 +38,7 @@ FENCE_SECONDS = 0.5
 END_SECONDS = 5.0
 """The longest time for which a mover that is cancelled goes on, to end a fence."""
 
-_SILENT_SECONDS, _LEAST_SECONDS = 15.0, 0.05
+_SILENT_SECONDS = 15.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 1.0
 
 
@@ -224,15 +224,9 @@ class _Course:
 
         A target that refuses is away too, and the move pauses: the source is opened, and the refusal is raised then.
         """
-        group, away = kept.entry.group, None
+        group = kept.entry.group
         await self._guard(group, group.source)
-        try:
-            async with self._hurry(group.target):
-                await self._guard(group, group.target)
-        except Fenced:
-            raise
-        except ApportionError as error:
-            away = error
+        away = await self._away(group)
         newest = await self._book.newest()
         read = await self._kept()
         if read is None:
@@ -243,12 +237,29 @@ class _Course:
         self._note_fence(look)
         return look
 
+    async def _away(self, group: MoveGroup) -> ApportionError | None:
+        """Guard the target; return the reason why it is away. When the fence is late, the target is not asked."""
+        if self._is_late():
+            return StoreUnavailable(f"shard {group.target}", f"writers have waited for {FENCE_SECONDS:g} s")
+        try:
+            async with self._hurry(group.target):
+                await self._guard(group, group.target)
+        except Fenced:
+            raise
+        except ApportionError as error:
+            return error
+        return None
+
+    def _is_late(self) -> bool:
+        since = self._fenced_at
+        return since is not None and self._clock.elapsed() - since > FENCE_SECONDS
+
     @asynccontextmanager
     async def _hurry(self, shard: str, longest: float | None = _SILENT_SECONDS) -> AsyncIterator[None]:
         """Within the block, take a shard as away that gives no reply; soon while writers wait behind a fence."""
         since, limit = self._fenced_at, longest
         if since is not None:
-            limit = max(_LEAST_SECONDS, since + FENCE_SECONDS - self._clock.elapsed())
+            limit = max(0.0, since + FENCE_SECONDS - self._clock.elapsed())
         try:
             async with asyncio.timeout(limit):
                 yield
@@ -268,9 +279,7 @@ class _Course:
             self._fenced_at = self._clock.elapsed()
 
     def _next(self, look: Look) -> MoveAct | None:
-        since = self._fenced_at
-        is_late = since is not None and self._clock.elapsed() - since > FENCE_SECONDS
-        view = look.view(is_late=is_late, is_cleaned=self._is_cleaned)
+        view = look.view(is_late=self._is_late(), is_cleaned=self._is_cleaned)
         pauses = self.is_rescue or self._trouble is not None
         return next_act(replace(view, wish="pause") if pauses else view)
 
@@ -295,6 +304,8 @@ class _Course:
         finally:
             if act.label == "fence":  # it may stand, also where no reply came
                 self._fenced_at = self._clock.elapsed()
+            elif act.label in ("unfence", "settle-source"):
+                self._fenced_at = None  # where it stands still, the next look tells
         self._is_cleaned = act.label == "clean-batch" and not deleted
         self._mover.reached(f"{step}.after")
         state = kept.entry if act.record is None else replace(kept.entry, record=act.record)
