@@ -119,9 +119,9 @@ def test_a_server_that_is_well_is_found_well(store):
     [
         ({"version": 11}, "server", ("error", "PostgreSQL 11", "12 or newer")),
         ({"standby": True}, "role", ("error", "standby", "Name the primary")),
-        ({"pooled": True}, "pooler", ("warning", "a transaction pooler is in between", "connect directly")),
-        ({"fsync": False}, "fsync", ("error", "off", "Turn it on")),
-        ({"full_page_writes": False}, "full_page_writes", ("error", "off", "Turn it on")),
+        ({"pooled": True}, "pooler", ("warning", "a transaction pooler stands before the server", "connect directly")),
+        ({"fsync": False}, "fsync", ("error", "off", "Turn fsync on")),
+        ({"full_page_writes": False}, "full_page_writes", ("error", "off", "Turn full_page_writes on")),
         ({"fsync": False}, "full_page_writes", ("ok", "on", "")),
         ({"synchronous_commit": "off"}, "synchronous_commit", ("warning", "off", "turn it on for themselves")),
         ({"synchronous_commit": "local"}, "synchronous_commit", ("ok", "local", "")),

@@ -1,4 +1,4 @@
-"""Administration of a store in PostgreSQL; it also looks at a server that `connect` would refuse.
+"""Administration of a store in PostgreSQL. It also inspects a server that `connect` would refuse.
 
 Promises: `inspect` writes nothing. Its findings about rights are about the user of the URL.
 """
@@ -41,7 +41,7 @@ class PostgresAdministration(Administration):
             return (Finding(subject="server", found=error.problem, verdict="error", advice=error.hint),)
 
     def upgrade_statements(self) -> tuple[str, ...]:
-        """See `Administration`. The statements are for psql(1), starting without a schema."""
+        """See `Administration`. The statements are for psql(1), in a database without the schema."""
         return _terminated("BEGIN", *self._schema.statements(since=0), *self._schema.task_statements(), "COMMIT")
 
     async def upgrade(self) -> tuple[int, int]:
@@ -49,7 +49,7 @@ class PostgresAdministration(Administration):
             return await self._schema.upgrade(connection)
 
     async def upgrade_tasks(self) -> tuple[int, int]:
-        """See `Administration`. The schema must be there."""
+        """See `Administration`. The schema must exist."""
         async with self._connected() as connection:
             [(has_tasks,)] = await self._door.run(connection, HAS_TASKS)
             before = int(str((await self._door.run(connection, VERSION))[0][0])) if has_tasks else 0
@@ -66,14 +66,14 @@ class PostgresAdministration(Administration):
             return counters_of(await self._door.run(connection, sql.COUNTERS))
 
     async def restored(self) -> tuple[int, int]:
-        """See `Administration`. Open handles notice it at their next request."""
+        """See `Administration`. Open handles notice the new incarnation at their next request."""
         async with self._connected() as connection:
             [(before, after)] = await self._door.run(connection, sql.RESTORED)
         return int(str(before)), int(str(after))
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Connection]:
-        """Connect for one errand, and translate its errors."""
+        """Connect for one command, and translate the driver's errors."""
         connection = await self._door.connect()
         try:
             yield connection
@@ -92,7 +92,7 @@ class PostgresAdministration(Administration):
         round_trip = clock.elapsed() - started
         for finding in (*_of_server(server), *_of_durability(server)):
             yield finding
-        fault = "Members belong near their store." if round_trip > _SLOW_SECONDS else ""
+        fault = "Run the members nearer to their store." if round_trip > _SLOW_SECONDS else ""
         yield judged("latency", f"{1000 * round_trip:.1f} ms for a round trip", fault)
         [(exists,)] = await self._door.run(connection, sql.HAS_SCHEMA)
         [(has_tasks,)] = await self._door.run(connection, HAS_TASKS)
@@ -121,7 +121,7 @@ class PostgresAdministration(Administration):
     def _of_schema(self, version: int) -> Finding:
         name = self._schema.name
         if version == 0:
-            advice = "The first connect makes it, if its user may; or: apportion store upgrade URL"
+            advice = "The first connect makes it, if its user has the right. Or run: apportion store upgrade URL"
             return Finding(subject="schema", found=f"{name}: not there yet", verdict="absent", advice=advice)
         found = f"{name}: version {version}, this release writes {NEWEST}"
         if version == NEWEST:
@@ -141,16 +141,19 @@ def _of_server(server: Server) -> Iterator[Finding]:
         advice = "Name the primary, or all hosts, in the URL."
         yield Finding(subject="role", found="standby, which takes no writes", verdict="error", advice=advice)
     if server.pooled:
-        advice = "Watches poll there; connect directly, and a watch costs the server less."
-        yield Finding(subject="pooler", found="a transaction pooler is in between", verdict="warning", advice=advice)
+        advice = "Watches poll behind a pooler. To save the server work, connect directly."
+        found = "a transaction pooler stands before the server"
+        yield Finding(subject="pooler", found=found, verdict="warning", advice=advice)
 
 
 def _of_durability(server: Server) -> Iterator[Finding]:
-    lost = "A power cut can lose or damage acknowledged commits. Turn it on: a store without it is not durable."
     for name, is_on in (("fsync", server.fsync), ("full_page_writes", server.full_page_writes)):
-        yield judged(name, "on" if is_on else "off", "" if is_on else lost, verdict="error")
-    fault = "Commits of this store turn it on for themselves; other commits here may be lost."
+        fault = f"Turn {name} on. Without it, a power cut can lose or damage acknowledged commits."
+        yield judged(name, "on" if is_on else "off", "" if is_on else fault, verdict="error")
+    fault = "Commits of this store turn it on for themselves. Other commits on this server may be lost."
     yield judged("synchronous_commit", server.synchronous_commit, fault if server.synchronous_commit == "off" else "")
     standbys = server.synchronous_standby_names
-    advice = "" if standbys else "A failover to an asynchronous standby may lose the last commits: sessions end then."
+    advice = (
+        "" if standbys else "A failover to an asynchronous standby may lose the last commits. Then all sessions end."
+    )
     yield Finding(subject="synchronous_standby_names", found=standbys or "none", advice=advice)

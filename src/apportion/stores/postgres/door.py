@@ -1,9 +1,9 @@
-"""The door to a PostgreSQL server: how to connect, how to run a statement, and which servers are refused.
+"""The door to a PostgreSQL server: it connects, runs statements, and refuses unusable servers.
 
 Promises: each statement is a transaction of its own, bounded in time. `StoreUnavailable` means that a statement
 surely had no effect; `PostgresNoReply` means that it may have had one. A standby and an old version are refused. If
-the cluster or its timeline differs from what the schema remembers, another incarnation begins.
-Refuses: to rely on any state of a session, so that a transaction pooler may stand between.
+the cluster or its timeline is not the one that the schema remembers, another incarnation begins.
+Refuses: to rely on any state of a session. So a transaction pooler may stand before the server.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ OPTIONS = ("application_name", "host", "schema", WATCH, *_TLS_OPTIONS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The answers of a connection's other end."""
+    """The facts that a server reports over a connection."""
 
     version: int
     pooled: bool
@@ -62,7 +62,7 @@ class Server:
 
 
 class Transaction:
-    """An open transaction, in which the caller's work asks."""
+    """An open transaction, for the statements of a caller."""
 
     def __init__(self, connection: Connection, schema: Schema) -> None:
         self._connection, self._schema = connection, schema
@@ -94,7 +94,7 @@ class Door:
         self._targets = _targets(url)
 
     async def connect(self, *, seconds: float = REQUEST_SECONDS) -> Connection:
-        """Return a new connection, not yet looked at, which belongs to the caller. Hosts are tried in turn.
+        """Return a new connection, which belongs to the caller. Hosts are tried in turn; no server is checked yet.
 
         `seconds` bounds each host, including its handshake.
         """
@@ -123,7 +123,7 @@ class Door:
     async def run(
         self, connection: Connection, statement: str, parameters: Parameters = (), *, seconds: float = REQUEST_SECONDS
     ) -> list[Row]:
-        """Run a statement on a connection, bounded in time; run it again where the server asks for that."""
+        """Run a statement on a connection, bounded in time. Run it again if the server asks for that."""
         return await self._bounded(
             connection, lambda: rows_of(connection, self.schema.fill(statement), parameters), seconds
         )
@@ -131,7 +131,7 @@ class Door:
     async def transact(
         self, connection: Connection, work: Callable[[Transaction], Awaitable[Result]], *, seconds: float
     ) -> Result:
-        """Run work in one transaction, all of it or nothing; again where the server asks for that."""
+        """Run work in one transaction, all of it or nothing. Run it again if the server asks for that."""
 
         async def _once() -> Result:
             async with connection.transaction():
@@ -140,7 +140,7 @@ class Door:
         return await self._bounded(connection, _once, seconds)
 
     async def look(self, connection: Connection, *, seconds: float = REQUEST_SECONDS) -> Server:
-        """Read the facts about the server at the other end of a connection, and change nothing."""
+        """Look at the server of a connection: read the facts about it, and change nothing."""
         started = time.monotonic()
         try:
             [answer] = await self.run(connection, sql.PROBE, seconds=seconds)
@@ -149,8 +149,8 @@ class Door:
         pid, standby, fsync, pages, commits, standbys, fingerprint = answer
         return Server(
             version=connection.info.server_version // 10_000,
-            # At connect, a pooler does not know yet which server process will answer. So it names an invented process
-            # id.
+            # At connect, a pooler does not yet know the server process that will answer. So it reports an invented
+            # process id.
             pooled=pid != connection.info.backend_pid,
             standby=bool(standby),
             fsync=fsync == "on",
@@ -172,7 +172,7 @@ class Door:
             hint = "Name the primary, or all hosts: postgresql://user@host1,host2/database"
             raise StoreUnavailable(self.name, "the server is a standby, which takes no writes", hint)
         if server.pooled:
-            connection.prepare_threshold = None  # a prepared statement stays with a server process that others get next
+            connection.prepare_threshold = None  # another client gets the server process with its statements next
         version = await self._schema_version(connection, seconds)
         self.schema.require_known(version)
         if version < NEWEST:
@@ -190,7 +190,7 @@ class Door:
             self._targets.remove(target)  # the next connect begins with the host that answered last
             self._targets.insert(0, target)
             return connection
-        # Outside of an `except`: an error that led back to the time-out would keep the socket open as long as it lives.
+        # Not inside an `except`: an error with the time-out as its context would keep the socket open.
         raise psycopg.errors.ConnectionTimeout("timeout expired")
 
     async def _schema_version(self, connection: Connection, seconds: float) -> int:
@@ -202,7 +202,7 @@ class Door:
                 return version or (await self.schema.upgrade(connection))[1]
         except psycopg.Error as error:
             if connection.closed:
-                raise StoreUnavailable(self.name, "the connection broke at once") from error
+                raise StoreUnavailable(self.name, "the new connection broke at once") from error
             if version == 0 and error.sqlstate == "42501":
                 reason = "its schema does not exist, and this user may not create it"
                 raise StoreDenied(self.name, reason, MAKE_SCHEMA) from error
@@ -216,19 +216,20 @@ class Door:
                         return await once()
                 return await once()
         except psycopg.Error as error:
-            # A server that ends a connection may do so after the commit.
+            # A server that ends a connection may have committed before.
             if connection.closed or error.sqlstate == "40003":
                 raise PostgresNoReply(f"the connection broke, or no reply came within {seconds:g} s") from error
             raise refusal(self.name, error.sqlstate, type(error).__name__) from error
 
 
 def _targets(url: StoreUrl) -> list[str]:
-    """Return the connection string of each host. The driver writes the string, so it reads the same password again."""
+    """Return the connection string of each host. The driver writes the string, so it reads back the same password."""
     ports = [str(port or 5432) for _, port in url.hosts] or ["5432"]
     names = (url.option("host") or ",".join(host for host, _ in url.hosts) or "localhost").split(",")
     ports = ports * len(names) if len(ports) == 1 else ports
     if len(ports) != len(names):
-        raise InvalidInput("ports of the store URL", len(ports), f"one, or one per host ({len(names)})", "Name them.")
+        expected, hint = f"one, or one per host ({len(names)})", "Write a port after each host: host1:5432,host2:5433"
+        raise InvalidInput("ports of the store URL", len(ports), expected, hint)
     given = {
         "user": url.user,
         "password": url.password,

@@ -1,4 +1,4 @@
-"""The driver of PostgreSQL, or the line that installs it; and the types of its parameters and rows."""
+"""The driver of PostgreSQL, and the types of its parameters and rows. An error tells how to install the driver."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias

@@ -1,9 +1,11 @@
 """The ear: receives the hints of PostgreSQL on a connection that also answers requests.
 
 A hint arrives while a statement runs, or between two statements. Between statements the socket becomes readable, and
-the ear takes the hint in. A hint of new tasks names the tasks. For any other hint, the history tells what changed.
-Promises: `is_trusted` says whether hints get through. A hint of our own shows this, since a transaction pooler
-accepts LISTEN and delivers nothing. When a look finds news without a hint, hints are not trusted until the next hint.
+the ear takes the hint in. The text of a hint of new tasks is `tasks`. After any other hint, the history shows the
+changes.
+Promises: `is_trusted` says whether hints get through. To find out, the ear sends a hint to itself, since a transaction
+pooler accepts LISTEN and delivers nothing. If a look finds changes without a hint, no hint is trusted until the next
+one arrives.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ from apportion.stores.postgres import statements as sql
 from apportion.stores.postgres.door import Door
 from apportion.stores.postgres.driver import Connection, psycopg
 
-TASKS = "tasks"  # the content of a hint of new tasks
+TASKS = "tasks"  # the text of a hint of new tasks
 
 
 class Ear:
@@ -29,7 +31,7 @@ class Ear:
         self._listening: int | None = None
 
     def tells(self, heard: Callable[[], None], heard_tasks: Callable[[], None] = lambda: None) -> None:
-        """Set the functions to call from now on, at a hint of the groups and at one of tasks."""
+        """Set the function to call at a hint of changed keys, and the function to call at a hint of new tasks."""
         self._heard, self._heard_tasks = heard, heard_tasks
 
     def distrust(self) -> None:
@@ -52,7 +54,7 @@ class Ear:
             asyncio.get_running_loop().add_reader(self._listening, self._overhear, connection)
 
     def rest(self, connection: Connection) -> None:
-        """Leave the connection to a statement, after taking in all that has arrived."""
+        """Take in all hints that have arrived, and leave the connection to a statement."""
         if self._listening is not None:
             self._stop()
             self._consume(connection)

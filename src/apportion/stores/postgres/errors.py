@@ -1,4 +1,4 @@
-"""The errors of a PostgreSQL server or its driver, in our words.
+"""The errors of a PostgreSQL server or its driver, as errors of this package.
 
 Refuses: to pass on the driver's own text, which may echo parts of a URL. An unknown error is named by its class.
 Source: https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -7,22 +7,25 @@ Source: https://www.postgresql.org/docs/current/errcodes-appendix.html
 from apportion.errors import ApportionError, StoreDenied, StoreUnavailable
 
 _GRANTS = "apportion store grants URL --user NAME"
-MAKE_SCHEMA = f"Run as a user with the right to create it: apportion store upgrade URL; then: {_GRANTS}"
-_ROOM = "Nothing was changed. Make room on the server, then try again."
+MAKE_SCHEMA = f"With the right to create it, run: apportion store upgrade URL; then the statements of: {_GRANTS}"
+_SCARCE = "Nothing was changed. Free resources of the server, then try again."
 _WAIT = "Nothing was changed. Try again in a moment."
 _TLS = "Check sslmode, sslrootcert, sslcert and sslkey of the URL, and the name in the server's certificate."
 
 # The answer to a statement, by its code or the class (two characters) of its code.
 _CODES = {
-    "3F000": ("its schema is not there", MAKE_SCHEMA),
-    "42P01": ("its tables are not there", MAKE_SCHEMA),
-    "42883": ("its functions are not there", MAKE_SCHEMA),
-    "25006": ("the server, or this user's setting, allows no writes", "Name the primary; see transaction_read_only."),
-    "53100": ("the server's disk is full", _ROOM),
-    "53200": ("the server is out of memory", _ROOM),
-    "53": ("the server lacks a resource", _ROOM),
-    "40": ("other transactions conflicted again and again", _WAIT),
-    "55P03": ("a lock was held for too long", _WAIT),
+    "3F000": ("its schema does not exist", MAKE_SCHEMA),
+    "42P01": ("its tables do not exist", MAKE_SCHEMA),
+    "42883": ("its functions do not exist", MAKE_SCHEMA),
+    "25006": (
+        "the server, or a setting of this user, allows no writes",
+        "Name the primary in the URL, or check the setting transaction_read_only.",
+    ),
+    "53100": ("the server's disk is full", _SCARCE),
+    "53200": ("the server is out of memory", _SCARCE),
+    "53": ("the server lacks a resource", _SCARCE),
+    "40": ("other transactions conflicted with each try", _WAIT),
+    "55P03": ("another transaction held a lock for too long", _WAIT),
     "57014": ("the request took too long and was cancelled", _WAIT),
     "57": ("the server is starting or stopping", _WAIT),
     "58": ("the server could not write or read its files", "See the server's log."),
@@ -31,14 +34,18 @@ _CODES = {
 
 # The causes of a failed connect, by words of the message, because the driver gives no code. Messages in other
 # languages than English are recognized less well. The words of TLS come last, because the name of a host may contain
-# them. In a sentence about certificates, a blank stands next to the word; in a host's name, none does.
+# them. The word `certificate` counts only beside a blank, which the name of a host never has.
 _DENIALS = (
     (("password authentication failed",), "it refuses this user or password", "Check both in the URL."),
-    (("no password supplied", "fe_sendauth"), "it requires a password, and the URL has none", "Add it: user:password@"),
+    (
+        ("no password supplied", "fe_sendauth"),
+        "it requires a password, and the URL has none",
+        "Write user:password@host",
+    ),
     (
         ("no pg_hba.conf entry", "authentication failed"),
         "it does not accept this user from this host",
-        "See pg_hba.conf.",
+        "Check pg_hba.conf on the server.",
     ),
     (("role", "does not exist"), "it has no such user", "Check the user in the URL."),
     (("permission denied for database",), "this user may not connect to it", "GRANT CONNECT ON DATABASE … TO …"),
@@ -49,8 +56,12 @@ _WORDS = (
     (("starting up", "shutting down", "recovery"), "the server is starting or stopping", _WAIT),
     (("too many", "connection slots"), "the server has no connection left", "Raise max_connections, or use a pooler."),
     (("read-only", "standby"), "no host of the URL is a primary", "Name the primary, or all hosts."),
-    (("resolve", "translate host name", "Name or service"), "the host's name is not known", "Check it in the URL."),
-    (("timeout", "timed out"), "no server answered in time", "Check host and port in the URL, and firewalls between."),
+    (
+        ("resolve", "translate host name", "Name or service"),
+        "the host's name is not known",
+        "Check the host in the URL.",
+    ),
+    (("timeout", "timed out"), "no server answered in time", "Check host and port, and the firewalls on the way."),
     (
         ("refused", "No such file", "closed", "reset"),
         "no server listens there",
@@ -62,7 +73,7 @@ _EVERY = {"does not exist"}
 
 
 class ValueRefused(StoreUnavailable):
-    """A value is out of its range: a row is damaged."""
+    """The server refused a value out of its range: a row is damaged."""
 
 
 def refusal(store: str, code: str | None, kind: str) -> ApportionError:
@@ -79,7 +90,7 @@ def refusal(store: str, code: str | None, kind: str) -> ApportionError:
 
 
 def unreachable(store: str, said: str, kind: str) -> ApportionError:
-    """Return the error for a connect that failed, from the driver's message."""
+    """Return the error for a failed connect, from the driver's message."""
     for table, error in ((_DENIALS, StoreDenied), (_WORDS, StoreUnavailable)):
         for words, reason, hint in table:
             found = all if _EVERY & set(words) else any

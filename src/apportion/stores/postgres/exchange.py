@@ -1,9 +1,9 @@
 """Exchange: one prepared statement over a connection, and its answer, without a cursor, a task or a timer of its own.
 
-The request is written at once. The event loop reads the answer as it comes, and ends one future. This takes a third of
+The request is written at once. The event loop reads the answer as it comes, and sets one future. This takes a third of
 the processor time of a cursor.
-Promises: a statement is prepared at its fifth use, as the driver does; behind a pooler it never is. An exchange that is
-abandoned cuts its connection, for the answer would belong to the next one.
+Promises: a statement is prepared after five uses, as by the driver; behind a pooler it never is. A cancelled exchange
+cuts its connection. Otherwise the next exchange would read the answer of this one.
 Refuses: statements with values that have no cast; see `prepared`.
 """
 
@@ -22,12 +22,12 @@ from apportion.stores.postgres.prepared import Prepared, prepared
 from apportion.stores.postgres.wire import cut
 
 _ROWS_AT_A_TIME = 1_000
-# By connection: the uses of statements, and the names under which the server keeps some of them.
+# For each connection: the number of uses of each statement, and the names of its prepared statements on the server.
 _KEPT: "WeakKeyDictionary[Connection, tuple[Counter[Prepared], dict[Prepared, bytes]]]" = WeakKeyDictionary()
 
 
 async def rows_of(connection: Connection, query: bytes, parameters: Parameters) -> list[Row]:
-    """Run a statement and return its rows; let others run while there are many."""
+    """Run a statement and return its rows. While it reads many rows, the event loop can run other work."""
     statement = prepared(query)
     if statement is not None and not isinstance(parameters, Mapping):
         return await _exchanged(connection, statement, parameters)
@@ -61,7 +61,7 @@ async def _exchanged(connection: Connection, statement: Prepared, values: Sequen
 
 
 async def _name(connection: Connection, statement: Prepared) -> bytes | None:
-    """Return the name of a statement in the server; None while it is used too seldom to have one."""
+    """Return the name of a prepared statement on the server; None for a statement with too few uses."""
     uses, names = _KEPT.setdefault(connection, (Counter(), {}))
     if (name := names.get(statement)) is not None:
         return name
@@ -106,14 +106,14 @@ class _Exchange:
         self.answer: asyncio.Future[list[PGresult]] = self._loop.create_future()
 
     def begin(self) -> None:
-        """Write the request that was given to the wire, and read the answer from now on."""
+        """Write the request that the wire holds, and read the answer from now on."""
         self._loop.add_reader(self._socket, self._read)
         if self._wire.flush():
             self._is_writing = True
             self._loop.add_writer(self._socket, self._write)
 
     def end(self) -> None:
-        """Read no more."""
+        """Stop reading and writing."""
         self._loop.remove_reader(self._socket)
         if self._is_writing:
             self._loop.remove_writer(self._socket)
@@ -146,6 +146,6 @@ class _Exchange:
         if self.answer.done():
             return
         if any(each.status == ExecStatus.FATAL_ERROR for each in self._results):
-            self.answer.set_result(self._results)  # the server says why it ends the connection
+            self.answer.set_result(self._results)  # these hold the server's reason for the end
         else:
             self.answer.set_exception(error)

@@ -1,7 +1,7 @@
-"""Leases that this process keeps alive in one store: they bound how long a request may be silent.
+"""Leases that this process keeps alive in one store. They bound the wait for each reply.
 
-Promises: while a lease is held, no reply is awaited for longer than a quarter of its time to live. So a renewal
-over a half-open connection still has time for a new connection. Each bound has a minimum that a busy server needs.
+Promises: while a lease is held, no wait for a reply is longer than a quarter of its time to live. So a renewal over a
+half-open connection leaves time for a new connection. Each bound has a minimum, because a busy server needs it.
 """
 
 from collections.abc import Collection, Set
@@ -23,27 +23,27 @@ class Leases:
 
     @property
     def ids(self) -> Set[int]:
-        """The leases, as they are at each moment."""
+        """The ids of the leases. The view follows later changes."""
         return self._ttl_seconds.keys()
 
     @property
     def shortest_seconds(self) -> float:
-        """The shortest time to live; the usual time to live when there are no leases."""
+        """The shortest time to live; the usual time to live if there are no leases."""
         return min(self._ttl_seconds.values(), default=_USUAL_TTL_SECONDS)
 
     @property
     def lock_milliseconds(self) -> int:
-        """How long the server may wait for a lock."""
+        """The longest time that the server may wait for a lock."""
         return int(1000 * _LOCK_RATIO * self.commit_patience())
 
     def patience(self) -> float:
-        """Return how long a reply of a read or a renewal may be awaited."""
+        """Return the longest wait for the reply of a read or a renewal."""
         return min(
             [REQUEST_SECONDS, *(max(_LEAST_SECONDS, _PATIENCE_RATIO * ttl) for ttl in self._ttl_seconds.values())]
         )
 
     def commit_patience(self) -> float:
-        """Return how long a reply of a commit or a scan may be awaited."""
+        """Return the longest wait for the reply of a commit or a scan."""
         return max(_LEAST_COMMIT_SECONDS, self.patience())
 
     def add(self, lease: int, ttl_seconds: float) -> None:

@@ -1,7 +1,7 @@
-"""One connection to a PostgreSQL server that comes back by itself, shared by all handles of a process in one store.
+"""One connection to a PostgreSQL server, opened again after a loss. All handles of a process in one store share it.
 
-Promises: every connect looks at the server anew. A link behind a pooler also looks every few seconds, and any link
-looks when it was told of another life. An idle link gives its connection back. When a request gets its turn, its
+Promises: every new connection looks at its server. A link behind a pooler looks again every few seconds. Any link looks
+again after a sign that the store went back. A link may close its idle connection. When a request gets its turn, its
 handle is checked again; a request of a closed handle is not sent.
 Refuses: several statements at a time.
 """
@@ -26,10 +26,10 @@ _MEASUREMENTS = 8
 
 
 class PostgresLink:
-    """A connection that is opened when needed, looked at, and opened again when it was lost.
+    """A connection that is opened when needed, looks at its server, and is opened again after a loss.
 
-    `patience` returns the longest time for a statement at this moment. `rest_seconds`: the connection is closed after
-    this much rest. `ear` receives hints while no statement is running.
+    `patience` returns the longest time for a statement at this moment. After `rest_seconds` without a request, the
+    connection is closed. `ear` receives hints while no statement is running.
     """
 
     round_trip_seconds: float
@@ -58,13 +58,13 @@ class PostgresLink:
 
     @property
     def ours(self) -> bool:
-        """Whether this process opened the link, and did not just inherit it in a fork."""
+        """Whether this process opened the link. A forked child has only inherited it."""
         return os.getpid() == self._pid
 
     async def ask(
         self, statement: str, parameters: Parameters = (), *, allowed: Callable[[], None] | None = None
     ) -> list[Row]:
-        """Run a statement that does no harm when done twice. It is run once more if its connection broke."""
+        """Run a statement that may safely run twice. It runs once more if its connection broke."""
         with suppress(PostgresNoReply):
             return await self.send(statement, parameters, allowed=allowed)
         try:
@@ -75,10 +75,10 @@ class PostgresLink:
     async def send(
         self, statement: str, parameters: Parameters = (), *, allowed: Callable[[], None] | None = None
     ) -> list[Row]:
-        """Run a statement once. `PostgresNoReply` when it is unknown whether it happened.
+        """Run a statement once; `PostgresNoReply` if its effect is unknown.
 
-        `allowed` raises when the statement must not be sent any more. A caller that is cancelled leaves a statement
-        running. An interruption would need one more connection, or would end this one.
+        `allowed` raises an error if the statement must not be sent any more. If the caller is cancelled, the statement
+        runs on. An interruption would need one more connection, or would end this one.
         """
 
         async def _run(connection: Connection) -> list[Row]:
@@ -91,13 +91,13 @@ class PostgresLink:
     async def transact(
         self, work: Callable[[Transaction], Awaitable[Result]], *, allowed: Callable[[], None] | None = None
     ) -> Result:
-        """Run work in one transaction, all of it or nothing; else as `send`."""
+        """Run work in one transaction, all of it or nothing. Otherwise as `send`."""
         return await self._shielded(
             lambda connection: self._door.transact(connection, work, seconds=self._patience()), allowed
         )
 
     async def open(self) -> Server:
-        """Connect if needed, look at the server, and measure its round trip; make the schema where there is none."""
+        """Connect if needed, look at the server, and measure its round trip; make the schema if there is none."""
         await self._await_turn()
         try:
             self._require_open()
@@ -146,7 +146,7 @@ class PostgresLink:
             self._end_turn()
 
     async def _await_turn(self) -> None:
-        """Wait for our turn, as long as a request may take: a connection answers one request at a time."""
+        """Wait for the turn of a request, because a connection answers one at a time; `StoreUnavailable` after 5 s."""
         self._require_open()
         if not (self._turn.locked() or self._waiting):
             await self._turn.acquire()  # at once
@@ -175,7 +175,7 @@ class PostgresLink:
             raise StoreClosed(self._door.name)
 
     async def _connected(self) -> Connection:
-        """Return the connection if it is whole, else a new one that was admitted."""
+        """Return the open connection, or a new one to a server that was admitted."""
         connection = self._connection
         if connection is not None and self._ear is not None:
             self._ear.rest(connection)
@@ -217,7 +217,7 @@ class PostgresLink:
         return server
 
     async def _measure(self, connection: Connection, server: Server) -> None:
-        """Keep the shortest round trip ever measured; measure several times when the first was not short."""
+        """Keep the shortest round trip ever measured; measure several times if the first was not short."""
         self.round_trip_seconds = min(self.round_trip_seconds, server.round_trip_seconds)
         for _ in range(_MEASUREMENTS):
             if self.round_trip_seconds < _QUICK_SECONDS:
@@ -250,13 +250,13 @@ class PostgresLink:
 
 
 def _heard(task: "asyncio.Task[Result]") -> None:
-    """Take the result of a task, so that no error is logged when its caller is gone."""
+    """Take the result of a task, so that no error is logged if its caller is gone."""
     if not task.cancelled():
         task.exception()
 
 
 def _is_free(link: PostgresLink) -> bool:
-    """Whether a link can write a request at once, by code that has no task of the event loop."""
+    """Whether a link can write a request at once, without a task of the event loop."""
     connection = link._connection
     is_held = link._turn.locked() or link._waiting or link._closed or link._ear is not None
     return not (is_held or connection is None or link._is_doubtful or is_lost(connection))

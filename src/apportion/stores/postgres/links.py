@@ -2,8 +2,8 @@
 
 One link watches and renews; it waits for no lock and reads in small portions. Another link scans, commits and ends
 leases; its connection is closed after a minute of rest. So no renewal waits behind a scan or a flush.
-Promises: handles on one event loop share links when their URLs differ only in the namespace. A forked child has its
-own.
+Promises: handles on one event loop share links if their URLs differ only in the namespace. A forked child has links of
+its own.
 """
 
 from collections.abc import Hashable
@@ -46,11 +46,11 @@ class Links:
 
     @property
     def ours(self) -> bool:
-        """Whether this process opened the links, and did not just inherit them in a fork."""
+        """Whether this process opened the links. A forked child has only inherited them."""
         return self.watching.ours
 
     def doubt(self) -> None:
-        """Look at the server before the next statement: the store went back."""
+        """Look at the server before the next statement, because the store went back."""
         self.watching.doubt()
         self.committing.doubt()
 

@@ -1,6 +1,6 @@
-"""The lookout of PostgreSQL: hints make it look at once, and without hints it looks again and again.
+"""The lookout of PostgreSQL looks for changes: at once after a hint, and from time to time without hints.
 
-With `?watch=poll` it always looks twenty times per time to live.
+With `?watch=poll` it always looks twenty times per time to live of the shortest lease.
 """
 
 import asyncio
@@ -61,19 +61,19 @@ class PostgresLookout(Lookout):
         self._nudge()
 
     def tasks_changed(self) -> None:
-        """Wake the waits for tasks of this process."""
+        """Wake the workers of this process that wait for tasks."""
         self._tasks_changed.set()
 
     async def change_of_tasks(self) -> None:
-        """Return after the next sign of new tasks, while there is a watch."""
+        """Wait for the next sign of new tasks. Without a watch, no sign may come."""
         self._tasks_changed.clear()
         await self._tasks_changed.wait()
 
     def wrote(self, keys: Iterable[bytes] | None = None, *, at: SeenState | None = None) -> None:
         """Wake the watches of keys that this process has written or may have written; look often for a while.
 
-        `at` is the state after a write. When it directly follows the last seen state, the next look finds nothing
-        new.
+        `at` is the state after a write. If it directly follows the last seen state, it becomes that state. The next
+        look then finds nothing new.
         """
         if at is not None and at == SeenState(self._state.incarnation, self._state.revision + 1):
             self._state = at
@@ -91,14 +91,14 @@ class PostgresLookout(Lookout):
                 was_told, self._was_told = self._was_told, False
                 self._take(rows, was_told=was_told)
             is_going_on = True
-        except (StoreUnavailable, StoreDenied, StoreClosed, InvalidInput):  # a watch that reads reports it
+        except (StoreUnavailable, StoreDenied, StoreClosed, InvalidInput):  # the next read of a watch reports it
             self._reaper.forget()  # while the store is away, no holder can renew
             self._reap_at = self._clock.elapsed() + _AWAY_SECONDS
             await asyncio.sleep(_AWAY_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
             is_going_on = True
         finally:
             if not is_going_on:
-                self._watchers.wake()  # they learn of the error that ended the task
+                self._watchers.wake()  # the watches meet the error that ended the task
 
     def _take(self, rows: list[Row], *, was_told: bool) -> None:
         before, now = self._state, state_of(rows[0])
@@ -115,7 +115,7 @@ class PostgresLookout(Lookout):
         self.wrote(keys if is_whole else None)
 
     async def _reap(self, started: float) -> SeenState:
-        """Read counters of leases, end leases that have not moved for their time to live; return the state read."""
+        """Read counters of leases, end each lease without a renewal in its time to live; return the state read."""
         most, known = self._reaper.most(started), frozenset(self._leases.ids)
         if most is None:
             rows = await self._watching.ask(sql.COUNTERS)
@@ -131,14 +131,14 @@ class PostgresLookout(Lookout):
             ending = [met.incarnation, met.revision, each.lease, each.renewals, self._leases.lock_milliseconds]
             await self._committing.ask(sql.END, ending)
         if ended:
-            self.tasks_changed()  # its tasks can be taken over
+            self.tasks_changed()  # the tasks of its session can be taken over
         return met
 
     @property
     def _early_seconds(self) -> float:
-        """How early leases may be read.
+        """The time by which leases may be read too early.
 
-        With looks at a fixed pace, leases are read at the look nearest to their time, which may be before it.
+        With looks at a fixed pace, leases are read at the look nearest to their time. That look may come before it.
         """
         return self._leases.shortest_seconds / POLLS_PER_TTL / 2 if self._is_polled else 0.0
 

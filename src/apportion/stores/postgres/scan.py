@@ -1,8 +1,8 @@
 """A scan in portions, so that every reply is short and other requests can pass between.
 
-Each portion brings more items. It also brings the changes since the last portion to the items found before. A portion
-is all of one state. So after the last portion, the whole scan is of one revision.
-Promises: where the history that this needs is gone, or the store is in another life, the scan begins anew.
+Each portion brings more items. It also brings the changes since the last portion to the items found before. Each
+portion reads one state of the store. So after the last portion, the whole scan is of one revision.
+Promises: the scan begins anew if the history since the last portion is gone, or if another incarnation has begun.
 """
 
 from collections.abc import Callable, Mapping

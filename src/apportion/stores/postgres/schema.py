@@ -1,7 +1,7 @@
-"""The schema of the PostgreSQL store: fills its name into statements, and makes or upgrades it.
+"""The schema of the PostgreSQL store: its name in statements, its creation and its upgrade.
 
-Promises: a name is matched whole against an allow-list and quoted by the driver. An upgrade happens whole or not at
-all. Of many upgrades that begin at the same time, one does the work.
+Promises: a name has only allowed characters, and the driver quotes it. An upgrade happens whole or not at all. Of many
+upgrades that begin at the same time, one does the work.
 """
 
 import re
@@ -24,13 +24,13 @@ class Schema:
 
     def __init__(self, name: str = SCHEMA) -> None:
         if not _IDENTIFIER.fullmatch(name) or name.startswith("pg_"):
-            expected = "1 to 63 lower-case letters, digits or '_', the first a letter, and not pg_…"
+            expected = "1 to 63 lower-case letters, digits or '_', beginning with a letter and not with pg_"
             raise InvalidInput("schema", name, expected, "Write for example ?schema=apportion")
         self.name = name
         self.fill: Callable[[str], bytes] = cache(self._filled)
 
     def _filled(self, statement: str) -> bytes:
-        """Put the name into a statement. Each statement is made once."""
+        """Put the name into a statement. `fill` keeps the result, so this happens once per statement."""
         return (
             psycopg.sql.SQL(statement)
             .format(
@@ -59,7 +59,7 @@ class Schema:
         return tuple(psycopg.sql.SQL(grant).format(**names).as_string(None) for grant in (*sql.GRANTS, *TASK_GRANTS))
 
     async def version(self, connection: Connection) -> int:
-        """Return the version of the schema in a database, 0 when there is none."""
+        """Return the version of the schema in a database, 0 if there is none."""
         found = await (await connection.execute(self.fill(sql.HAS_SCHEMA))).fetchone()
         if found is None or not found[0]:
             return 0
@@ -77,7 +77,7 @@ class Schema:
         return before, NEWEST
 
     def require_known(self, version: int) -> None:
-        """Raise `InvalidInput` for a schema from the future."""
+        """Raise `InvalidInput` for the schema of a later release."""
         if version > NEWEST:
             hint = "Update this program: an older release must not write to the schema of a newer one."
             raise InvalidInput("version of the schema", version, f"at most {NEWEST}", hint)

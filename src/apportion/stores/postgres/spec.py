@@ -1,4 +1,4 @@
-"""The PostgreSQL store, as the catalog finds it. Its client is an extra and is loaded when a URL names it."""
+"""The PostgreSQL store, as the catalog finds it. The driver is an extra, loaded when a URL names this store."""
 
 from apportion.runtime.clock import Clock
 from apportion.stores.administration import Administration
@@ -7,7 +7,7 @@ from apportion.stores.spec import StoreSpec
 from apportion.stores.task_api import TaskStore
 from apportion.stores.url import StoreUrl
 
-ENCRYPTED = ("require", "verify-ca", "verify-full")  # values of sslmode; the others accept clear text
+ENCRYPTED = ("require", "verify-ca", "verify-full")  # values of sslmode; others accept clear text
 
 
 async def _connect(url: StoreUrl, clock: Clock) -> CoordinationStore:

@@ -1,4 +1,4 @@
-"""The wire to a PostgreSQL server: tells a lost connection, and cuts one that takes too long.
+"""The wire to a PostgreSQL server: it detects a lost connection, and cuts one that takes too long.
 
 Refuses: to know the meaning of a statement.
 """
@@ -14,7 +14,7 @@ from apportion.stores.postgres.driver import Connection
 
 
 class PostgresNoReply(Exception):
-    """A statement was sent and its connection broke: it may have happened. Never leaves the store."""
+    """A statement was sent and its connection broke: the statement may have happened. Callers never see this error."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ def is_lost(connection: Connection) -> bool:
 
 @contextmanager
 def bounded(connection: Connection, seconds: float) -> Iterator[None]:
-    """Within the block, break the connection if it takes longer than this."""
+    """Break the connection if the block takes longer than this."""
     limit = asyncio.get_running_loop().call_later(seconds, cut, connection)
     try:
         yield
@@ -41,7 +41,7 @@ def bounded(connection: Connection, seconds: float) -> Iterator[None]:
 
 
 def cut(connection: Connection) -> None:
-    """Break a connection as if the network had done it, so that its user learns of it at once."""
+    """Break a connection as if the network had done it, so that its user notices at once."""
     if not connection.closed:
         with socket.socket(fileno=os.dup(connection.fileno())) as end, suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
