@@ -169,7 +169,7 @@ def test_a_carrier_that_is_elected_no_more_begins_no_other_move(tmp_path, monkey
         return token.fget(election)
 
     monkeypatch.setattr(AsyncElection, "token", property(told))
-    with pytest.raises(Conflict, match=r"^this process moves no slots of set world any more"):
+    with pytest.raises(Conflict, match=r"^this process no longer moves slots of set world"):
         act("apply", files, plan, observer=lambda event: is_over.append(1) if event.step == "switch" else None)
     is_over.clear()
     assert 1 == len(act("status", files).moves) < len(plan.moves)

@@ -1,4 +1,4 @@
-"""Admin of shards as programs use it, on any event loop: the founding of a set, and questions about it.
+"""Admin of shards for programs, on any event loop: makes, changes and examines a set.
 
     from apportion.shards import admin
 
@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 SOAK = timedelta(minutes=10)
-"""The time for which old rows stay after a move, so that programs can still read them."""
+"""The time for which old rows stay on the source after a move, so that programs can still read them."""
 
 
 async def init(
@@ -80,25 +80,25 @@ async def init(
     progress: Callable[[TakeoverProgress], None] = foundation.untold,
     stride: bool = False,
 ) -> None:
-    """Make a set of shards: tables and triggers in each database, records in the control store, then its table.
+    """Make a set of shards: tables and triggers in each database, records in the control store, then the table.
 
-    One of the databases may have rows, and programs that write to them. Its tables get the column `slot`; each row gets
-    its slot, in chunks; the shard owns all slots. The other databases begin empty.
+    One of the databases may have rows, and programs that write to them. Its tables get the column `slot`, and its rows
+    get their slots in chunks. The shard of this database then owns all slots. The other databases begin empty.
 
     - `shards`: the URL of the database of each shard, by its id. Write `${NAME}` in place of a password.
     - `base`: the declarative base of the models. Tables that are absent are made.
     - `slots`: the number of hash slots, a power of two up to 8 192. It is fixed for the life of the set. Default: 4096.
-    - `progress`: is called for each chunk of rows, in another thread.
+    - `progress`: a function that is called for each chunk of rows, in another thread.
     - `stride`: let the sequences of PostgreSQL count by 64, so that no two shards give out the same primary key.
 
-    A call that was cut off is finished by the same call again. `InvalidInput` for another set of this name, for rows
-    that no slot fits, and for rows in two databases; `SchemaDiffers` for tables that differ from the models.
+    The same call again finishes a call that was cut off. `InvalidInput` for another set of this name, for rows that
+    cannot get a slot, and for rows in two databases. `SchemaDiffers` for tables that differ from the models.
     """
     await io_thread().hop(foundation.found(url, name, _records(shards), base, slots, told=progress, is_strided=stride))
 
 
 async def survey(shards: Mapping[str, str], *, base: type[DeclarativeBase], slots: int = DEFAULT_SLOTS) -> SetSurvey:
-    """Return the findings of `init`: rows, shard keys and their spread, and all that will refuse to move.
+    """Return the findings of `init`: rows, shard keys and their spread, and all obstacles to later moves.
 
     Nothing is written, and no file is made. Errors are those of `init`.
     """
@@ -115,15 +115,15 @@ def _records(shards: Mapping[str, str]) -> dict[str, ShardRecord]:
 async def add(
     url: str, name: str, shards: Mapping[str, str], *, base: type[DeclarativeBase], stride: bool = False
 ) -> None:
-    """Make empty databases shards of a set that is there. They own no slot, and have the weight 0.
+    """Make empty databases shards of an existing set. They own no slot, and have the weight 0.
 
     The rows of reference tables come from the first shard of the set. Rows that are there already must be equal.
 
     - `stride`: let the sequences of PostgreSQL count by 64 on all shards, as in `init`.
 
-    A call that was cut off is finished by the same call again; it also makes triggers again that are absent.
-    `SchemaDiffers` if the tables differ from those of the other shards; `Unequal` if rows of a reference table do;
-    `InvalidInput` for a database with rows of other tables.
+    The same call again finishes a call that was cut off. It also makes absent triggers again. `SchemaDiffers` if the
+    tables differ from those of the other shards. `Unequal` if rows of a reference table differ. `InvalidInput` for a
+    database with rows of other tables.
     """
     records = {shard: replace(each, weight=0.0) for shard, each in _records(shards).items()}
     await io_thread().hop(added(url, name, records, base, is_strided=stride))
@@ -134,21 +134,22 @@ async def doctor(
 ) -> tuple[Finding, ...]:
     """Compare the records and the table of a set with its databases, and return the findings. Nothing is written.
 
-    - `base`: the declarative base of the models. Without it, tables, triggers and rows are not looked at.
-    - `is_whole`: compare each row with its slot, and not the rows of 64 slots that `seed` picks.
+    - `base`: the declarative base of the models. Without it, tables, triggers and rows are not examined.
+    - `is_whole`: compare every row with its slot, in place of the rows of 64 slots that `seed` picks.
     """
     return await io_thread().hop(diagnosed(url, name, base=base, is_whole=is_whole, seed=seed))
 
 
 async def pin(url: str, name: str, keys: Sequence[ShardKey], *, base: type[DeclarativeBase]) -> tuple[PinnedKey, ...]:
-    """Give keys without rows slots of their own, so that each can lie alone on a shard. Return them with their slots.
+    """Give keys without rows slots of their own, so that each can lie alone on a shard. Return the keys and slots.
 
     A key stays on the shard of its hash slot until a plan moves its own slot. A set of 4 096 slots takes 12 288 pinned
-    keys. A pinned key stays as it is.
+    keys. Nothing changes for a key that is pinned already.
 
-    A call that was cut off is finished by the same call again. While another process moves slots of the set, this one
-    waits. `InvalidInput` for a key that has rows, that is too long for the table, or that nobody can route; `Conflict`
-    while the hash slot of a key moves, or another process changed the table. The keys before it are pinned then.
+    The same call again finishes a call that was cut off. While another process moves slots of the set, this call waits.
+    `InvalidInput` for a key that has rows, that is too long for the table, or that cannot be routed. `Conflict` if the
+    hash slot of a key is moving, or if another process changed the table. After an error, the keys before the refused
+    one are pinned.
     """
     checked = check_keys(keys, base)
     return await carried(url, name, lambda carrier: pinned(carrier, checked, base))
@@ -157,9 +158,11 @@ async def pin(url: str, name: str, keys: Sequence[ShardKey], *, base: type[Decla
 async def plan(
     url: str, name: str, *, weights: Mapping[str, float] | None = None, slots: Sequence[int] = (), to: str | None = None
 ) -> ShardPlan:
-    """Return the plan of a change: the slots, rows and bytes that move, and the fewest that must. Nothing is changed.
+    """Return the plan of a change: the slots, rows and bytes that move, and the least possible number of slots.
 
-    - `weights`: other weights of some shards; 0 drains a shard.
+    Nothing is changed.
+
+    - `weights`: the new weights of some shards. Weight 0 drains a shard.
     - `slots`, `to`: slots that go to one shard, in place of weights.
 
     `PlanRefused` if a move under way has one of the slots. `NoNodes` if no shard may own slots.
@@ -173,32 +176,34 @@ async def plan(
 async def apply(
     url: str, name: str, plan: ShardPlan | None = None, *, observer: MoveObserved | None = None
 ) -> MovesMade:
-    """Carry out a plan while programs write; first the moves that another call has begun. Old rows stay on the source.
+    """Finish the moves that another call has begun, then carry out a plan, while programs write.
 
-    - `plan`: the plan. Without it, only moves that have begun are brought to their ends.
-    - `observer`: is called with each `MoveEvent`, in the I/O thread.
+    Old rows stay on the source.
 
-    A call that was cut off anywhere is finished by the same call again. While another process moves slots of the set,
-    this one waits. `PlanRefused` if the slots of the plan lie elsewhere by now.
+    - `plan`: the plan. Without it, only moves that have begun are finished.
+    - `observer`: a function that is called with each `MoveEvent`, in the I/O thread.
+
+    The same call again finishes a call that was cut off anywhere. While another process moves slots of the set, this
+    call waits. `PlanRefused` if a slot of the plan now lies on another shard.
     """
     return await carried(url, name, lambda carrier: carrier.apply(plan), observer)
 
 
 async def abort(url: str, name: str, *, observer: MoveObserved | None = None) -> MovesMade:
-    """Take back all moves that have not switched: their slots stay on the source, and nothing of them is left."""
+    """Take back all moves that have not switched. Their slots stay on the source, and nothing of the moves is left."""
     await io_thread().hop(wish(url, name, "abort"))
     return await carried(url, name, lambda carrier: carrier.abort(), observer)
 
 
 async def pause(url: str, name: str) -> int:
-    """Let the moves that have not switched rest; return how many. Their slots stay open. `apply` goes on."""
+    """Pause the moves that have not switched, and return their number. Writers go on. `apply` resumes the moves."""
     return await io_thread().hop(wish(url, name, "pause"))
 
 
 async def clean(url: str, name: str, *, soak: timedelta = SOAK, observer: MoveObserved | None = None) -> MovesMade:
-    """Delete the old rows of moves on their sources, in small transactions that look at the owner again.
+    """Delete the old rows of moves on their sources, in small transactions that each check the owner again.
 
-    - `soak`: the time for which a move has been complete at least. Default: 10 minutes.
+    - `soak`: the least time since a move became complete. Default: 10 minutes.
     """
     if not isinstance(soak, timedelta) or soak < timedelta(0):
         raise InvalidInput("soak", soak, "a timedelta of at least 0", "Write timedelta(minutes=10).")
@@ -210,23 +215,23 @@ async def verify(url: str, name: str, *, base: type[DeclarativeBase]) -> SetVeri
 
     O(rows).
 
-    `InvalidInput` if a slot has no owner or two, also after three looks.
+    `InvalidInput` if three readings in a row found a slot without an owner, or with two.
     """
     return await io_thread().hop(verified(url, name, base))
 
 
 async def repair(url: str, name: str) -> tuple[str, ...]:
-    """Write a damaged list of moving slots anew, from the records of the moves; return its damages, () if it had none.
+    """Write a damaged list of moving slots anew, from the records of the moves. Return its damages, () if it had none.
 
-    A pin that was under way ends with the next call that moves slots. `BadSnapshot` if the list and the record of a
-    move are both damaged: then only a copy of the control store knows the slots of that move.
+    The next call that moves slots finishes a pin that was under way. `BadSnapshot` if both the list and the record of a
+    move are damaged: only a copy of the control store knows the slots of that move.
     """
     return await io_thread().hop(repaired(url, name))
 
 
 async def status(url: str, name: str, *, has_rows: bool = False) -> SetStatus:
-    """Return the shards of a set, with their slots as the newest table has them, and the moves that are not over.
+    """Return the shards of a set with their slots in the newest table, and the moves that are not over.
 
-    - `has_rows`: ask each shard for its rows, and for all that its moves have left there. O(rows).
+    - `has_rows`: ask each shard for its number of rows, and for all that its moves have left there. O(rows).
     """
     return await io_thread().hop(set_status(url, name, has_rows=has_rows))

@@ -1,12 +1,12 @@
-"""Carrier: carries out plans as the one mover of a set, which the landed election picks.
+"""Carrier: carries out plans as the one mover of a set. An election picks the mover.
 
-Moves that another mover has begun come first: each is brought to its end before a new one begins. Before them come
+Before a new move begins, the carrier finishes each move that another mover has begun. Before those moves, it finishes
 pins of keys that were cut off.
 
-Promises: a call that was cut off anywhere goes on with the same call. The weights of a plan are written before its
-first move, so a plan that was cut off shows its aim.
-A move with a damaged record is told at the end, and holds up no other one.
-Refuses: to begin a move after one that was paused or aborted meanwhile. Once its election has ended, by SIGTERM or by
+Promises: the same call again resumes a call that was cut off anywhere. The weights of a plan are written before its
+first move, so the aim of a plan that was cut off stays known. A move with a damaged record is reported at the end, and
+delays no other move.
+Refuses: to begin a move after one that was paused or aborted meanwhile. After the end of its election, by SIGTERM or by
 another mover, it refuses any act but the end of a fence.
 """
 
@@ -46,9 +46,9 @@ MoveObserved = Callable[[MoveEvent], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovesMade:
-    """The end of a call: the moves that it made, and whether all moves were made that it had to make.
+    """The result of a call: the moves that it made. `is_whole` tells whether it made all the moves that it had to make.
 
-    They were not if another process has paused or aborted them.
+    It is False, for example, if another process has paused or aborted a move, or if a move is too young for `clean`.
     """
 
     moves: tuple[str, ...]
@@ -65,7 +65,7 @@ class Carrier:
     own_slots: OwnSlots
 
     async def apply(self, plan: ShardPlan | None) -> MovesMade:
-        """Bring all moves that have begun to their ends, and then those of a plan."""
+        """Finish all moves that have begun, and then make the moves of a plan."""
         followed = self.followed
         moves = await moves_of(followed)
         if plan is not None:
@@ -87,7 +87,7 @@ class Carrier:
         return MovesMade(moves=tuple(made))
 
     async def _moved(self, group: MoveGroup, planned: PlannedGroup | None) -> MoveEntry | None:
-        """Begin a move that nothing would stop later, or wish that one goes on; run it."""
+        """Begin a move after a check that nothing would stop it later, or resume a paused move. Then run it."""
         mover = self.mover
         mover.check()
         kept = (await moves_of(self.followed)).kept.get(group.move)
@@ -99,7 +99,7 @@ class Carrier:
         return await mover.run(group.move, self.token, rows=rows)
 
     async def clean(self, soak: timedelta) -> MovesMade:
-        """Delete the old rows of the moves that are complete for as long as `soak`."""
+        """Delete the old rows of the moves that have been complete for at least `soak`."""
         now, made, is_whole = time.time(), [], True
         moves = await moves_of(self.followed)
         for move, kept in sorted(moves.kept.items()):
@@ -116,7 +116,7 @@ class Carrier:
         return MovesMade(moves=tuple(made), is_whole=is_whole)
 
     async def abort(self) -> MovesMade:
-        """Take back the moves that are to be aborted."""
+        """Take back the moves with the wish to abort."""
         made, is_whole = [], True
         moves = await moves_of(self.followed)
         for move, kept in sorted(moves.kept.items()):
@@ -131,7 +131,7 @@ class Carrier:
 async def carried(
     url: str, name: str, work: Callable[[Carrier], Awaitable[Result]], observer: MoveObserved | None = None
 ) -> Result:
-    """Stand for the mover of a set; when elected, work as it, on the I/O thread."""
+    """Stand for election as the mover of a set. Once elected, run `work` on the I/O thread."""
     SetKeys(name)
     await io_thread().hop(require_made(url))
     async with leader(url, f"{name}.mover", lease_ttl=MOVER_TTL) as election:
@@ -140,16 +140,19 @@ async def carried(
 
 
 def _check_term(name: str, election: AsyncElection, token: FencingToken) -> None:
-    """Raise `Conflict` unless this process is the leader under its token; the shards themselves refuse late acts."""
+    """Raise `Conflict` unless this process is the leader under its token.
+
+    The shards themselves also refuse late acts.
+    """
     if not _still_leads(election, token):
         problem = (
-            f"this process moves no slots of set {name} any more: it was asked to end, or another one was elected."
+            f"this process no longer moves slots of set {name}: it was asked to end, or another process was elected."
         )
-        raise Conflict(problem, "Nothing more was begun. The same call goes on.")
+        raise Conflict(problem, "Nothing more was begun. Run the same call again to go on.")
 
 
 def _still_leads(election: AsyncElection, token: FencingToken) -> bool:
-    """Whether this process is the leader under its token; another token is that of a later term."""
+    """Whether this process is the leader under its token. A different token belongs to a later term."""
     try:
         return election.token == token
     except NotOwner:
@@ -189,7 +192,10 @@ async def _worked(
 
 
 async def wish(url: str, name: str, wished: Wish) -> int:
-    """Write a wish into the record of each move that has not switched; return how many. The mover reads it there."""
+    """Write a wish into the record of each move that has not switched. Return the number of such moves.
+
+    The mover reads the wish there.
+    """
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
         book, count = MoveBook(followed.store, name, SystemClock()), 0
@@ -201,7 +207,7 @@ async def wish(url: str, name: str, wished: Wish) -> int:
 
 
 async def _wished(book: MoveBook, move: str, wished: Wish) -> bool:
-    """Write a wish, again where the mover was faster; False once the move has switched, or is over."""
+    """Write a wish into one record, again if the mover was faster. Return False if the move has switched or is over."""
     while True:
         kept = (await book.read()).kept.get(move)
         if kept is None or kept.entry.record.state not in BEFORE_SWITCH:
@@ -211,6 +217,6 @@ async def _wished(book: MoveBook, move: str, wished: Wish) -> bool:
 
 
 def check_records(moves: KnownMoves) -> None:
-    """Raise for a record that nobody can read, after the other moves have gone on."""
+    """Raise the error of an unreadable record. Called after the other moves have gone on."""
     for damage in moves.damaged.values():
         raise damage

@@ -29,13 +29,13 @@ from apportion.stores.administration import Finding, judged
 
 _WITHIN_SECONDS = 5.0
 SAMPLED_SLOTS = 64
-"""The slots of each table that are looked at, unless the whole table is asked for."""
+"""The number of slots that are sampled in each table, unless all rows are compared."""
 _MOST_NAMED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookedAt:
-    """A shard as it was found."""
+    """The findings on a shard, with its slot rows and its tables. Both are None if they were not read."""
 
     findings: tuple[Finding, ...]
     rows: Mapping[int, SlotRow] | None = None
@@ -44,7 +44,7 @@ class LookedAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doctor:
-    """One look at a set. `sampled` are the slots with rows to compare, None for all."""
+    """One examination of a set. `sampled` has the slots with rows to compare, None for all slots."""
 
     followed: FollowedSet
     table: SlotTable
@@ -52,7 +52,7 @@ class Doctor:
     sampled: tuple[int, ...] | None
 
     def shard(self, shard: str, record: ShardRecord) -> LookedAt:
-        """Look at one shard; an error is a finding."""
+        """Examine one shard. An error becomes a finding."""
         subject = f"shard {shard}"
         places = () if not is_relative(record) else (_relative(subject, record),)
         try:
@@ -79,12 +79,15 @@ class Doctor:
         return LookedAt(findings=tuple(findings), rows=rows, schema=schema)
 
     def _numbers(self, shard: str, rows: Mapping[int, SlotRow]) -> Finding:
-        """Compare the numbers of the slots with the version of the table: the control store may have been restored."""
+        """Compare the numbers of the slots with the version of the table.
+
+        A newer number shows a restored control store.
+        """
         known = [row.number for row in rows.values() if row.number is not None and row.state != "incoming"]
         newest = max(known, default=None)
         is_ahead = newest is not None and newest > self.table.version
         found = f"the shard knows version {newest}, the table is {self.table.version}" if is_ahead else "none is ahead"
-        advice = "The control store was restored from an old copy. Restore a newer one: the shards refuse old routes."
+        advice = "The control store is an old copy, and the shards refuse old routes. Restore a newer copy."
         return judged(f"numbers of {shard}", found, advice if is_ahead else "", verdict="error")
 
     def _slots(self, connection: Connection, shard: str, base: type[DeclarativeBase]) -> Iterator[Finding]:
@@ -96,14 +99,17 @@ class Doctor:
                 wrong += [f"{each.name} {place}"] if counted <= _MOST_NAMED else []
         looked = "all slots" if self.sampled is None else f"{len(self.sampled)} sampled slots"
         found = f"{counted} with a wrong slot: {_named(wrong)}" if counted else f"none is wrong in {looked}"
-        advice = "Write each such row anew in a session of its key, and delete the old one."
+        advice = "Write each of these rows again in a session of its key, and delete the old row."
         yield judged(f"rows of {shard}", found, advice if counted else "", verdict="error")
 
 
 def _marks(shard: str, count: int) -> Iterator[Finding]:
-    """Tell a mark that a mover writes and deletes in one transaction: with it, no trigger refuses anything."""
+    """Report marks of a mover.
+
+    A mover writes and deletes its mark in one transaction. While a mark stands, the triggers refuse nothing.
+    """
     if count:
-        advice = "Clear them, then look at all rows with shards doctor --whole: apportion shards add URL SET ID=URL"
+        advice = "Run apportion shards add URL SET ID=URL, and then apportion shards doctor URL SET --whole"
         yield _error(f"triggers of {shard}", f"switched off by {count} rows in apportion_mover", advice)
 
 
@@ -112,14 +118,14 @@ def _triggers(
 ) -> Iterator[Finding]:
     absent = database.absent_triggers(connection, tables_of(base))
     found = f"absent: {_named(absent)}" if absent else "all are there"
-    advice = "Programs can write rows of other slots. Make them again: apportion shards add URL SET ID=URL"
+    advice = "Programs can write rows of other slots. Make the triggers again: apportion shards add URL SET ID=URL"
     yield judged(f"triggers of {shard}", found, advice if absent else "", verdict="error")
 
 
 async def doctor(
     url: str, name: str, *, base: type[DeclarativeBase] | None, is_whole: bool, seed: int
 ) -> tuple[Finding, ...]:
-    """Return the findings about a set; errors are those of `open_shards`."""
+    """Return the findings about a set. Errors are those of `open_shards`."""
     if base is not None:
         check_models(base)
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS, needs_all=False)
@@ -144,7 +150,7 @@ async def doctor(
 
 
 async def _pairs(followed: FollowedSet, table: SlotTable, found: Mapping[str, LookedAt]) -> Sequence[Finding]:
-    """Ask for a move from one shard to each other one, as an apply would; nothing is begun."""
+    """Check a move from one shard to each other shard, as an apply would. No move begins."""
     source = next((owner for _, owner in sorted(table.owners.items()) if owner is not None), None)
     if source is None or any(each.rows is None for each in found.values()):
         return ()
@@ -157,7 +163,7 @@ async def _pairs(followed: FollowedSet, table: SlotTable, found: Mapping[str, Lo
             try:
                 await (await sites.channel(group)).check(0)
             except SchemaDiffers:
-                continue  # the comparison of the tables tells it
+                continue  # The comparison of the tables reports it.
             except ApportionError as error:
                 said, advice = error.problem, error.hint
             findings.append(judged(subject, said, advice, verdict="error"))
@@ -165,15 +171,15 @@ async def _pairs(followed: FollowedSet, table: SlotTable, found: Mapping[str, Lo
 
 
 async def _moving(followed: FollowedSet) -> tuple[Mapping[str, tuple[int, ...]], Sequence[BadSnapshot]]:
-    """Return the list of moving slots, and the records of moves that nobody can read."""
+    """Return the list of moving slots, and the errors of unreadable records."""
     moves = await moves_of(followed, needs_list=False)
     return moves.moving, [*moves.damaged.values()]
 
 
 def _of_owners(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[int]) -> Iterator[Finding]:
-    """Compare the rows of the slots with the table: each slot has one owner, and that is the table's."""
+    """Compare the slot rows with the table. Each slot must have one owner, the one in the table."""
     if open_pins:
-        advice = "A pin is under way, or was cut off: run the same pin again, or shards apply without a plan."
+        advice = "A pin is under way, or was cut off. Run the same pin, or shards apply without a plan."
         yield Finding(subject="pins", found=f"open: {_named(_words(open_pins))}", verdict="warning", advice=advice)
     if any(each.rows is None for each in found.values()):
         yield Finding(
@@ -195,10 +201,10 @@ def _of_owners(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[i
 
 
 def _unknown(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[int]) -> Iterator[Finding]:
-    """Tell the rows of slots that no key has; a pin that was made meanwhile can look like that."""
+    """Report the rows of slots that no key has. A pin that was made meanwhile can look the same."""
     for shard, each in found.items():
         if each.rows and (unknown := each.rows.keys() - table.owners.keys() - open_pins):
-            advice = "No key goes there. If the next look shows them too, delete these rows of apportion_slot."
+            advice = "No key has these slots. If the next doctor finds them too, delete their rows in apportion_slot."
             said = f"unknown to the table: {_named(_words(unknown))}"
             yield Finding(subject=f"slots of {shard}", found=said, verdict="warning", advice=advice)
 
@@ -208,26 +214,26 @@ def _owned(twice: list[str], astray: list[str], moving: list[str], count: int) -
         advice = "Stop the writers of these slots, and compare the rows of both shards."
         yield _error("slots", f"two owners of {_named(twice)}", advice)
     if astray:
-        advice = "Writers are refused. The table and the shards differ: restore the newer of the two."
+        advice = "The table and the shards differ; writers are refused. Restore the older from a newer copy."
         yield _error("slots", f"not owned where the table says: {_named(astray)}", advice)
     if moving:
-        advice = "A move is under way, or its mover died: go on with the same apply."
+        advice = "A move is under way, or its mover died. Run the same apply again."
         yield Finding(subject="slots", found=f"a switch of {_named(moving)}", verdict="warning", advice=advice)
     if not (twice or astray or moving):
-        yield Finding(subject="slots", found=f"{count} slots, each with one owner, that of the table")
+        yield Finding(subject="slots", found=f"{count} slots, each with one owner, as in the table")
 
 
 def _of_schemas(found: Mapping[str, LookedAt]) -> Iterator[Finding]:
     read = [(shard, each.schema) for shard, each in found.items() if each.schema is not None]
     for second in read[1:]:
         differing = [*schema_differences(read[0], second)]
-        advice = "Run the migration on the shard that lacks it; no slot moves between them until then."
+        advice = "Run the migration on the shard that lacks it. Until then, no slot moves between the two shards."
         said = _named(differing) if differing else "equal"
         yield judged(f"tables of {read[0][0]} and {second[0]}", said, advice if differing else "", verdict="error")
 
 
 def _relative(subject: str, record: ShardRecord) -> Finding:
-    advice = "It is another file from another folder: make the set anew with a whole path."
+    advice = "From another folder, this path names another file. Make the set anew with an absolute path."
     return Finding(subject=subject, found=f"a relative path: {record.url}", verdict="warning", advice=advice)
 
 

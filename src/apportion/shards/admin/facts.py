@@ -1,6 +1,6 @@
 """Facts of a set: the newest table with the weights of the records, the sizes of the slots, and the moves under way.
 
-Promises: the weights are those of the records, so a shard that was added, and owns nothing yet, is there too.
+Promises: the weights come from the records, so a shard that was added and owns nothing yet is included.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from apportion.shards.slots import SlotTable, partition_of
 
 
 async def set_facts(followed: FollowedSet, sites: ShardSites) -> SetFacts:
-    """Return the facts of a followed set; `StoreUnavailable` if a shard does not answer."""
+    """Return the facts of a followed set. `StoreUnavailable` if a shard does not answer."""
     table = table_of(followed.follower.routes)
     moves = await moves_of(followed)
     return SetFacts(
@@ -30,7 +30,7 @@ async def set_facts(followed: FollowedSet, sites: ShardSites) -> SetFacts:
 
 
 async def moves_of(followed: FollowedSet, *, needs_list: bool = True) -> KnownMoves:
-    """Return the moves of a set that are not over; `needs_list` as in `MoveBook.read`."""
+    """Return the moves of a set that are not over. `needs_list` is as in `MoveBook.read`."""
     return await MoveBook(followed.store, followed.keys.name, SystemClock()).read(needs_list=needs_list)
 
 
@@ -40,7 +40,7 @@ async def sizes_of(followed: FollowedSet, sites: ShardSites) -> dict[str, Mappin
 
 
 def assignment_of(table: SlotTable, nodes: Mapping[str, Node]) -> Assignment:
-    """Return a table as an assignment to these nodes. A shard that has no record any more has weight 0."""
+    """Return a table as an assignment to these nodes. A shard without a record gets weight 0."""
     gone = {owner for owner in table.owners.values() if owner is not None} - nodes.keys()
     topology = Topology([*nodes.values(), *(Node(shard, weight=0) for shard in sorted(gone))])
     keys = {slot: key for key, slot in table.pinned.items()}

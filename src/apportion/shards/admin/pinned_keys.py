@@ -1,4 +1,4 @@
-"""Pinned keys: asks the databases for rows of a key, before and while it gets a slot of its own."""
+"""Pinned keys: asks the databases for rows of a key, before and while the key gets a slot of its own."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from apportion.shards.takeover.takeover import tables_there, within
 
 
 def check_keys(keys: Sequence[ShardKey], base: type[DeclarativeBase]) -> tuple[ShardKey, ...]:
-    """Return keys to pin, after a look at each: no table can name one that is too long, or that has no bytes."""
+    """Check each key to pin, and return the keys once each. A key that is too long, or cannot be routed, is refused."""
     check_models(base)
     if isinstance(keys, str | bytes) or not isinstance(keys, Sequence) or not keys:
         raise InvalidInput("keys", keys, "a list of at least one key", 'Write ["FR"], or apportion shards pin … FR')

@@ -1,4 +1,4 @@
-"""Places: the shards of a set as a mover finds them, open for a block."""
+"""Places: the shards of a set, opened for a mover until the end of a block."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ from apportion.shards.records import ShardRecord
 
 @asynccontextmanager
 async def open_sites(name: str, shards: Mapping[str, ShardRecord]) -> AsyncIterator[ShardSites]:
-    """Open the shards of a set, and close them at the end; `InvalidInput` for a database that cannot move rows yet."""
+    """Open the shards of a set, and close them at the end. `InvalidInput` for a database that cannot move rows yet."""
     sites = sites_of(name, shards)
     try:
         yield sites

@@ -1,4 +1,4 @@
-"""Status: a set as the control store has it, its shards and its moves, and on demand the rows that the shards have."""
+"""Status: a set in the control store, with its shards and moves, and on demand the number of rows on each shard."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ _SILENT = (InvalidInput, StoreDenied, Unavailable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardStatus:
-    """One shard: its id, its URL as the control store has it, its weight, and its number of slots.
+    """One shard: its id, its URL in the control store, its weight, and its number of slots.
 
-    `rows` counts the rows of all sharded tables, also old copies. It is None if nobody asked for it, or if the shard
-    did not answer.
+    `rows` counts the rows of all sharded tables, also old copies. It is None without `has_rows`, or if the shard did
+    not answer.
     """
 
     id: str
@@ -36,7 +36,7 @@ class ShardStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveStatus:
-    """One move that is not over. `left_behind` names what would be left of it on its shards if it ended now."""
+    """One move that is not over. `left_behind` names its tables, triggers and rows that are still on its shards."""
 
     id: str
     state: MoveState
@@ -48,9 +48,9 @@ class MoveStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetStatus:
-    """A set: its name, the version and the content of its table, its shards, and its moves.
+    """A set: its name, the version of its table, its number of hash slots, its shards, and its moves.
 
-    `damaged` describes the records of moves, and the list of moving slots, that nobody can read.
+    `damaged` describes unreadable records of moves, and an unreadable list of moving slots.
     """
 
     name: str
@@ -63,7 +63,10 @@ class SetStatus:
 
 
 async def set_status(url: str, name: str, *, has_rows: bool = False) -> SetStatus:
-    """Return a set as the control store has it; errors are those of `open_shards`. `has_rows` asks each shard too."""
+    """Return a set in the control store.
+
+    Errors are those of `open_shards`. `has_rows` asks each shard for its rows too.
+    """
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
         table, moves = table_of(followed.follower.routes), await moves_of(followed, needs_list=False)
@@ -114,7 +117,10 @@ async def _rows(followed: FollowedSet) -> dict[str, int]:
 
 
 async def _left_behind(followed: FollowedSet, moves: KnownMoves) -> dict[str, tuple[str, ...]]:
-    """Return for each move what its shards still have of it, as far as they answer."""
+    """Return, for each move, the names of its parts that its shards still have.
+
+    A silent shard is named in their place.
+    """
     found = {}
     for move, kept in moves.kept.items():
         group = kept.entry.group

@@ -1,12 +1,12 @@
 """Verify: compares every row of a set with its slot, and the owners of all slots with each other, on demand.
 
-A transaction that reads is begun on every shard first. Then the owners of the slots are compared. If a switch is under
-way, the transactions begin anew.
+First a read transaction begins on every shard. Then the owners of the slots are compared. During a switch, the
+transactions begin anew.
 
-Promises: the slot of each row is that of its key, or of its parent; no primary key lies in owned slots of two shards;
-each slot has one owner; rows of reference tables are equal on all shards. O(rows) in time, and 100 bytes per row in
-memory.
-Refuses: to call a set sound of which it saw no row.
+Promises: in a sound set each slot has one owner, and each row has the slot of its key or of its parent. No primary key
+lies in owned slots of two shards. Rows of reference tables are equal on all shards. O(rows) in time, and 100 bytes per
+row in memory.
+Refuses: to call a set sound without a single row.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ from apportion.shards.slot_rows import SlotState
 from apportion.shards.slots import SlotTable
 
 MOST_FAULTS = 20
-"""The faults that are described; all are counted."""
+"""The most faults that are described. All faults are counted."""
 
 _TRIES = 3
 _WITHIN_SECONDS = 5.0
 _BATCH = 5_000
 _MISFITS = (ValueError, TypeError, LookupError, ArithmeticError, DataError)
-"""The errors that types of SQLAlchemy raise for a value of the database that is none of theirs."""
+"""The errors that a type of SQLAlchemy raises for a stored value that does not fit the type."""
 _Row: TypeAlias = tuple[int, tuple[Any, ...], Sequence[Any]]
 """The slot of a row, its primary key, and the values that decide the slot."""
 
@@ -50,8 +50,8 @@ _ANSWER: tuple[SlotState, ...] = ("owner", "fenced", "incoming")
 class SetVerification:
     """The result of a comparison: rows in owned slots, copies that moves have left, and faults.
 
-    `references` counts the rows of reference tables on one shard; each was compared with those of the others. `faults`
-    describes the first 20 of them; `faulty` counts all.
+    `references` counts the rows of reference tables on one shard. They were compared with those of every other shard.
+    `faults` describes the first 20 faults, and `faulty` counts all of them.
     """
 
     rows: int
@@ -62,13 +62,13 @@ class SetVerification:
 
     @property
     def is_sound(self) -> bool:
-        """Whether rows were compared, and none is wrong."""
+        """Whether rows were compared, without a fault."""
         return self.rows > 0 and not self.faulty
 
 
 @dataclass(slots=True)
 class _Comparison:
-    """The counts of a comparison under way. `seen` maps the digest of a table and a primary key to a shard."""
+    """The counts of a running comparison. `seen` maps the digest of a table and a primary key to a shard."""
 
     table: SlotTable
     rows: int = 0
@@ -88,7 +88,7 @@ class _Comparison:
             self._compare(self._fitting(connection, mapper, shard), mapper, shard, owned)
 
     def _fitting(self, connection: Connection, mapper: Mapper[Any], shard: str) -> Iterator[_Row]:
-        """Yield the rows of a table with values that fit its model; each other row is a fault. One query per row."""
+        """Yield the rows of a table with values that fit its model. Each other row is a fault. One query per row."""
         statement, primary, name = (
             _statement(mapper, rule_of(mapper.class_)),
             mapper.primary_key,
@@ -125,14 +125,14 @@ class _Comparison:
                 self.fault(f"{name} {primary} lies on shard {self.seen[digest]}, and on shard {shard}")
 
     def fault(self, said: str) -> None:
-        """Count a fault, and describe it while there are few."""
+        """Count a fault, and describe it while fewer than `MOST_FAULTS` are described."""
         self.faulty += 1
         if len(self.faults) < MOST_FAULTS:
             self.faults.append(said)
 
 
 async def verified(url: str, name: str, base: type[DeclarativeBase]) -> SetVerification:
-    """Compare all rows of a set; errors are those of `open_shards` and of the databases."""
+    """Compare all rows of a set. Errors are those of `open_shards` and of the databases."""
     check_models(base)
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
@@ -143,14 +143,14 @@ async def verified(url: str, name: str, base: type[DeclarativeBase]) -> SetVerif
                 return found
     finally:
         await set_left(followed)
-    hint = "A switch may be under way, or the mover is away. Look: apportion shards status URL SET"
-    raise InvalidInput("owners of the slots", "not one for each", "one owner for each slot", hint)
+    hint = "A switch may be under way, or its mover is away. See: apportion shards status URL SET"
+    raise InvalidInput("owners of the slots", "none or two for a slot", "one owner for each slot", hint)
 
 
 def _verified(
     table: SlotTable, shards: Mapping[str, ShardRecord], base: type[DeclarativeBase]
 ) -> SetVerification | None:
-    """Return the result, None while a slot has no owner or two."""
+    """Return the result. Return None while a slot has no owner, or two."""
     with ExitStack() as stack:
         begun = {shard: _reading(stack, record) for shard, record in shards.items()}
         owners = owners_of({shard: states for shard, (_, states) in begun.items()})
@@ -169,7 +169,7 @@ def _verified(
 
 
 def _reading(stack: ExitStack, record: ShardRecord) -> tuple[Connection, Mapping[int, SlotState]]:
-    """Begin a transaction on a shard; return it with the states of the slots."""
+    """Begin a transaction on a shard. Return its connection and the states of the slots."""
     url = address_of(record.address(), sync_form.drivers)
     engine, fence = create_engine(url), fence_of(url)
     stack.callback(engine.dispose)
@@ -180,10 +180,10 @@ def _reading(stack: ExitStack, record: ShardRecord) -> tuple[Connection, Mapping
 
 
 def owners_of(states: Mapping[str, Mapping[int, SlotState]]) -> dict[int, str] | None:
-    """Return the shard that answers for each slot, None while a slot has none or two.
+    """Return the shard that answers for each slot. Return None while a slot has no such shard, or two.
 
-    An owner answers. Without one, the shard that is fenced answers, for nothing was accepted elsewhere; and without
-    that, the shard that the slot has come to.
+    An owner answers. Without an owner, the fenced shard answers, because no other shard has accepted writers. Without a
+    fenced shard, the shard with the incoming slot answers.
 
     >>> owners_of({"one": {7: "fenced"}, "two": {7: "incoming"}}), owners_of({"one": {7: "owner"}, "two": {7: "owner"}})
     ({7: 'one'}, None)
@@ -207,7 +207,7 @@ def _rows(connection: Connection, mapper: Mapper[Any], rule: RowRule) -> Iterato
 
 
 def _statement(mapper: Mapper[Any], rule: RowRule) -> Select[Any]:
-    """Return the statement of a table: for a child, with the slot of its parent beside it."""
+    """Return the query over a table. For a child, it also selects the slot of the parent."""
     table = _table_of(mapper)
     primary = mapper.primary_key
     if rule.key:

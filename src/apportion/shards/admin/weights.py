@@ -1,4 +1,4 @@
-"""Weights of a set: written into the records of the shards, all in one commit that compares the records."""
+"""Weights of a set: one commit writes all of them into the records of the shards, and compares the records."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +10,10 @@ from apportion.stores import api
 
 
 async def set_weights(followed: FollowedSet, weights: Mapping[str, float]) -> None:
-    """Write other weights of shards. `Conflict` if another hand changed a record meanwhile; nothing is written then."""
+    """Write other weights of shards.
+
+    `Conflict` if another process changed a record meanwhile; then nothing is written.
+    """
     keys = followed.keys
     found = {item.key: item for item in (await followed.store.scan(keys.shard(""))).items}
     when: list[api.Compare] = []
@@ -26,5 +29,5 @@ async def set_weights(followed: FollowedSet, weights: Mapping[str, float]) -> No
     if isinstance(outcome, api.Unknown):
         raise StoreUnavailable("the control store", outcome.reason)
     if isinstance(outcome, api.Refused):
-        hint = "Nothing was moved. Look at the set, and apply the plan again."
+        hint = "Nothing was moved. Check the status of the set, and apply the plan again."
         raise Conflict("the records of the shards changed while the weights were written.", hint)
