@@ -201,5 +201,5 @@ def test_apply_waits_for_a_locked_file_with_its_name_and_ends_at_a_signal(tmp_pa
             mover.send_signal(getattr(signal, ends))
             _, errors = mover.communicate(timeout=20)
     assert f"{tmp_path}/two.db" in waits
-    assert ("this process moves no slots" if ends == "SIGTERM" else "KeyboardInterrupt") in errors
+    assert ("this process no longer moves slots" if ends == "SIGTERM" else "KeyboardInterrupt") in errors
     assert act("apply", files).is_whole

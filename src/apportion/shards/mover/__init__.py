@@ -1,4 +1,4 @@
-"""Mover: brings groups of slots from one shard to another while they are written to."""
+"""Mover: brings groups of slots from one shard to another while programs write to them."""
 
 from apportion.shards.mover.events import MoveEvent
 from apportion.shards.mover.mover import Mover

@@ -1,4 +1,7 @@
-"""Acts: does one act of a move, a single commit in the control store, on a shard, or on the channel of the group."""
+"""Acts: does one act of a move.
+
+An act is a single commit in the control store, on a shard, or on the group's channel.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -18,13 +21,13 @@ from apportion.tables.layout import Version
 from apportion.tables.publisher import Publisher
 
 INTENT_SECONDS = 1.0
-"""A control store is too slow to end a fence if its last commit took longer."""
+"""A control store with a longer last commit is too slow to end a fence."""
 
 _ON_SOURCE = frozenset({"fence", "unfence", "settle-source", "clean-batch"})
 
 
 class MoveActs:
-    """Does the acts of moves of one set. Each method changes one database, and compares before it changes."""
+    """Does the acts of the moves of one set. Each method changes one database, after a compare."""
 
     def __init__(
         self,
@@ -37,7 +40,7 @@ class MoveActs:
         self._book, self._publisher, self._sites, self._nodes, self._wall = book, publisher, sites, nodes, wall
 
     async def do(self, act: MoveAct, kept: KeptMove, token: FencingToken) -> int:
-        """Do an act; return how many rows of the source it deleted. Errors are those of the databases.
+        """Do an act. Return the number of rows that it deleted on the source. Errors are those of the databases.
 
         `StaleEpoch` or `Conflict`: a switch came too late, and changed nothing.
         """
@@ -64,7 +67,10 @@ class MoveActs:
             await self._write(kept, act.record)
 
     async def _write(self, kept: KeptMove, record: MoveRecord) -> None:
-        """Write the record. An intent to fence writes the old record again while the control store is slow."""
+        """Write the record.
+
+        While the control store is slow or not measured, write the old record in place of a fence's intent.
+        """
         seconds = self._book.commit_seconds
         if record.state == "fenced" and (seconds is None or seconds > INTENT_SECONDS):
             await self._book.write(kept, kept.entry)
@@ -72,7 +78,7 @@ class MoveActs:
             await self._book.write(kept, replace(kept.entry, record=record, since=self._wall()))
 
     async def _switch(self, kept: KeptMove, record: MoveRecord, number: Version) -> None:
-        """Publish the table that names the target, and the record that says so, in one commit."""
+        """Publish the table that names the target, and write the `switched` record, in one commit."""
         group = kept.entry.group
         if group.target not in self._nodes:
             known = ", ".join(sorted(self._nodes))

@@ -1,7 +1,7 @@
-"""Book: reads the records of moves from the control store, and changes them by commits that compare them.
+"""Book: reads the records of moves from the control store, and changes them by commits that compare the old records.
 
-Promises: no commit changes a record that another hand changed meanwhile. A slot is listed for one move at most.
-Refuses: to say that a commit failed when no reply came: `StoreUnavailable`, and the caller reads again.
+Promises: no commit changes a record that another process changed meanwhile. A slot is listed for one move at most.
+Refuses: to call a commit without a reply failed. It raises `StoreUnavailable`, and the caller reads again.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,7 +22,7 @@ from apportion.tables.layout import TableKeys, Version, decode_head, resolved
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptMove:
-    """A move as the control store has it, and the revision that wrote it."""
+    """The record of a move in the control store, and the revision that wrote it."""
 
     entry: MoveEntry
     revision: int
@@ -31,7 +31,7 @@ class KeptMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownMoves:
-    """All moves of a set at one revision. `damaged` names records that nobody can read, with the reason."""
+    """All moves of a set at one revision. `damaged` names each unreadable record, with the error."""
 
     kept: Mapping[str, KeptMove]
     moving: Mapping[str, tuple[int, ...]]
@@ -39,7 +39,7 @@ class KnownMoves:
     damaged: Mapping[str, BadSnapshot] = field(default_factory=dict)
 
     def moves_of(self, slot: int) -> str | None:
-        """Return the move that has a slot, None if the slot does not move."""
+        """Return the move of a slot, None if the slot does not move."""
         return next((move for move, slots in self.moving.items() if slot in slots), None)
 
 
@@ -50,7 +50,7 @@ class MoveBook:
         self._store, self._clock = store, clock
         self.keys: SetKeys = SetKeys(name)
         self._table = TableKeys(name)
-        self.commit_seconds: float | None = None  # the length of the last commit
+        self.commit_seconds: float | None = None  # the duration of the last commit
 
     async def newest(self) -> Version:
         """Return the version of the newest table."""
@@ -65,7 +65,7 @@ class MoveBook:
         return BadSnapshot(f"table of set {self.keys.name}", None, "a published table of slots", hint)
 
     async def read(self, *, needs_list: bool = True) -> KnownMoves:
-        """Return all moves. Without `needs_list`, a list of moving slots that nobody can read is `damaged` too."""
+        """Return all moves. Without `needs_list`, an unreadable list of moving slots is `damaged` too."""
         found = {item.key: item for item in (await self._store.scan(f"{self.keys.prefix}mov")).items}
         listed = found.pop(self.keys.moving, None)
         kept: dict[str, KeptMove] = {}
@@ -94,7 +94,7 @@ class MoveBook:
         )
 
     async def begin(self, entry: MoveEntry) -> bool:
-        """List the slots of a move, and write its record; False when other records changed meanwhile: try again.
+        """List the slots of a move, and write its record. Return False if other records changed meanwhile: try again.
 
         `Conflict` names the move that has one of the slots, or the shard that owns a slot in place of the source.
         """
@@ -102,7 +102,7 @@ class MoveBook:
         for slot in group.slots:
             other = moves.moves_of(slot)
             if other == group.move:
-                return True  # an earlier commit, the reply to which was lost
+                return True  # An earlier commit has listed it, and its reply was lost.
             if other is not None:
                 hint = "Let it end, or abort it: apportion shards abort URL SET"
                 raise Conflict(f"slot {slot} moves already, in move {other}.", hint)
@@ -114,7 +114,7 @@ class MoveBook:
         return await self._commit([owned, self.list_compare(moves), api.Absent(key=puts[1].key)], puts)
 
     async def _owned(self, group: MoveGroup) -> api.Compare:
-        """Return the compare that holds while the newest table says that the source owns all slots of a group."""
+        """Return the compare that holds while the source owns all slots of a group in the newest table."""
         scan = await self._store.scan(self._table.prefix)
         items = {item.key: item for item in scan.items}
         if self._table.head not in items:
@@ -131,11 +131,11 @@ class MoveBook:
         return api.Unchanged(key=self._table.head, revision=items[self._table.head].revision)
 
     async def write(self, kept: KeptMove, entry: MoveEntry) -> bool:
-        """Write the record of a move; False if it changed meanwhile."""
+        """Write the record of a move. Return False if it changed meanwhile."""
         return await self._commit([self.compare(kept)], [self.put(entry)])
 
     async def release(self, kept: KeptMove) -> bool:
-        """Delete the record of a move that is over, and free its slots; False if a record changed meanwhile."""
+        """Delete the record of a move that is over, and free its slots. Return False if a record changed meanwhile."""
         moves, group = await self.read(), kept.entry.group
         rest = {move: slots for move, slots in moves.moving.items() if move != group.move}
         is_listed = group.move in moves.moving
@@ -147,15 +147,16 @@ class MoveBook:
         return await self._commit(when, puts, [self.keys.move(group.move), *gone])
 
     def listing(self, moves: KnownMoves, move: str, slots: tuple[int, ...]) -> tuple[api.Compare, api.Put]:
-        """Return the compare and the put by which another commit lists slots, so that no move takes one of them."""
+        """Return a compare and a put with which another commit lists slots. Then no move takes one of them."""
         value = encode_moving({**moves.moving, move: slots})
         return self.list_compare(moves), api.Put(key=self.keys.moving, value=value)
 
     async def relist(self, pinned: Collection[int]) -> tuple[str, ...]:
-        """Write a damaged list of moving slots anew, from the records of the moves; return its damages, () if none.
+        """Write a damaged list of moving slots anew, from the records of the moves. Return its damages, () if none.
 
-        A pin that was under way is not known any more: all `pinned` slots are listed, and the next mover looks at each.
-        `BadSnapshot` for a record of a move that nobody can read: its slots are not known either.
+        A damaged list no longer shows which pins were under way. So all `pinned` slots are listed, and the next mover
+        examines each of them. `BadSnapshot` if the record of a move is unreadable too, because then nobody knows its
+        slots.
         """
         moves = await self.read(needs_list=False)
         damages = {key: each for key, each in moves.damaged.items() if key.startswith(self.keys.moving)}
@@ -176,7 +177,7 @@ class MoveBook:
         return tuple(each.problem for each in damages.values())
 
     async def unlist(self, move: str) -> None:
-        """Free the slots of a move that has no record; `Conflict` if the list changed meanwhile."""
+        """Free the slots of a move or pin that has no record. `Conflict` if the list changed meanwhile."""
         moves = await self.read()
         rest = {each: slots for each, slots in moves.moving.items() if each != move}
         if move not in moves.moving:
@@ -186,7 +187,7 @@ class MoveBook:
             raise Conflict("the list of moving slots changed meanwhile.", "Nothing was changed. Try again.")
 
     def compare(self, kept: KeptMove) -> api.Compare:
-        """Return the compare that holds while the record of a move is as it was read."""
+        """Return the compare that holds while the record of a move stays unchanged."""
         return api.Unchanged(key=self.keys.move(kept.entry.group.move), revision=kept.revision)
 
     def put(self, entry: MoveEntry) -> api.Put:
@@ -194,7 +195,7 @@ class MoveBook:
         return api.Put(key=self.keys.move(entry.group.move), value=entry.encode())
 
     def list_compare(self, moves: KnownMoves) -> api.Compare:
-        """Return the compare that holds while the list of moving slots is as it was read."""
+        """Return the compare that holds while the list of moving slots stays unchanged."""
         if moves.moving_revision is None:
             return api.Absent(key=self.keys.moving)
         return api.Unchanged(key=self.keys.moving, revision=moves.moving_revision)
@@ -209,7 +210,7 @@ class MoveBook:
 
 
 def _entry(move: str, data: bytes) -> MoveEntry:
-    """Return the record of this move; that of another one is damage."""
+    """Return the record of this move. A record of another move under its key is damage."""
     entry = MoveEntry.decode(data)
     return entry if entry.group.move == move else refuse(entry.group.move, move)
 
@@ -223,9 +224,9 @@ def _mended_by(keys: SetKeys) -> str:
 
 
 def check_slots(slots: Mapping[int, str], owners: Mapping[int, str | None], shards: Mapping[str, object]) -> None:
-    """Refuse slots that the set does not have, and shards that it does not know."""
+    """Refuse slots that the set does not have, and shards without a record in the set."""
     for slot, shard in slots.items():
         if slot not in owners:
-            raise InvalidInput("slot", slot, "a slot of the set", "Look at them: apportion shards status URL SET")
+            raise InvalidInput("slot", slot, "a slot of the set", "See the slots: apportion shards status URL SET")
         if shard not in shards:
             raise InvalidInput("shard", shard, f"one of {', '.join(sorted(shards))}", "Add it: apportion shards add")

@@ -1,4 +1,4 @@
-"""Events of a move, for a bar, a log or a test: each act, with how far the rows have come."""
+"""Events of a move, for a progress bar, a log or a test: each act, with the progress of the rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,10 +11,11 @@ from apportion.shards.reshard import MoveState
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveEvent:
-    """One act of a mover has ended; `at` is a time of the mover's elapsed clock, in seconds.
+    """The end of one act of a mover. `at` is a time of the mover's elapsed clock, in seconds.
 
-    - `step`: the step, as stop points name it. "waits" tells that a database or the control store did not answer.
-    - `copied`, `rows`: the rows that were copied so far, and all rows of the group; 0 where they are not known.
+    - `step`: the name of the step, as in stop points. "waits" means that a database or the control store did not
+      answer.
+    - `copied`, `rows`: the number of rows copied so far, and of all rows of the group. 0 if it is not known.
     - `lag`: the number of logged changes that the target does not have yet.
     - `why`: the reason of a wait.
     """

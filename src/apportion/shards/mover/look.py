@@ -1,9 +1,9 @@
-"""Look: all that a mover reads before an act, as the view by which the machine decides.
+"""Look: the facts that a mover reads before an act. The machine of `reshard` decides by them.
 
-The version of the table is read before the record, and the record before the shards. So a switch that lands between
-two reads is a later one: the record that was read is then out of date, and every commit that compares it fails.
+The version of the table is read before the record, and the record before the shards. If a switch comes between two of
+these reads, the record that was read is out of date. Then every commit that compares this record fails.
 
-Promises: a target that does not answer, or that refuses, is told as away; nothing is guessed in its place.
+Promises: a target that refuses or does not answer counts as away. Nothing is guessed in its place.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,12 +19,15 @@ from apportion.shards.slot_rows import SlotRow, SlotState
 from apportion.tables.layout import Version
 
 NEAR_ROWS = 200
-"""The logged changes that may be left when the source is fenced; they take far less than `FENCE_SECONDS`."""
+"""The most logged changes that may be left when the source is fenced.
+
+Their copy takes far less than `FENCE_SECONDS`.
+"""
 
 Hurry = Callable[[str], AbstractAsyncContextManager[None]]
-"""A block within which a shard has to reply; `StoreUnavailable` at its end if it does not."""
+"""A block with a time limit for the replies of a shard. `StoreUnavailable` when the limit is over."""
 
-# No table has this version. So rows with different numbers match no table, and they are announced again.
+# No table has this version. So rows with different numbers match no table, and the number is announced again.
 _MIXED = Version(incarnation=0, number=0)
 _SOURCE: tuple[SlotState, ...] = ("owner", "incoming", "fenced", "moved")
 _TARGET: tuple[SlotState | None, ...] = (None, "moved", "incoming", "fenced", "owner")
@@ -32,7 +35,7 @@ _TARGET: tuple[SlotState | None, ...] = (None, "moved", "incoming", "fenced", "o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A record, the findings beside it, and the reason why the target is away, if it is."""
+    """A record, the state of both shards, and the error of a target that is away."""
 
     kept: KeptMove
     newest: Version
@@ -42,7 +45,7 @@ class Look:
     away: ApportionError | None = None
 
     def view(self, *, is_late: bool, is_cleaned: bool) -> MoveView:
-        """Return the view of the machine."""
+        """Return the view from which the machine decides."""
         entry, channel = self.kept.entry, self.channel
         return MoveView(
             record=entry.record,
@@ -63,9 +66,10 @@ class Look:
 
 
 async def looked(sites: ShardSites, kept: KeptMove, newest: Version, away: ApportionError | None, hurry: Hurry) -> Look:
-    """Read the rows of both shards and the state of the channel; `StoreUnavailable` if the source is away.
+    """Read the slot rows of both shards and the state of the channel. `StoreUnavailable` if the source is away.
 
-    `away` tells why the target was away a moment ago; then it is not asked. `hurry` bounds the wait for it.
+    `away` is the error of a target that did not answer a moment ago. Such a target is not asked again. `hurry` limits
+    the wait for the target.
     """
     group = kept.entry.group
     source = source_row(await (await sites.shard(group.source)).rows(group))
@@ -81,14 +85,17 @@ async def looked(sites: ShardSites, kept: KeptMove, newest: Version, away: Appor
 
 
 def source_row(rows: Sequence[SlotRow | None]) -> SlotRow:
-    """Return the row that stands for all rows of a group on its source: the row that is furthest behind."""
+    """Return one row for all slot rows of a group on its source: the row whose state is the earliest in a move."""
     states = {"moved" if row is None else row.state for row in rows}
     state = next(each for each in _SOURCE if each in states)
     return SlotRow(state="owner" if state == "incoming" else state)
 
 
 def target_row(rows: Sequence[SlotRow | None]) -> SlotRow | None:
-    """Return the row that stands for all rows of a group on its target; None while one of them is absent."""
+    """Return one row for all slot rows of a group on its target: the row whose state is the earliest.
+
+    None if a row is absent.
+    """
     states = {None if row is None else row.state for row in rows}
     state = next(each for each in _TARGET if each in states)
     numbers = {row.number for row in rows if row is not None}

@@ -1,13 +1,13 @@
-"""Mover: brings a move to its end, by the acts that the machine of `reshard` names.
+"""Mover: does the acts that the machine of `reshard` names, until the move is over.
 
-The mover guards both shards by its token. Then it looks, does one act, and looks again, until nothing is left. A mover
-that was killed is followed by another one, which goes on from the state that it finds.
+The mover first guards both shards with its token. Then it reads, does one act, and reads again, until no act is left.
+After the death of a mover, the next mover goes on from the state that it finds.
 
-Promises: an act with an unknown outcome is never taken as done or not done; the mover looks again. Writers of the
-source wait for the last logged changes for half a second at most, as long as the control store answers; a target that
-is silent then is taken as away. A mover that is cancelled, or not elected any more, ends a fence that stands, and does
-nothing else.
-Refuses: to fence while the control store is slow: the end of a fence is a commit there. It also refuses to wait for a
+Promises: after an act with an unknown outcome, the mover reads again, and assumes nothing. While the control store
+answers, writers of the source wait at most half a second for the last logged changes. A target that is silent in this
+time counts as away. A mover that is cancelled, or is no longer elected, ends a fence that stands, and does nothing
+else.
+Refuses: to fence while the control store is slow, because a fence ends by a commit there. It also refuses to wait for a
 store after its election has ended.
 """
 
@@ -33,23 +33,23 @@ from apportion.stores.api import CoordinationStore
 from apportion.tables.publisher import Publisher
 
 FENCE_SECONDS = 0.5
-"""The longest wait of writers for the last logged changes; then the mover opens the source again."""
+"""The longest wait of writers for the last logged changes. After it, the mover opens the source again."""
 
 END_SECONDS = 5.0
-"""The longest time for which a mover that is cancelled goes on, to end a fence."""
+"""The longest time for which a cancelled mover goes on, to end a fence."""
 
 _SILENT_SECONDS = 15.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 1.0
 
 
 def unchecked() -> None:
-    """Raise nothing: this mover is never told to end."""
+    """Raise nothing, for a mover that never has to end early."""
 
 
 class Mover:
     """Moves groups of one set, one after another. `nodes` are the shards as nodes of the set's table.
 
-    `check` raises once this mover has to end; it is called before each act and in each wait.
+    `check` raises once this mover has to end. It is called before each act and in each wait.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Mover:
         self.acts: MoveActs = MoveActs(self.book, Publisher(store, name), sites, nodes, wall)
 
     async def begin(self, group: MoveGroup, size: int = 0) -> None:
-        """List a move, and write its record. `size` is that of the rows, in bytes.
+        """List a move, and write its record. `size` is the size of its rows, in bytes.
 
         `Conflict` if one of its slots moves already. `InvalidInput` or `SchemaDiffers` for anything that would stop the
-        move later; nothing was written then.
+        move later. After each of these errors, nothing was written.
         """
         entry = MoveEntry(group=group, record=MoveRecord(state="planned"), since=self._wall())
         self.reached("list.before")
@@ -98,12 +98,12 @@ class Mover:
     async def run(
         self, move: str, token: FencingToken, *, cleans: bool = False, rows: int = 0, is_rescue: bool = False
     ) -> MoveEntry | None:
-        """Do all acts that are due, and return the record; None if the move is over, with nothing left of it.
+        """Do all acts that are due, and return the record. Return None if nothing is left of the move.
 
         Without `cleans`, the move ends as `complete`: the old rows stay on the source. `rows` is the number of rows of
-        the group, for events. A rescue does only the acts by which writers go on. `Fenced` if a newer mover has begun.
-        `StoreUnavailable` is waited for while `check` allows it. Any other error, and that of `check`, ends a fence
-        that stands, and is raised then.
+        the group, for events. A rescue does only the acts that let writers go on. `Fenced` if a newer mover has begun.
+        After `StoreUnavailable` the mover waits and tries again, as long as `check` allows it. After any other error,
+        or an error of `check`, the mover ends a fence that stands, and then raises the error.
         """
         keys = self.book.keys
         course = _Course(self, move, replace(token, resource=keys.move(move)), cleans=cleans, rows=rows)
@@ -162,7 +162,7 @@ class _Course:
         self.entry: MoveEntry | None = None
 
     async def turn(self) -> bool:
-        """Look, and do the act that is due; False if none is."""
+        """Read the state, and do the act that is due. Return False if no act is due."""
         self._note_end()
         kept = await self._kept()
         if kept is None:
@@ -182,12 +182,12 @@ class _Course:
             return False
         if act.label == "release" and not self._is_last_look:
             self._is_last_look = True
-            self._guarded.clear()  # a new guard comes after every act on its way
+            self._guarded.clear()  # A new guard comes after each act of an older mover that is still on its way.
             return True
         return await self._acted(act, look.kept, look)
 
     async def end(self) -> None:
-        """End a fence that stands, or settle a switch that was made, for a mover that is cancelled."""
+        """End a fence that stands, or settle a switch that was made. Called when the mover is cancelled."""
         entry = self.entry
         if entry is None or entry.record.state not in ("fenced", "switched"):
             return
@@ -203,14 +203,14 @@ class _Course:
             self._mover.tell(self.entry, "waits", rows=self._rows, why=error.problem)
 
     def _note_end(self) -> None:
-        """Keep the reason why this mover has to end, as an error that no waiting mends."""
+        """If this mover has to end, keep the error of `check`. No wait can mend it."""
         try:
             self._mover.check()
         except ApportionError as error:
             self._trouble = self._trouble or error
 
     async def _kept(self) -> KeptMove | None:
-        """Read the record. None if the move is over; a record that nobody can read is raised."""
+        """Read the record. Return None if the move is over. Raise the error of an unreadable record."""
         book = self._book
         moves = await book.read()
         if (damage := moves.damaged.get(book.keys.move(self._move))) is not None:
@@ -220,9 +220,9 @@ class _Course:
         return kept
 
     async def _look(self, kept: KeptMove) -> Look | None:
-        """Guard both shards, and then read all. A mover that has not guarded the target does not use its answers.
+        """Guard both shards, and then read all facts. An unguarded target counts as away.
 
-        A target that refuses is away too, and the move pauses: the source is opened, and the refusal is raised then.
+        A target that refuses counts as away too. Then the move pauses: the source is opened, and the refusal is raised.
         """
         group = kept.entry.group
         await self._guard(group, group.source)
@@ -256,7 +256,10 @@ class _Course:
 
     @asynccontextmanager
     async def _hurry(self, shard: str, longest: float | None = _SILENT_SECONDS) -> AsyncIterator[None]:
-        """Within the block, take a shard as away that gives no reply; soon while writers wait behind a fence."""
+        """Limit the time for replies of a shard in the block. The limit is short while writers wait behind a fence.
+
+        `StoreUnavailable` when the limit is over.
+        """
         since, limit = self._fenced_at, longest
         if since is not None:
             limit = max(0.0, since + FENCE_SECONDS - self._clock.elapsed())
@@ -272,7 +275,7 @@ class _Course:
             self._guarded.add(shard)
 
     def _note_fence(self, look: Look) -> None:
-        """Remember since when the fence stands, as far as this mover knows."""
+        """Remember the time at which this mover first found the fence."""
         if look.source.state != "fenced":
             self._fenced_at = None
         elif self._fenced_at is None:
@@ -284,7 +287,7 @@ class _Course:
         return next_act(replace(view, wish="pause") if pauses else view)
 
     async def _acted(self, act: MoveAct, kept: KeptMove, look: Look | None) -> bool:
-        """Do an act between its two stop points. An error that no waiting mends is kept, and the move pauses."""
+        """Do an act between its two stop points. An error that no wait can mend is kept, and the move pauses."""
         step = step_of(act, is_fenced=kept.entry.record.state == "fenced")
         self._mover.reached(f"{step}.before")
         try:
@@ -294,7 +297,7 @@ class _Course:
             else:
                 deleted = await self._acts.do(act, kept, self._token)
         except (StaleEpoch, Conflict):
-            await asyncio.sleep(_SHORTEST_PAUSE_SECONDS)  # another hand was first; look again
+            await asyncio.sleep(_SHORTEST_PAUSE_SECONDS)  # another process was first: read again
             return True
         except (StoreUnavailable, Fenced):
             raise
@@ -302,7 +305,7 @@ class _Course:
             self._trouble = error
             return True
         finally:
-            if act.label == "fence":  # it may stand, also where no reply came
+            if act.label == "fence":  # The fence may stand, even without a reply.
                 self._fenced_at = self._clock.elapsed()
             elif act.label in ("unfence", "settle-source"):
                 self._fenced_at = None  # where it stands still, the next look tells

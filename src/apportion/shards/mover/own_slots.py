@@ -1,17 +1,17 @@
-"""Own slots: gives a key without rows a slot of its own, on the shard that its hash slot has.
+"""Own slots: gives a key without rows a slot of its own, on the shard of its hash slot.
 
-    publish    the table names the new slot; the list of moving slots has it and the hash slot, in the same commit
-    raise      the row of the hash slot gets the number of that version: no older router writes the key there
-    look       the hash slot has no row of the key still; else the table is published without the new slot
+    publish    the table names the new slot; in the same commit, both slots go on the list of moving slots
+    raise      the row of the hash slot gets the number of that version: routers with an older table are refused there
+    look       the hash slot must still have no row of the key; if it has one, a table without the new slot is published
     own        the shard gets the row of the new slot, and accepts the key
     unlist     both slots may move again
 
-The table is published first, so an act that was cut off stands in it, and holds up the writers of this key alone. The
-next mover looks at the row of the new slot: with the row, the pin is done; without it, nobody has written there, and
-the pin is taken back.
+The table is published first. So the table shows a pin that was cut off, and only the writers of this key wait. The next
+mover reads the row of the new slot. If there is a row, the pin is done. If there is none, nobody has written to the
+slot, and the pin is taken back.
 
-Promises: no row of the key is left in its hash slot. A mover that wakes up after a later one changes nothing.
-Refuses: keys with rows, for rows keep their slots; and hash slots that are moving.
+Promises: no row of the key is left in its hash slot. After a newer mover, an older one changes nothing.
+Refuses: keys with rows, because rows keep their slots, and keys of hash slots that are moving.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -39,7 +39,7 @@ from apportion.tables.layout import Version
 from apportion.tables.publisher import Publisher
 
 HasRows: TypeAlias = Callable[[str, int, bytes], Awaitable[bool]]
-"""Whether a slot of a shard has rows of a key, given by its bytes."""
+"""Whether a slot of a shard has rows of a key. The arguments are shard, slot, and bytes of the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class PinnedKey:
 
 
 class OwnSlots:
-    """The slots of pinned keys in one set, as its elected mover gives them."""
+    """Gives and settles the slots of pinned keys in one set, for its elected mover."""
 
     def __init__(
         self, store: CoordinationStore, name: str, sites: ShardSites, book: MoveBook, token: FencingToken
@@ -61,7 +61,7 @@ class OwnSlots:
         self._store, self._name, self._sites, self._book, self._token = store, name, sites, book, token
 
     async def pin(self, key: ShardKey, has_rows: HasRows) -> PinnedKey:
-        """Give a key a slot of its own; `InvalidInput` for a key with rows, `Conflict` while its hash slot moves."""
+        """Give a key its own slot. `InvalidInput` for a key with rows, `Conflict` while its hash slot moves."""
         data = check_pinnable(key)
         publisher, value, table, moves = await self._read()
         hashed = table.slot(key)
@@ -69,7 +69,7 @@ class OwnSlots:
         if data in table.pinned:
             return PinnedKey(key=key, slot=hashed, shard=shard, is_new=False)
         if (other := moves.moves_of(hashed)) is not None:
-            hint = "Let it end and run apportion shards clean, or abort it: apportion shards abort URL SET"
+            hint = "Let the move end and run apportion shards clean, or abort it: apportion shards abort URL SET"
             raise Conflict(f"slot {hashed} of key {key!r} moves, in move {other}.", hint)
         if await has_rows(shard, hashed, data):
             raise _refusal(key, hashed, shard)
@@ -88,14 +88,17 @@ class OwnSlots:
         return PinnedKey(key=key, slot=slot, shard=shard, is_new=True)
 
     async def settle(self, slots: Sequence[int] | None = None) -> None:
-        """Finish or take back the pins that were cut off: all, or those of some slots."""
+        """Finish or take back the pins that were cut off: all of them, or the pins of some slots."""
         for move, listed in (await self._book.read()).moving.items():
             slot = slot_of_pin(move)
             if slot is not None and (slots is None or set(slots) & set(listed)):
                 await self._settle(slot)
 
     async def _settle(self, slot: int) -> None:
-        """End a pin by the row of its slot. The guard comes first: no older mover makes that row any more."""
+        """Finish or take back a pin, by the row of its slot.
+
+        The guard comes first, so that no older mover makes that row later.
+        """
         publisher, value, table, moves = await self._read()
         move = name_of_pin(slot)
         shard = table.owners.get(slot)
@@ -108,13 +111,13 @@ class OwnSlots:
         await self._book.unlist(move)
 
     async def _raised(self, group: MoveGroup, number: Version) -> bool:
-        """Let the shard refuse older routers for the hash slot; False if it does not own the slot."""
+        """Let the shard refuse older tables for the hash slot. Return False if the shard does not own the slot."""
         shard = await self._sites.shard(group.source)
         await shard.change(group, RowChange(before=("owner",), after="owner", number=number), self._token)
         return all(row is not None and row.number == number for row in await shard.rows(group))
 
     async def _read(self) -> tuple[Publisher, Assignment, SlotTable, KnownMoves]:
-        """Return the newest table, and a publisher whose next version follows exactly this one."""
+        """Return the newest table, and a publisher whose next version follows exactly this table."""
         moves, newest = await self._book.read(), await self._book.newest()
         publisher = Publisher(self._store, self._name, incarnation=newest.incarnation)
         value = await publisher.newest()

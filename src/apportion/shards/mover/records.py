@@ -1,10 +1,11 @@
 """Records of moves in the control store: the slots that are moving, and each move with its state.
 
-    shards/<set>/moving       the ranges of slots of each move, one value: a commit that would list a slot twice fails;
-                              also those of each pin of a key that is under way, by the name pin-<slot>
+    shards/<set>/moving       the ranges of slots of each move, and of each pin under way by the name pin-<slot>
     shards/<set>/move/<id>    the move: its slots, its pair of shards, its state, and the wish of the operator
 
-Promises: a record that another release or another hand wrote is `BadSnapshot`; no field is guessed.
+All moving slots are in one value, so a commit that would list a slot twice fails.
+
+Promises: a record that another release or another program wrote is `BadSnapshot`. No field is guessed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +26,7 @@ _STATES: tuple[MoveState, ...] = get_args(MoveState)
 _WISHES: tuple[Wish, ...] = get_args(Wish)
 
 SlotRange = tuple[int, int]
-"""Slots from the first number up to the second, which is not among them."""
+"""The slots from the first number up to the second. The second number is not among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,18 +82,18 @@ def encode_moving(moving: Mapping[str, Iterable[int]]) -> bytes:
 
 
 def decode_moving(data: bytes) -> dict[str, tuple[int, ...]]:
-    """Return the slots of each move that bytes list."""
+    """Return the slots of each move and pin that bytes list."""
     _, moving = members(decoded(data, "list of moving slots"), "format", "moving")
     return {move: slots_in(listed) for move, listed in pairs(moving).items()}
 
 
 def name_of_pin(slot: int) -> str:
-    """Return the name under which the pin of a slot is in the list of moving slots."""
+    """Return the name of a slot's pin in the list of moving slots."""
     return f"{_PIN}{slot}"
 
 
 def slot_of_pin(name: str) -> int | None:
-    """Return the slot of a pin in the list of moving slots; None for a move, and for a name of another hand.
+    """Return the slot of a pin in the list of moving slots. Return None for a move, and for any other name.
 
     >>> slot_of_pin("pin-4096"), slot_of_pin("pin-x"), slot_of_pin("a-000")
     (4096, None, None)
@@ -118,7 +119,7 @@ def ranges(slots: Iterable[int]) -> list[SlotRange]:
 
 
 def slots_in(listed: object) -> tuple[int, ...]:
-    """Return the slots that a list of ranges names; `BadSnapshot` for ranges that are empty or not ascending."""
+    """Return the slots in a list of ranges. `BadSnapshot` for ranges that are empty or not ascending."""
     bounds = [integer(each) for pair in items(listed) for each in items(pair, 2)]
     is_descending = any(after < before for before, after in pairwise([0, *bounds, MOST_NUMBERS]))
     if is_descending or len(set(bounds[::2])) * 2 != len(bounds):

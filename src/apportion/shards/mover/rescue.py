@@ -1,11 +1,11 @@
-"""Rescue: ends the fence of slots whose mover has died, so that writers go on.
+"""Rescue: ends the fence of slots after the death of their mover, so that writers go on.
 
-A router that has waited in vain for a switch stands for the election of the set's mover. Once it is elected, no other
-mover lives. Then it settles a switch that was made, or opens the source again; the rest of the move is left to others.
-A pin of a key that was cut off is finished or taken back in the same way.
+A router that has waited too long for a switch stands for election as the mover of the set. Once it is elected, no other
+mover lives. Then it settles a switch that was made, or opens the source again. It leaves the rest of the move to later
+movers. It also finishes or takes back a pin that was cut off.
 
-Promises: a mover that lives is left alone, for it keeps the election.
-Refuses: to copy rows, and to wait for longer than half a minute; a router that still waits begins another rescue.
+Promises: a live mover is not disturbed, because it stays elected.
+Refuses: to copy rows, and to wait for longer than half a minute. A router that still waits begins another rescue.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from apportion.shards.sqlite.sites import SqliteSites
 from apportion.stores.catalog import opened
 
 MOVER_TTL = timedelta(seconds=4)
-"""The time for which a mover that was killed stays elected."""
+"""The time for which a mover stays elected after its death."""
 
 RESCUE_SECONDS = 30.0
 
 
 async def rescued(url: str, name: str, shards: Mapping[str, ShardRecord], slots: Sequence[int]) -> None:
-    """End the fence of slots, on the I/O thread. It never raises `TimeoutError`; when the time is over, it returns."""
+    """End the fence of slots, on the I/O thread. Return when the time is over, without a `TimeoutError`."""
     async with opened(url) as store:
         sites = sites_of(name, shards)
         nodes = {shard: record.node(shard) for shard, record in shards.items()}
@@ -53,7 +53,7 @@ async def rescued(url: str, name: str, shards: Mapping[str, ShardRecord], slots:
 
 
 def sites_of(name: str, shards: Mapping[str, ShardRecord]) -> ShardSites:
-    """Return the shards of a set as a mover finds them; `InvalidInput` for databases between which no rows move."""
+    """Return the shards of a set for a mover. `InvalidInput` if rows cannot move between two of the databases."""
     urls = {shard: make_url(record.address()) for shard, record in shards.items()}
     kinds = {url.get_backend_name() for url in urls.values()}
     if kinds == {"postgresql"}:

@@ -1,4 +1,4 @@
-"""Sites: the places where a mover finds the shards of a set, and the channel of each group."""
+"""Sites: give a mover the shards of a set, and the channel of each group."""
 
 from typing import Protocol
 
@@ -8,13 +8,13 @@ from apportion.shards.shard import Shard
 
 
 class ShardSites(Protocol):
-    """The shards of one set. Each is opened once, and `close` closes all."""
+    """The shards of one set. Each shard is opened once, and `close` closes all of them."""
 
     async def shard(self, shard_id: str) -> Shard:
-        """Return a shard; `StoreUnavailable` if it does not answer."""
+        """Return a shard. `StoreUnavailable` if it does not answer."""
 
     async def channel(self, group: MoveGroup) -> Channel:
-        """Return the channel of a group; `StoreUnavailable` if one of its shards does not answer."""
+        """Return the channel of a group. `StoreUnavailable` if one of its shards does not answer."""
 
     async def close(self) -> None:
-        """Close them."""
+        """Close all shards and channels."""

@@ -1,8 +1,8 @@
-"""Stop points: the places in a move where a fire drill kills the mover.
+"""Stop points: the places in a move at which a fire drill kills the mover.
 
 Each act has two points, `<step>.before` and `<step>.after`. The environment variable `APPORTION_SHARDS_STOP_AT` names
-one of them, and optionally a count: `fence.after`, or `chunk.before:3`. The process kills itself there, as a crash
-would: nothing is closed, and nobody is told.
+one of them, and optionally a count: `fence.after`, or `chunk.before:3`. The process kills itself there. As in a crash,
+nothing is closed, and no other process is told.
 """
 
 import os
@@ -18,7 +18,10 @@ STEPS = (
     "switch", "settle", "uncapture", "clean-batch", "release", "retreat", "withdraw", "abort-record", "unfence", "drop",
     "record",
 )  # fmt: skip
-"""The steps of a move, about in their order. `record` is each change of the record without a step of its own."""
+"""The steps of a move, in about their order.
+
+`record` stands for each change of the record that has no step of its own.
+"""
 
 Reached = Callable[[str], None]
 """A function that is called at each stop point with its label."""
@@ -30,7 +33,7 @@ def labels() -> tuple[str, ...]:
 
 
 def step_of(act: MoveAct, *, is_fenced: bool) -> str:
-    """Return the step of an act. Under the fence, the log is drained, and its tail is verified."""
+    """Return the step of an act. While the source is fenced, `apply-log` is "drain" and `verify` is "tail"."""
     if act.record is not None and act.label == "record":
         if act.record.state == "catching-up" and is_fenced:
             return "retreat"
@@ -41,7 +44,7 @@ def step_of(act: MoveAct, *, is_fenced: bool) -> str:
 
 
 class StopPoint:
-    """The stop point of this process: a label, and how often it is reached before the process ends."""
+    """The stop point of this process: a label, and the count at which the process ends."""
 
     def __init__(self, asked: str) -> None:
         label, _, count = asked.partition(":")
