@@ -69,7 +69,7 @@ class SetKeys:
         return f"{self.prefix}shard/{shard_id}"
 
     def shard_of(self, key: str) -> str | None:
-        """Return the shard whose record has this key, None for any other key."""
+        """Return the shard that has its record under this key. Return None for any other key."""
         start = self.shard("")
         return key.removeprefix(start) if key.startswith(start) else None
 

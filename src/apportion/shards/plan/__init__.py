@@ -1,4 +1,4 @@
-"""Plans of a set of shards: the slots that move, before they move, as values that can be saved and applied."""
+"""Plans of a set of shards. A plan names the slots that will move. It is a value that can be saved and applied."""
 
 from apportion.shards.plan.plan_file import decode_shard_plan, encode_shard_plan
 from apportion.shards.plan.shard_plan import PlannedGroup, ShardPlan, check_plan, groups_to_move

@@ -1,6 +1,7 @@
 """Plan file: the bytes of a plan of shards, for a file and for `apply`.
 
-Promises: a plan is read as it was written. Bytes that were cut or edited are `BadSnapshot`, before they are read.
+Promises: a plan that is read is equal to the plan that was written. Bytes that were cut or edited raise `BadSnapshot`,
+before their content is used.
 Refuses: to hold URLs.
 """
 
@@ -35,7 +36,7 @@ def encode_shard_plan(plan: ShardPlan) -> bytes:
 
 
 def decode_shard_plan(data: bytes) -> ShardPlan:
-    """Return the plan of its bytes; `BadSnapshot` for any other bytes."""
+    """Return the plan of its bytes. `BadSnapshot` for any other bytes."""
     body = codec.body_in(data, _KIND)
     try:
         return _plan(json.loads(body))

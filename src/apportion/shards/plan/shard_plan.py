@@ -1,9 +1,9 @@
-"""Shard plan: groups of slots that move between shards, the weights of the shards, and the proven bound.
+"""Shard plan: groups of slots that move between shards, the weights of the shards, and the lower bound.
 
-A plan has an id that is the digest of its content. The id of each move begins with it. So a plan that is applied
-again finds the moves that it began before.
+The id of a plan is the digest of its content. The id of each move begins with the id of its plan. So a plan that is
+applied again finds the moves that it began before.
 
-Promises: a plan is carried out only where each of its groups lies as a whole at its source or at its target.
+Promises: a plan is carried out only if each of its groups lies as a whole on its source or on its target.
 Refuses: groups of more than 256 slots, and a slot in two groups.
 """
 
@@ -21,7 +21,7 @@ from apportion.tables.layout import Version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedGroup:
-    """Slots, ascending, that move together from one shard to another; their rows, and the bytes of the rows."""
+    """Slots, ascending, that move together from one shard to another, with the number and the bytes of their rows."""
 
     source: str
     target: str
@@ -39,9 +39,9 @@ class PlannedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardPlan:
-    """A plan: the set, the version that it was made from, the groups, and the weights of the shards after it.
+    """A plan: the set, the version of the table before it, the groups, and the weights of the shards after it.
 
-    `least` is the number of slots that any plan of this aim must move. `total` is the number of slots of the set.
+    `least` is the number of slots that any plan with the same aim must move. `total` is the number of slots of the set.
     """
 
     name: str
@@ -79,7 +79,7 @@ class ShardPlan:
 
     @property
     def moves(self) -> tuple[MoveGroup, ...]:
-        """The groups as a mover knows them, each under the id of its move."""
+        """The groups for a mover, each with the id of its move."""
         own = self.id
         return tuple(
             MoveGroup(move=f"{own}-{number:03}", source=each.source, target=each.target, slots=each.slots)
@@ -88,7 +88,7 @@ class ShardPlan:
 
     @property
     def summary(self) -> str:
-        """The moves and their bound in one line of text."""
+        """The moves and the lower bound in one line of text."""
         if not self.groups:
             return f"{self.words} moves no slot"
         proof = "the minimum" if self.moved == self.least else f"at least {self.least} must move"
@@ -97,7 +97,10 @@ class ShardPlan:
 
 
 def groups_to_move(plan: ShardPlan, table: SlotTable) -> tuple[MoveGroup, ...]:
-    """Return the groups that still lie at their sources; `PlanRefused` if slots lie where the plan does not say."""
+    """Return the groups that still lie on their sources.
+
+    `PlanRefused` if a group lies neither whole on its source nor on its target.
+    """
     left = []
     for group in plan.moves:
         owners = {table.owners.get(slot) for slot in group.slots}
@@ -112,7 +115,7 @@ def groups_to_move(plan: ShardPlan, table: SlotTable) -> tuple[MoveGroup, ...]:
 
 
 def check_plan(plan: ShardPlan, name: str, moving: Mapping[int, str]) -> None:
-    """Refuse a plan of another set, and slots that another move has."""
+    """Refuse a plan of another set, and slots that another move has already."""
     if plan.name != name:
         raise InvalidInput("plan", f"a plan for set {plan.name}", f"a plan for set {name}", "Name the set of the plan.")
     others = [moving[slot] for move in plan.moves for slot in move.slots if moving.get(slot, move.move) != move.move]
@@ -120,10 +123,10 @@ def check_plan(plan: ShardPlan, name: str, moving: Mapping[int, str]) -> None:
 
 
 def check_free(moves: Sequence[str]) -> None:
-    """Refuse slots that moves have already."""
+    """Raise `PlanRefused` if any slot has a move already. `moves` names the move of each such slot."""
     if moves:
         named = sorted(set(moves))
         said = f"{len(moves)} of its slots belong to {len(named)} earlier moves, such as {named[0]}"
         error = PlanRefused(said)
-        error.hint = "Nothing was changed. End them first: apportion shards apply, then clean; or abort."
+        error.hint = "Nothing was changed. End these moves first: apportion shards apply, then clean; or abort."
         raise error

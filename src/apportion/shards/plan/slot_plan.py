@@ -1,9 +1,10 @@
-"""Slot plan: the next owners of the slots, for other weights or for slots that are named, with the fewest moves.
+"""Slot plan: the next owners of the slots, for other weights or for named slots, with the fewest moves.
 
-Hash slots follow the weights, evenly. A pinned slot stays where it is, until its shard is drained: it then goes to the
-shard with the fewest pinned slots for its weight.
+The hash slots are shared in proportion to the weights. A pinned slot stays on its shard until the shard is drained.
+Then it goes to the shard with the fewest pinned slots for its weight.
 
-Promises: no plan for the same weights moves fewer hash slots; the bound is counted by another rule than the plan.
+Promises: no plan for the same weights moves fewer hash slots. The lower bound is computed by another rule than the
+plan.
 Refuses: slots that a move has already, and a set without a shard that may own slots.
 """
 
@@ -27,9 +28,9 @@ _NOTHING = SlotSize(rows=0, bytes=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFacts:
-    """All that a plan starts from: the newest table of a set, the sizes of its slots, and the moves under way.
+    """The input of a plan: the newest table of a set, the sizes of its slots, and the moves under way.
 
-    `sizes` maps each shard to the sizes of its slots, `moving` each slot that a move has to the id of that move.
+    `sizes` maps each shard to the sizes of its slots. `moving` maps each moving slot to the id of its move.
     """
 
     name: str
@@ -45,14 +46,14 @@ class SetFacts:
 
     @property
     def table(self) -> SlotTable:
-        """The table as routers know it."""
+        """The table in the form that routers use."""
         return SlotTable.of(self.version, self.assignment)
 
 
 def plan_weights(facts: SetFacts, weights: Mapping[str, float]) -> ShardPlan:
-    """Return the plan for other weights of some shards; a weight of 0 drains a shard.
+    """Return the plan for other weights of some shards. A weight of 0 drains a shard.
 
-    `NoNodes` if no shard may own slots then; `PlanRefused` if a move has one of the slots.
+    `NoNodes` if no shard may own slots after the change. `PlanRefused` if a move has one of the slots.
     """
     topology = facts.topology
     for shard, weight in weights.items():
@@ -72,7 +73,7 @@ def plan_weights(facts: SetFacts, weights: Mapping[str, float]) -> ShardPlan:
 
 
 def plan_slots(facts: SetFacts, slots: Sequence[int], target: str) -> ShardPlan:
-    """Return the plan that brings slots to a shard; those that are there already stay.
+    """Return the plan that brings slots to a shard. Slots that the shard owns already stay.
 
     The weights stay too, so the next plan of weights may move the slots again.
     """
@@ -80,9 +81,7 @@ def plan_slots(facts: SetFacts, slots: Sequence[int], target: str) -> ShardPlan:
     _known(facts, target)
     if unknown := [slot for slot in slots if slot not in table.owners]:
         expected = f"a slot of the set: 0 .. {table.hash_slots - 1}, or one of a pinned key"
-        raise InvalidInput(
-            "slot", unknown[0], expected, "Look at the slot of a key: apportion shards route URL SET KEY"
-        )
+        raise InvalidInput("slot", unknown[0], expected, "See the slot of a key: apportion shards route URL SET KEY")
     changed = {slot: target for slot in sorted(set(slots)) if table.shard(slot) != target}
     return _planned(facts, facts.topology, changed, len(changed), f"moving slots to {target}")
 
@@ -104,7 +103,7 @@ def _planned(facts: SetFacts, topology: Topology, changed: Mapping[int, str], le
 def _groups(
     table: SlotTable, sizes: Mapping[str, Mapping[int, SlotSize]], changed: Mapping[int, str]
 ) -> Iterator[PlannedGroup]:
-    """Yield the groups of each pair of shards, with at most as many slots as one transaction fences."""
+    """Yield the groups of each pair of shards. A group has at most as many slots as one transaction may fence."""
     pairs: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for slot, target in sorted(changed.items()):
         pairs[table.shard(slot), target].append(slot)
@@ -117,7 +116,7 @@ def _groups(
 
 
 def _homeless(table: SlotTable, topology: Topology) -> dict[int, str]:
-    """Return the next shard of each pinned slot that may not stay on its shard."""
+    """Return the next shard of each pinned slot that cannot stay, because its shard is drained."""
     open_to = [node for node in topology if node.weight]
     held = Counter(table.shard(slot) for slot in table.pinned.values())
     found = {}
@@ -130,10 +129,10 @@ def _homeless(table: SlotTable, topology: Topology) -> dict[int, str]:
 
 
 def _least(owners: Sequence[str], topology: Topology) -> int:
-    """Return the fewest moves to an even distribution, whichever shards get one slot more than their share.
+    """Return the fewest moves to an even distribution. Any shards may get the slots that rounding leaves over.
 
-    Each shard gives away the slots above its share rounded down. Rounding leaves some slots over. For each of these,
-    one shard may keep a slot more.
+    Each shard gives away the slots above its rounded-down share. Rounding leaves some slots over. For each of these
+    slots, one shard may keep one more slot.
     """
     total = len(owners)
     shares = fair_shares({node.id: node.millionths for node in topology if node.weight}, partitions=total, total=total)

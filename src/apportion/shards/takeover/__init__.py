@@ -1,1 +1,1 @@
-"""Takeover: tables that have rows become the tables of a shard, while programs write to them."""
+"""Takeover: tables with rows become the tables of a shard, while programs write to them."""

@@ -1,6 +1,6 @@
-"""Obstacles: everything in the models or the database that cannot move, or that holds on one shard only.
+"""Obstacles: all parts of the models or the database that cannot move, or that hold on one shard only.
 
-Promises: an obstacle is found before anything is changed, and says the next step. None of them stops a set of one
+Promises: an obstacle is found before anything is changed, and names the next step. No obstacle stops a set of one
 shard. Primary keys that the database gives out stop a set of two shards.
 """
 
@@ -30,7 +30,7 @@ class Obstacle:
 
 
 def obstacles_of(base: type[DeclarativeBase]) -> tuple[Obstacle, ...]:
-    """Return the obstacles that the models of a base show by themselves, table by table."""
+    """Return the obstacles in the models of a base, table by table. No database is read."""
     tables = sharded_in_order(base)
     group = {each.name: each for each in tables}
     references = _references(base)
@@ -40,7 +40,7 @@ def obstacles_of(base: type[DeclarativeBase]) -> tuple[Obstacle, ...]:
 
 
 def obstacles_in(connection: Connection, base: type[DeclarativeBase]) -> tuple[Obstacle, ...]:
-    """Return the obstacles of the models, and those that a database adds: other tables, and generated slots."""
+    """Return the obstacles in the models, and those in a database: other tables, and generated slots."""
     inspector = inspect(connection)
     there = [name for name in inspector.get_table_names() if not name.startswith(_OWN)]
     unknown = [name for name in sorted(there) if name not in base.metadata.tables]
@@ -65,7 +65,7 @@ def _of_table(table: ShardedTable, group: dict[str, ShardedTable], references: s
     for columns in _uniques(mapped):
         if "slot" not in columns and not key <= columns:
             named = ", ".join(sorted(columns))
-            advice = "It holds on each shard alone. Add the shard key to it, or check it elsewhere."
+            advice = "It holds within each shard only. Add the shard key to it, or check it elsewhere."
             yield Obstacle(kind="unique", table=table.name, found=f"unique ({named})", advice=advice)
     given = mapped.autoincrement_column
     if given is not None and isinstance(given.type, Integer):
@@ -84,7 +84,7 @@ def _of_table(table: ShardedTable, group: dict[str, ShardedTable], references: s
 def _stays_in_group(
     table: ShardedTable, constraint: ForeignKeyConstraint, group: dict[str, ShardedTable], references: set[str]
 ) -> bool:
-    """Whether the rows that a foreign key names are on each shard that has a row of the table."""
+    """Whether a row of the table and the row that its foreign key names always lie on one shard."""
     target = constraint.referred_table.name
     if target in references:
         return True
@@ -117,5 +117,5 @@ def _undeclared(name: str) -> Obstacle:
 
 
 def _generated(name: str) -> Obstacle:
-    advice = "A shard compares the slot of each row with its own table. Drop the column; init adds a plain one."
+    advice = "A shard compares the slot of each row with its own table. Drop the column, because init adds a plain one."
     return Obstacle(kind="generated-slot", table=name, found="slot is a generated column", advice=advice)

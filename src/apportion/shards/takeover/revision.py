@@ -1,7 +1,7 @@
-"""Revision: the columns, the slots and the indexes of a takeover as a file for Alembic.
+"""Revision: a file for Alembic that adds the columns, the slots and the indexes of a takeover.
 
-The file names tables and columns by itself, so it works when the models have changed. `init` adds the rest when it has
-run: triggers, and the rows of the slots. The file is written as text; Alembic need not be installed.
+The file itself names tables and columns, so it still works after a change of the models. After it has run, `init` adds
+the triggers and the rows of the slots. The file is written as text, so Alembic need not be installed.
 
 Promises: the revision follows the only head of its folder. An existing file is left as it is.
 Source: https://alembic.sqlalchemy.org/en/latest/tutorial.html#create-a-migration-script
@@ -52,10 +52,11 @@ def fill_slots(
     key: Sequence[str] = (),
     parent: tuple[str, Table, str] | None = None,
 ) -> None:
-    """Set the slots of all rows of a table that have none, in the present transaction.
+    """Set the slots of all rows of a table that have none, in the current transaction.
 
     - `key`: the columns of the shard key.
-    - `parent`: for a child, its column, the table of its parents, and the column there; those have their slots.
+    - `parent`: for a child, its column, the table of its parents, and the column there. The parents must have their
+      slots.
     """
     made = [_described(table, tuple(key), parent)]
     if parent is not None:
@@ -69,7 +70,10 @@ def fill_slots(
 
 
 def written_revision(folder: Path, base: type[DeclarativeBase], slots: int) -> Path:
-    """Write the revision into a folder of Alembic, and return its path; a file of an earlier call is returned."""
+    """Write the revision into a folder of Alembic, and return its path.
+
+    Return the file of an earlier call, if there is one.
+    """
     check_models(base)
     check_hash_slots(slots)
     if not folder.is_dir():

@@ -1,7 +1,7 @@
-"""Rows of a takeover: each chunk without a slot gets it, and rows with a wrong one are found.
+"""Rows of a takeover: fills the slots of rows without one, in chunks, and finds rows with a wrong slot.
 
 Promises: a chunk changes the slot alone. Its rows are read and written in one transaction.
-Refuses (`InvalidInput`): rows that no slot fits, because their key has no hash, or their parent is absent.
+Refuses (`InvalidInput`): rows that cannot get a slot, because their key has no hash, or their parent is absent.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,12 +31,12 @@ class Tables:
     pinned: Mapping[bytes, int] = field(default_factory=dict)
 
     def parent_of(self, child: ShardedTable) -> ShardedTable:
-        """Return the table of the parents of a child, and a table with a key itself."""
+        """Return the table of a child's parents. Return a table with a shard key itself."""
         return next((each for each in self.each if child.parent and each.name == child.parent.table), child)
 
     def fill(self, connection: Connection, table: ShardedTable, after: Place | None = None) -> tuple[int, Place | None]:
-        """Set the slots of the next rows that lack one; return their number, and the primary key of the last."""
-        width = len(table.primary_key)  # the rows, and those of parents, stay locked: no writer changes a key meanwhile
+        """Set the slots of the next rows without one. Return their number, and the primary key of the last row."""
+        width = len(table.primary_key)  # locks these rows and their parents, so no writer changes a key
         found = [(tuple(row[:width]), row[width:]) for row in connection.execute(self._unfilled(table, after))]
         if not found:
             return 0, None
@@ -48,16 +48,16 @@ class Tables:
         return len(found), found[-1][0]
 
     def without_slot(self, connection: Connection, table: ShardedTable) -> int:
-        """Return the number of rows that lack a slot."""
+        """Return the number of rows without a slot."""
         statement = select(func.count()).select_from(table.bare).where(table.slot.is_(None))
         return connection.execute(statement).scalar_one()
 
     def wrong(
         self, connection: Connection, table: ShardedTable, *, among: Sequence[int] | None = None
     ) -> Iterator[Place]:
-        """Yield the primary keys of rows with another slot than that of their key, or of their parent.
+        """Yield the primary keys of rows with another slot than their key or their parent has.
 
-        With `among`, only the rows of these slots are looked at. Reads every row otherwise.
+        With `among`, read only the rows of these slots. Without it, read every row.
         """
         width = len(table.primary_key)
         parents = self.parent_of(table)
@@ -71,7 +71,7 @@ class Tables:
                 yield tuple(row[:width])
 
     def keys(self, connection: Connection, table: ShardedTable) -> Iterator[tuple[Place, int, int]]:
-        """Yield each value of the shard key with its slot and its number of rows, in one walk over the table."""
+        """Yield each value of the shard key with its slot and its number of rows. One query over the table."""
         columns = table.columns(table.key)
         statement = select(*columns, func.count()).select_from(table.bare).group_by(*columns)
         for *values, rows in connection.execute(statement, execution_options={"yield_per": _READ_ROWS}):
@@ -88,20 +88,20 @@ class Tables:
         return False
 
     def check(self, connection: Connection, table: ShardedTable) -> None:
-        """Refuse rows that no slot fits, and those that have a wrong one already."""
+        """Refuse rows that cannot get a slot, and rows that have a wrong slot already."""
         self._check_primary_key(connection, table)
         if table.parent:
             self._check_parents(connection, table)
         else:
             for _ in self.keys(connection, table):
-                pass  # a key without a hash is refused
+                pass  # The walk itself refuses a key without a hash.
         family = (table, self.parent_of(table))
         if all(has_slot(connection, each) for each in family):
             self._check_slots(connection, table)
 
     def _check_slots(self, connection: Connection, table: ShardedTable) -> None:
         for place in self.wrong(connection, table):
-            hint = "Rename a column of the application with this name. One that is left over can be set to NULL."
+            hint = "If the column slot belongs to the application, rename it. If not, set its values to NULL."
             expected = "the slot of its key, or NULL"
             raise InvalidInput(f"slot of the row {_shown(place)} of {table.name}", "another value", expected, hint)
 
@@ -120,7 +120,7 @@ class Tables:
         orphans = connection.execute(statement.where(target.c[parent.primary_key[0]].is_(None))).scalar_one()
         if orphans:
             field = f"rows of {table.name} without a row of {parent.name}"
-            hint = f"The slot of a row of {table.name} is that of its parent. Delete these rows, or mend them."
+            hint = f"A row of {table.name} gets the slot of its parent. Delete these rows, or mend them."
             raise InvalidInput(field, orphans, "a parent for each row", hint)
 
     def _unfilled(self, table: ShardedTable, after: Place | None) -> Any:  # noqa: ANN401 - a statement
@@ -142,12 +142,12 @@ class Tables:
 
 
 def has_slot(connection: Connection, table: ShardedTable) -> bool:
-    """Whether a table has the column of the slot already."""
+    """Whether a table has a column `slot` already."""
     return "slot" in {each["name"] for each in inspect(connection).get_columns(table.name)}
 
 
 def slot_of(table: ShardedTable, values: Place, slots: int) -> int:
-    """Return the slot of the values of a shard key; `InvalidInput` names the table and its columns."""
+    """Return the slot of the values of a shard key. `InvalidInput` names the table and its columns."""
     try:
         return hash_slot(_key(values), slots)
     except InvalidInput as error:

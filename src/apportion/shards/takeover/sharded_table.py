@@ -1,6 +1,7 @@
-"""Sharded table: a table of the models as statements need it, without defaults of the application.
+"""Sharded table: a table of the models in the form that statements need, without defaults of the application.
 
-A statement on the mapped table would run `onupdate` functions of its columns. A takeover changes the slot alone.
+A statement on the mapped table would run the `onupdate` functions of its columns. But a takeover must change the slot
+alone.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from apportion.shards.models import RowRule, Sharded, rule_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParentColumn:
-    """The column of a child that names its parent, and the table and the column that it names."""
+    """The column of a child that names its parent, and the table and the column of the parent."""
 
     column: str
     table: str
@@ -24,7 +25,7 @@ class ParentColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardedTable:
-    """One sharded table: its primary key, and either the columns of its shard key or its parent."""
+    """One sharded table: its primary key, and the columns of its shard key or, for a child, its parent."""
 
     mapped: Table
     bare: TableClause
@@ -48,14 +49,14 @@ class ShardedTable:
         return [self.bare.c[name] for name in names]
 
     def after(self, last: tuple[Any, ...]) -> ColumnElement[bool]:
-        """Return the condition for rows behind a primary key."""
+        """Return the condition for rows with a greater primary key."""
         columns = self.columns(self.primary_key)
         return columns[0] > last[0] if len(columns) == 1 else tuple_(*columns) > tuple_(*last)
 
     def with_parent(
         self, parents: NamedFromClause[Any], *columns: ColumnElement[Any], is_outer: bool = False
     ) -> Select[Any]:
-        """Return the rows of a child beside those of its parent."""
+        """Return a query over a table. For a child, each row is joined with the row of its parent."""
         if self.parent is None:
             return select(*columns).select_from(self.bare)
         condition = parents.c[self.parent.target] == self.bare.c[self.parent.column]
@@ -92,5 +93,5 @@ def _of(mapper: Mapper[Any]) -> ShardedTable | None:
 
 def _parent(mapper: Mapper[Any], rule: RowRule) -> ParentColumn:
     named = mapper.columns[rule.parent]
-    target = next(iter(named.foreign_keys)).column  # each foreign key of a child leads there
+    target = next(iter(named.foreign_keys)).column  # all foreign keys of this column lead there
     return ParentColumn(column=named.name, table=target.table.name, target=target.name)

@@ -1,9 +1,10 @@
-"""Survey: a database as a set of shards would have it, before anything is changed.
+"""Survey: the findings on a database before it becomes a shard.
 
-It tells how many shard keys there are, the largest ones, and how evenly the rows would lie, beside the obstacles.
+It counts the shard keys and names the largest ones. It shows how evenly the rows would lie on the shards, and lists the
+obstacles.
 
 Promises: one walk over each table with a shard key. Nothing is written.
-Refuses: a key that no slot fits; the error is that of `init`.
+Refuses: a key that cannot get a slot, with the error of `init`.
 """
 
 from collections import Counter
@@ -20,7 +21,7 @@ from apportion.shards.takeover.sharded_table import ShardedTable
 from apportion.shards.takeover.takeover import tables_there
 
 MOST_KEYS = 10
-"""The largest keys that a survey names."""
+"""The number of largest keys that a survey names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +34,10 @@ class KeyRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSurvey:
-    """A sharded table: its rows, and for one with a shard key the number of keys and the largest ones.
+    """A sharded table and its number of rows. With a shard key, also the number of keys and the largest keys.
 
-    `decided_by` are the columns of the shard key, or the column that names the parent.
-    `cv_ratio` is the coefficient of variation of the rows per shard, if the slots lay evenly on `shards` of the survey.
+    `decided_by` names the columns of the shard key, or the column that names the parent. `cv_ratio` is the coefficient
+    of variation of the rows per shard, for slots shared evenly among `shards` shards.
     """
 
     table: str
@@ -49,7 +50,7 @@ class TableSurvey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSurvey:
-    """A database before it becomes a shard. `shard` is its id, "" if no database has rows."""
+    """A database before it becomes a shard. `shard` is the id of that shard, "" if no database has rows."""
 
     shard: str
     shards: int
@@ -58,7 +59,7 @@ class SetSurvey:
 
 
 def survey_of(connection: Connection, shard: str, base: type[DeclarativeBase], *, slots: int, shards: int) -> SetSurvey:
-    """Return the survey of a database, as it would lie on `shards` shards."""
+    """Return the survey of a database, for a set of `shards` shards."""
     tables = tables_there(connection, base, slots)
     return SetSurvey(
         shard=shard,

@@ -1,13 +1,13 @@
-"""Takeover: a database with rows becomes a shard, in short transactions beside the programs that write to it.
+"""Takeover: a database with rows becomes a shard, in short transactions, while programs write to it.
 
-    begin    the columns of the slots, and triggers that empty a slot when its row changes
-    fill     the slots, a chunk at a time
-    index    unique over (slot, primary key)
-    end      the rows that came meanwhile, then the fence, the rows of the slots and the row of the shard, all at once
+    begin    the columns of the slots are added, and triggers that empty the slot of a row that changes
+    fill     the rows get their slots, a chunk at a time
+    index    each table gets a unique index over (slot, primary key)
+    end      one transaction fills the rows that came meanwhile, and makes the database a shard
 
-Promises: a call that was cut off anywhere goes on when it is made again. Before the end, programs that know of no slot
-go on as before. After the end, no row lacks its slot.
-Refuses: rows that no slot fits, before anything is changed.
+Promises: the same call again resumes a call that was cut off anywhere. Before the end, programs that know no slots go
+on as before. After the end, each row has its slot.
+Refuses: rows that cannot get a slot, before anything is changed.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _BEGIN: Place | None = None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeoverProgress:
-    """How far a takeover has come: `rows` of a table have got a slot, `total` lacked one."""
+    """The progress of a takeover. `rows` counts the rows of a table that got a slot, of `total` rows without one."""
 
     shard: str
     table: str
@@ -42,27 +42,27 @@ class TakeoverProgress:
 
 
 class TakeoverStatements(Protocol):
-    """The dialect's part of a takeover. Each call may be made again."""
+    """The part of a takeover that depends on the dialect. Each call may be made again."""
 
     def begin(self, connection: Connection, tables: Tables) -> None:
-        """Add the columns, and the triggers that keep them right; a part that is there already stays."""
+        """Add the columns, and the triggers that keep them right. Parts that exist already stay."""
 
     def index(self, engine: Engine, table: ShardedTable) -> None:
         """Make the unique index over (slot, primary key)."""
 
     def lock(self, connection: Connection, tables: Tables) -> None:
-        """Let writers wait to the end of the transaction."""
+        """Make writers wait until the end of the transaction."""
 
     def seal(self, engine: Engine, tables: Tables) -> None:
-        """Do the rest, when the database is a shard already."""
+        """Do the last step, after the database has become a shard."""
 
     def end(self, connection: Connection, tables: Tables) -> None:
-        """Put the triggers of a shard in place of those of the backfill; no row lacks a slot any more."""
+        """Replace the triggers of the takeover by those of a shard. By now each row has a slot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Takeover:
-    """One database that becomes the shard `shard`. `tables` are those that it has already. `reader` takes no lock."""
+    """One database that becomes the shard `shard`. `tables` are its existing tables. `reader` takes no lock."""
 
     shard: str
     engine: Engine
@@ -73,7 +73,7 @@ class Takeover:
     told: Callable[[TakeoverProgress], None]
 
     async def run(self, end: Callable[[Connection], None]) -> None:
-        """Take the tables over; `end` makes the database a shard, in the last transaction."""
+        """Take the tables over. `end` makes the database a shard, in the last transaction."""
         await asyncio.to_thread(within, self.reader, self.shard, self._check)
         await self._within(lambda connection: self.statements.begin(connection, self.tables))
         for table in self.tables.each:
@@ -91,7 +91,10 @@ class Takeover:
             self.tables.check(connection, table)
 
     async def _filled(self, table: ShardedTable) -> None:
-        """Fill the slots of a table, until a walk over it finds less than a chunk. Writers get half of the time."""
+        """Fill the slots of a table, until a walk over it fills less than one chunk.
+
+        Half of the time is left to writers.
+        """
         left = partial(self.tables.without_slot, table=table)
         total = await asyncio.to_thread(within, self.reader, self.shard, left)
         done, walked = 0, CHUNK_ROWS
@@ -131,13 +134,13 @@ def tables_there(connection: Connection, base: type[DeclarativeBase], slots: int
     found = tuple(each for each in sharded_in_order(base) if each.name in there)
     for each in found:
         if each.parent is not None and each.parent.table not in there:
-            hint = f"The slot of a row of {each.name} is that of its parent."
+            hint = f"A row of {each.name} gets the slot of its parent."
             raise InvalidInput(f"table {each.parent.table}", None, f"one beside {each.name}", hint)
     return Tables(each=found, slots=slots)
 
 
 def within(engine: Engine, shard: str, act: Callable[[Connection], Result]) -> Result:
-    """Do an act in one transaction; a database that cannot do it now is `StoreUnavailable`."""
+    """Do an act in one transaction. `StoreUnavailable` if the database cannot do it now."""
 
     def _done() -> Result:
         with engine.begin() as connection:
@@ -147,11 +150,11 @@ def within(engine: Engine, shard: str, act: Callable[[Connection], Result]) -> R
 
 
 def reached(shard: str, act: Callable[[], Result]) -> Result:
-    """Do an act on a database; one that cannot do it now is `StoreUnavailable`."""
+    """Do an act on a database. `StoreUnavailable` if the database cannot do it now."""
     try:
         return act()
     except DatabaseError as error:
         if type(error) not in (DatabaseError, OperationalError):
-            raise  # an error of a statement, which no waiting mends
-        hint = "The same call goes on where this one stopped. Look at its locks, its disk, and its rights."
+            raise  # an error of a statement, which no wait can mend
+        hint = "Check the locks, the disk and the rights of the database. Then run the same call again to go on."
         raise StoreUnavailable(f"database of shard {shard}", str(error.orig).strip(), hint) from error
