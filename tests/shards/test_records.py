@@ -9,9 +9,10 @@ from datetime import timedelta
 import pytest
 
 import apportion
-from apportion.errors import BadSnapshot, PlanRefused
+from apportion.errors import BadSnapshot, InvalidInput, PlanRefused
 from apportion.shards import admin
 from apportion.shards.mover.records import decode_moving, encode_moving
+from apportion.shards.records import ShardRecord
 from tests.shards.sample import SET, Base, Files, Place
 
 MOVE, SHARD, MOVING = "move/a-000", "shard/two", "moving"
@@ -150,3 +151,16 @@ def test_the_list_of_moving_slots_names_slots_of_a_set(files, tmp_path):
     changed(tmp_path, MOVING, moving={"x": [[0, 2**40]]})
     (damaged,) = asyncio.run(admin.status(files.url, SET)).damaged
     assert f"record shards/{SET}/{MOVING}: " in f"{damaged}"
+
+
+@pytest.mark.parametrize("secret", ["a@b", "p@s:e/c?r#t", "@"])
+def test_a_password_of_the_environment_that_would_end_the_name_of_the_user_is_refused_and_not_shown(
+    monkeypatch, secret
+):
+    monkeypatch.setenv("SHARD_PASSWORD", secret)
+    record = ShardRecord(url="postgresql://u:${SHARD_PASSWORD}@db1/shop")
+    with pytest.raises(InvalidInput, match="SHARD_PASSWORD is '\\(not shown\\)'") as refusal:
+        record.address()
+    assert secret not in f"{refusal.value}".replace("in place of @", "")
+    monkeypatch.setenv("SHARD_PASSWORD", "a%40b")
+    assert "postgresql://u:a%40b@db1/shop" == record.address()

@@ -114,7 +114,15 @@ class ShardRecord:
         return Node(check_shard_id(shard_id), weight=self.weight, zone=self.zone)
 
     def address(self) -> str:
-        """Return the URL with the values of the environment. `InvalidInput` for a variable that is not set."""
+        """Return the URL with the values of the environment.
+
+        `InvalidInput` for a variable that is not set, and for a name or a password that would end at its own `@`.
+        """
+        for match in _NAME.finditer(self.url.rpartition("@")[0]):
+            if "@" in _from_environment(match):
+                expected = "a value with %40 in place of @"
+                hint = "Percent-encode it: python -c 'from urllib.parse import quote; print(quote(input(), safe=\"\"))'"
+                raise InvalidInput(f"environment variable {match[1]}", "(not shown)", expected, hint)
         return _NAME.sub(_from_environment, self.url)
 
     def encode(self) -> bytes:
