@@ -1,11 +1,10 @@
-"""Capture: the log of keys of rows that writers change in moving slots, kept by triggers in the writer's transaction.
+"""Capture: the log of keys of rows that writers change in moving slots. Triggers write it in the writer's transaction.
 
     apportion_capture    a row for each slot with logged changes, and its move
     apportion_log        the keys of changed rows, in the order of their commits
 
-The tables and triggers exist while at least one move captures. All such moves share them.
-`INSERT OR REPLACE` deletes rows without a trigger. So a BEFORE trigger finds the rows that the new row will replace,
-also rows of other slots.
+The tables and triggers exist while at least one move captures. All such moves share them. `INSERT OR REPLACE` deletes
+rows without a trigger. So a BEFORE trigger finds the rows that the new row will replace, even in other slots.
 Source: https://www.sqlite.org/lang_conflict.html
 """
 
@@ -43,7 +42,7 @@ def begin(connection: sqlite3.Connection, group: MoveGroup, tables: Sequence[Sha
 
 
 def end(connection: sqlite3.Connection, move: str, most: int) -> bool:
-    """Stop the log of a move, and forget at most so many rows of it; True when nothing of it is left."""
+    """Stop the log of a move, and delete at most `most` of its entries. Return True when nothing of the log is left."""
     if not is_there(connection):
         return True
     connection.execute("DELETE FROM apportion_capture WHERE move = ?", (move,))
@@ -59,19 +58,19 @@ def end(connection: sqlite3.Connection, move: str, most: int) -> bool:
 
 
 def is_there(connection: sqlite3.Connection, schema: str = "main") -> bool:
-    """Whether any move captures here, or has left its tables."""
+    """Whether the tables of the log are there, for any move."""
     found = f"SELECT 1 FROM {schema}.sqlite_master WHERE type = 'table' AND name = 'apportion_capture'"
     return bool(connection.execute(found).fetchall())
 
 
 def triggers_of(connection: sqlite3.Connection, schema: str = "main") -> set[str]:
-    """Return the names of the triggers of the log that are there."""
+    """Return the names of the existing triggers of the log."""
     listed = _LISTED.replace("sqlite_master", f"{schema}.sqlite_master")
     return {name for (name,) in connection.execute(listed, _patterns())}
 
 
 def require(connection: sqlite3.Connection, group: MoveGroup, tables: Sequence[ShardTable]) -> None:
-    """Raise if changes of a table on the source are not logged; a table that was made anew has lost its triggers."""
+    """Raise if changes of a table on the source are not logged. A table that was made anew has lost its triggers."""
     there = triggers_of(connection, "source")
     lost = [table.name for table in tables if not there.issuperset(trigger_names(table.name))]
     if lost:
@@ -111,7 +110,7 @@ def _triggers(table: ShardTable) -> Iterator[str]:
 
 
 def _logged(table: ShardTable, row: str) -> str:
-    """Return the beginning of a statement that logs the key of a row."""
+    """Return the first part of a statement that logs the key of a row."""
     into = f"INSERT INTO apportion_log (move, name, {', '.join(table.key_names)})"
     return f"{into} SELECT move, {literal(table.name)}, {columns(table.key, row)}"
 
@@ -122,7 +121,7 @@ def _key_changed(table: ShardTable) -> str:
 
 
 def _replaced(table: ShardTable, unique: Sequence[str], old: str = "") -> str:
-    """Return the statement that logs the old row with the unique values that the new row will have."""
+    """Return the statement that logs an old row with the same unique values as the new row."""
     same = " AND ".join(f"kept.{quoted(each)} = NEW.{quoted(each)}" for each in unique)
     changed = " OR ".join(f"{old}.{quoted(each)} IS NOT NEW.{quoted(each)}" for each in unique)
     into = _logged(table, "kept").replace("SELECT move", "SELECT capture.move")

@@ -1,8 +1,8 @@
 """The channel of a move group between two SQLite files: chunks, the log, and the comparison.
 
-One connection has the target open and the source attached, to be read. Another one has the source open: it begins and
-ends the log there, and forgets its entries. Rows are read in one transaction and written in another. So writers of the
-source wait for a short read at most, and not for the disk of the target.
+One connection writes to the target, and reads the source as an attached file. A second connection writes to the source:
+it begins and ends the log, and deletes its entries. Rows are read in one transaction and written in another. So writers
+of the source wait for a short read at most, and not for the disk of the target.
 """
 
 import sqlite3
@@ -22,7 +22,7 @@ from apportion.shards.sqlite.readiness import require_no_rows, require_space
 from apportion.shards.sqlite.tables import EqualTables, names_of
 
 APPLY_SECONDS = 0.25
-"""The time that one call of `apply` goes on while the log has entries."""
+"""The time for which one call of `apply` continues while the log has entries."""
 
 _FORGOTTEN_ROWS = 1_000
 
@@ -60,14 +60,14 @@ class SqliteChannel:
             await self._target.write(self._group, token, self._chunks.write if is_read else self._chunks.begin)
 
     async def apply(self, token: FencingToken) -> None:
-        """See `Channel`. It goes on for a quarter of a second."""
+        """See `Channel`. One call lasts about a quarter of a second."""
         ends = monotonic() + APPLY_SECONDS
         while monotonic() < ends and await self._target.read(self._log.read):
             await self._target.write(self._group, token, self._log.write)
             await self._source.write(self._group, token, self._log.forget)
 
     async def verify(self, attempt: int, token: FencingToken) -> None:
-        """See `Channel`. It goes on for a second; the next call of the same attempt goes on from there."""
+        """See `Channel`. One call lasts about a second. The next call of the same attempt continues from there."""
         comparison = RowComparison(self._group, attempt, self._equal, self._pieces)
         if not await self._target.read(comparison.begin):
             await self._target.write(self._group, token, comparison.restart)
@@ -82,7 +82,10 @@ class SqliteChannel:
         await self._target.write(self._group, token, comparison.keep)
 
     async def uncapture(self, token: FencingToken) -> None:
-        """See `Channel`. The cursors on the target go first: a move that captures still is not over."""
+        """See `Channel`.
+
+        The cursors on the target are deleted first, because a move that still captures is not over.
+        """
         move = self._group.move
         await self._target.write(self._group, token, lambda base: forget(base, move))
         while not await self._source.write(self._group, token, lambda base: capture.end(base, move, _FORGOTTEN_ROWS)):
@@ -107,7 +110,7 @@ class SqliteChannel:
         )
 
     def _captured(self, connection: sqlite3.Connection, tables: set[str]) -> tuple[bool, int]:
-        """Return whether all changes of the slots are logged on the source, and the number of logged ones."""
+        """Return whether all changes of the slots are logged on the source, and the number of entries in the log."""
         if not capture.is_there(connection, "source"):
             return False, 0
         counted = "SELECT count(*) FROM source.{} WHERE move = ?"

@@ -1,10 +1,10 @@
-"""Chunks: the rows of a group, copied table by table.
+"""Chunks: copy the rows of a group, table by table.
 
-Some slots are a window: their rows are read at once, sorted by their keys, and written in chunks. So a chunk changes
-neighbouring pages of the table and of its indexes, and not a page for each row.
+A window is some slots with rows that are read together, sorted by their keys, and written in chunks. So a chunk changes
+neighbouring pages of the table and of its indexes, and not one page per row.
 
-Promises: the cursor is written in the transaction that writes the rows. Rows that were read before a part of the log
-was applied are read again. The target has no row of the slots when the copy begins.
+Promises: the cursor is written in the transaction that writes the rows. If a part of the log is applied after a read of
+rows, the rows are read again. When the copy begins, the target has no row of the slots.
 """
 
 import sqlite3
@@ -24,7 +24,7 @@ _ALL = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Slots from `first` to `last`, and the number of their rows that were read; `is_cut` if one slot has more."""
+    """Slots from `first` to `last`, and the number of rows read. `is_cut` if the window is a part of one slot."""
 
     first: int
     last: int
@@ -45,14 +45,14 @@ class Chunks:
         self._before, self._after = Cursor(name=""), Cursor(name="")
 
     def begin(self, connection: sqlite3.Connection) -> None:
-        """Delete old rows of the slots on the target, a chunk at a time; begin the copy when none is left."""
+        """Delete old rows of the slots on the target, a chunk at a time. Begin the copy when none is left."""
         require_incoming(connection, self._group)
         tables = self._equal.read(connection)
         if not swept(connection, reversed(tables), self._group.slots, self._portion.rows):
             cursors.begin(connection, self._group.move, "copy", tables, 0)
 
     def read(self, connection: sqlite3.Connection) -> bool | None:
-        """Read the next chunk; False if the copy has not begun, None if it is done."""
+        """Read the next chunk, and return True. Return False if the copy has not begun, None if it is done."""
         kept = cursors.cursors(connection, self._group.move, "copy")
         if not kept:
             return False
@@ -66,7 +66,7 @@ class Chunks:
         return True
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Write the chunk that was read, unless something else was written since."""
+        """Write the chunk that was read, unless the cursor has changed since then."""
         begun, stage = monotonic(), self._stage
         if stage is None:
             raise InvariantBroken("a chunk was written before one was read")
@@ -92,7 +92,7 @@ class Chunks:
         return after
 
     def _fill(self, connection: sqlite3.Connection, table: ShardTable, cursor: Cursor) -> None:
-        """Read a window: the open one behind its cursor, or the next one."""
+        """Read a window: the rest of an open window, or the next one."""
         begun, most = monotonic(), self._reads.rows
         self._stage = stage = RowStage(table, 0, self._slots)
         if cursor.within and cursor.slot is not None and cursor.until is not None:
@@ -108,7 +108,7 @@ class Chunks:
         self._reads.took(rows, monotonic() - begun)
 
     def _next_window(self, connection: sqlite3.Connection, stage: RowStage, before: int | None) -> Window:
-        """Return the next slots, as many as fit, or the first one alone if it has too many rows."""
+        """Return the next slots, as many as fit. Return the first slot alone if it has too many rows."""
         slots = [slot for slot in self._group.slots if before is None or slot > before]
         most, last = self._reads.rows, slots[0]
         for slot in slots:
@@ -120,7 +120,7 @@ class Chunks:
 
 
 def require_incoming(connection: sqlite3.Connection, group: MoveGroup) -> None:
-    """Raise unless every slot of the group is on its way to this shard, so that nobody owns its rows here."""
+    """Raise unless every slot of the group is incoming on this shard, so that no writer owns its rows here."""
     count = "SELECT count(*) FROM main.apportion_slot WHERE move = ? AND state = 'incoming' AND slot = ?"
     for slot in group.slots:
         [(found,)] = connection.execute(count, (group.move, slot)).fetchall()

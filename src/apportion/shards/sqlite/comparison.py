@@ -1,10 +1,10 @@
-"""Comparison: all rows of a group on both shards, in pieces that are each read in one short transaction.
+"""Comparison: compares all rows of a group on both shards, in pieces. Each piece is read in one short transaction.
 
-A different row is no error while its key is in the log: it is compared when the entry is applied. Every other different
-row is logged, copied again and reported.
+A different row is no error while its key is in the log, because it is compared when the entry is applied. Every other
+different row is logged, copied again and reported.
 
-Promises: rows that one side lacks are found on either side; so is a value of another type, and a row of another slot.
-Refuses: to call rows equal when it compared none, though the source has some.
+Promises: the comparison finds a row that either side lacks, a value of another type, and a row of another slot.
+Refuses: to call rows equal if it compared none although the source has some.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
@@ -30,7 +30,7 @@ _CAPTURED = "SELECT slot FROM source.apportion_capture WHERE move = ?"
 
 
 class RowComparison:
-    """One call of `verify`: it goes on from the cursors of the attempt, for a second."""
+    """One call of `verify`. It continues from the cursors of the attempt, for about a second."""
 
     def __init__(self, group: MoveGroup, attempt: int, tables: EqualTables, portion: Portion) -> None:
         self._group, self._attempt, self._equal, self._portion = group, attempt, tables, portion
@@ -41,7 +41,7 @@ class RowComparison:
         self.wrong: list[tuple[str, object, tuple[object, ...]]] = []
 
     def begin(self, connection: sqlite3.Connection) -> bool:
-        """Read the cursors; False if the attempt has none."""
+        """Read the cursors. Return False if the attempt has none."""
         tables = self._equal.read(connection)
         capture.require(connection, self._group, tables)
         self._tables = {table.name: table for table in tables}
@@ -55,7 +55,7 @@ class RowComparison:
         return True
 
     def restart(self, connection: sqlite3.Connection) -> None:
-        """Begin the attempt's comparison anew."""
+        """Begin the comparison of this attempt anew."""
         cursors.begin(connection, self._group.move, "verify", list(self._tables.values()), self._attempt)
 
     def goes_on(self) -> bool:
@@ -63,7 +63,7 @@ class RowComparison:
         return self._open() is not None and not self.wrong and monotonic() < self._ends
 
     def compare(self, connection: sqlite3.Connection) -> None:
-        """Compare slots piece by piece. Stop after the time for which a reader may block a writer."""
+        """Compare slots piece by piece. Stop after the longest time for which a reader may block a writer."""
         begun, left, table = monotonic(), self._portion.rows, self._open()
         if table is None:
             return
@@ -73,7 +73,7 @@ class RowComparison:
         self._portion.took(self._portion.rows - left, monotonic() - begun)
 
     def keep(self, connection: sqlite3.Connection) -> None:
-        """Write how far the comparison has come."""
+        """Write the cursors of the comparison."""
         for name, cursor in self._now.items():
             if cursor != self._before[name]:
                 key = f"SELECT * FROM {_AFTER}" if cursor.within else NO_KEY
@@ -82,7 +82,7 @@ class RowComparison:
                 )
 
     def check_count(self, connection: sqlite3.Connection) -> None:
-        """Raise `Unequal` if no row was compared in the end, though the source has some."""
+        """Raise `Unequal` if a finished comparison has compared no row although the source has some."""
         if self._open() is not None or any(each.rows for each in self._now.values()):
             return
         for table in self._tables.values():
@@ -107,7 +107,7 @@ class RowComparison:
         return next((table for name, table in self._tables.items() if not self._now[name].is_done), None)
 
     def _compare_piece(self, connection: sqlite3.Connection, table: ShardTable, most: int) -> int:
-        """Compare the rest of a slot, or as many rows of it as may be; return the rows of the source."""
+        """Compare the rest of a slot, up to `most` rows. Return the number of rows on the source, at least 1."""
         cursor = self._now[table.name]
         slots = [each for each in self._group.slots if cursor.slot is None or each > cursor.slot - cursor.within]
         if not slots:
@@ -128,7 +128,7 @@ class RowComparison:
         return max(rows, 1)
 
     def _compare_rows(self, connection: sqlite3.Connection, table: ShardTable, slot: int, where: str) -> int:
-        """Compare the rows of a piece; return how many the source has."""
+        """Compare the rows of a piece. Return the number of its rows on the source."""
         here, there = (
             int(connection.execute(f"SELECT count(*) FROM {side}.{table.quoted} WHERE {where}", (slot,)).fetchone()[0])
             for side in ("source", "main")
@@ -145,7 +145,7 @@ class RowComparison:
         return here
 
     def _note(self, connection: sqlite3.Connection, name: str, select: str, *values: int) -> bool:
-        """Keep the key that a statement selects in a table in memory; return whether there was one."""
+        """Write the key that a statement selects into a table in memory. Return whether it selected a key."""
         connection.execute(f"CREATE TABLE IF NOT EXISTS {name} (k1, k2, k3, k4)")
         connection.execute(f"DELETE FROM {name}")
         return connection.execute(f"INSERT INTO {name} {select}", values).rowcount == 1

@@ -1,6 +1,6 @@
-"""Cursors of a move on its target: how far each table is copied and compared. They change with the rows, or not at all.
+"""Cursors of a move on its target: how far each table is copied and compared. Cursor and rows change together.
 
-The key of the last row stays in the database's own values: nothing is converted on the way.
+The key of the last row stays inside the database, so its values are never converted.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
@@ -18,10 +18,11 @@ Step: TypeAlias = Literal["copy", "verify"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """A step of a move in one table.
+    """The progress of a step of a move in one table.
 
-    It is done with the slots up to `slot`. Where it is `within`, it is done with the slots before, and up to a key with
-    `slot`, or with all slots from there to `until`.
+    If `within` is False, the step is done with all slots up to `slot`. If `within` is True, it is done with the slots
+    before `slot`, and with the rows up to a key in `slot`. With `until`, these are the rows in all slots from `slot` to
+    `until`.
     """
 
     name: str
@@ -53,7 +54,10 @@ def begin(connection: sqlite3.Connection, move: str, step: Step, tables: Sequenc
 
 
 def advance(connection: sqlite3.Connection, move: str, step: Step, *, before: Cursor, after: Cursor, key: str) -> bool:
-    """Write a cursor; False if it is not as it was read. `key` selects the values k1 .. k4 of the last row."""
+    """Write a cursor.
+
+    Return False if it changed since it was read. `key` selects the values k1 .. k4 of the last row.
+    """
     count = connection.execute(
         f"""UPDATE main.apportion_move SET slot = ?, until = ?, (k1, k2, k3, k4) = ({key}), rows = ?, is_done = ?
         WHERE move = ? AND step = ? AND name = ? AND attempt = ? AND rows = ? AND slot IS ? AND NOT is_done""",
@@ -77,7 +81,7 @@ NO_KEY = "SELECT NULL, NULL, NULL, NULL"
 
 
 def disturb(connection: sqlite3.Connection, move: str) -> None:
-    """Let no rows be written that a copy has read before now: rows of the log are newer."""
+    """From now on, refuse rows that a copy has read before: the rows of the log are newer."""
     disturbed = "UPDATE main.apportion_move SET attempt = attempt + 1 WHERE move = ? AND step = 'copy' AND NOT is_done"
     connection.execute(disturbed, (move,))
 
@@ -88,6 +92,6 @@ def forget(connection: sqlite3.Connection, move: str) -> None:
 
 
 def key_after(move: str, step: Step, name: str, count: int = MOST_KEY_COLUMNS) -> str:
-    """Return the statement that selects the key of the last row that a step has done in a table."""
+    """Return the query for the key of the last row that a step has done in a table."""
     kept = f"move = {literal(move)} AND step = '{step}' AND name = {literal(name)}"
     return f"SELECT {', '.join(key_names(count))} FROM main.apportion_move WHERE {kept}"

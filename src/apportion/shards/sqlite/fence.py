@@ -1,9 +1,9 @@
 """The fence of a shard in SQLite: every transaction that may write takes the lock of the file before it reads.
 
-`BEGIN IMMEDIATE` and the read of the slot's row stand under one lock. The mover changes that row under the same lock,
-so no writer is in flight when a slot is fenced.
+`BEGIN IMMEDIATE` takes the lock, and the row of the slot is read under it. The mover changes that row under the same
+lock. So no writer has an open transaction at the moment of the fence.
 
-Promises: no transaction begins in a file that was moved away from its path, or replaced there.
+Promises: no transaction begins in a file that was moved away from its path, or replaced at its path.
 Source: https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#serializable-isolation-savepoints-transactional-ddl
 """
 
@@ -32,18 +32,18 @@ _READ_ONLY_OPTION = "apportion_read_only"
 
 
 class SqliteFence:
-    """Begins transactions of SQLite, and asks the shard."""
+    """See `Fence`. Begins transactions of SQLite, and reads the slot rows of the shard."""
 
     read_only: Mapping[str, bool] = MappingProxyType({_READ_ONLY_OPTION: True})
     snapshot: Mapping[str, Any] = read_only
 
     def prepare(self, engine: Engine) -> None:
-        """Let SQLAlchemy, and not the driver, begin transactions. An engine that another router has too is prepared."""
+        """Let SQLAlchemy, and not the driver, begin transactions. An engine of two routers is prepared once."""
         if not event.contains(engine, "begin", _begun):
             event.listen(engine, "begin", _begun)
 
     def check(self, connection: Connection, meta: ShardMeta) -> None:
-        """Refuse a database that is not the shard that the control store says."""
+        """Refuse a database that is not the shard that the control store names."""
         check_meta(connection, meta, _META)
 
     def enter(self, connection: Connection, slots: Sequence[int], version: Version, *, is_read_only: bool) -> None:
@@ -57,22 +57,22 @@ class SqliteFence:
                 connection.exec_driver_sql("UPDATE apportion_slot SET state = 'owner' WHERE slot = ?", (slot,))
 
     def settle(self, engine: Engine, slots: Sequence[int], version: Version) -> None:
-        """Do nothing: one writer at a time has the file, so none waits for the first writer of a slot alone."""
+        """Do nothing. A file has one writer at a time anyway, so the first writer of a slot delays no other one."""
 
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
-        """Return the state of each slot that has a row here; a slot that comes, and has no number yet, is left out."""
+        """Return the state of each slot that has a row here. Leave out an incoming slot that has no number yet."""
         said = "SELECT slot, state FROM apportion_slot WHERE state <> 'incoming' OR number IS NOT NULL"
         return {slot: slot_row(slot, state, None, None).state for slot, state in connection.exec_driver_sql(said)}
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
-        """Make the database this shard, with triggers on these tables, the owner of these slots."""
+        """Turn the database into this shard: add triggers to the tables, and make the shard the owner of the slots."""
         for statement in (*schema.TABLES, *chain.from_iterable(schema.triggers(table.name) for table in tables)):
             connection.exec_driver_sql(statement)
         if meta_of(connection, _META) is not None:
             check_meta(connection, meta, _META)
             connection.exec_driver_sql(
                 "DELETE FROM apportion_mover"
-            )  # a mover's own row is seen by no other transaction
+            )  # stray rows: a live mover's row is invisible here
             return
         connection.exec_driver_sql(
             "INSERT INTO apportion_meta (only, set_id, shard, slots, hasher, format) VALUES (1, ?, ?, ?, ?, ?)",
@@ -83,7 +83,7 @@ class SqliteFence:
 
 
 def _row(connection: Connection, slot: int) -> SlotRow | None:
-    """Read the row of a slot by a cursor of the driver, which costs a tenth of a statement of SQLAlchemy."""
+    """Read the row of a slot with a cursor of the driver. It costs a tenth of a statement of SQLAlchemy."""
     cursor = connection.connection.cursor()
     try:
         cursor.execute("SELECT state, life, number FROM apportion_slot WHERE slot = ?", (slot,))
@@ -101,9 +101,9 @@ def _row(connection: Connection, slot: int) -> SlotRow | None:
 
 
 def _prepared(connection: Connection) -> None:
-    """Prepare a connection of the driver at its first transaction; it may be older than the router."""
+    """Prepare a connection of the driver at its first transaction here. The connection may be older than the router."""
     driver: Any = connection.connection.dbapi_connection
-    driver.isolation_level = None  # the driver itself begins none
+    driver.isolation_level = None  # The driver itself begins no transaction.
     connection.exec_driver_sql("PRAGMA foreign_keys = ON")  # a child belongs to the slot of its parent
     pinned = connection.info[_SLOT] = [None]
     driver.create_function(FUNCTION, 0, lambda: pinned[0], deterministic=True)
@@ -112,7 +112,10 @@ def _prepared(connection: Connection) -> None:
 
 
 def _check_file(connection: Connection) -> None:
-    """Raise `StoreUnavailable` if another file, or none, has the name of the open one; the next connection opens it."""
+    """Raise `StoreUnavailable` if the path of the open file now has another file, or none.
+
+    The next connection opens the file that is there then.
+    """
     path, opened = connection.info[_FILE]
     if identity(path) != opened:
         connection.invalidate()
@@ -121,7 +124,7 @@ def _check_file(connection: Connection) -> None:
 
 
 def _begun(connection: Connection) -> None:
-    """Begin as the session asks: a reader takes no lock and cannot write."""
+    """Begin a transaction in the mode of the session. A reader takes no lock and cannot write."""
     if _SLOT not in connection.info:
         _prepared(connection)
     _check_file(connection)

@@ -1,10 +1,10 @@
-"""The file of a shard as a mover uses it: transactions on a thread of their own, and the meaning of their errors.
+"""The file of a shard, for a mover: runs transactions on its own thread, and translates their errors.
 
-Promises: the event loop never waits for the disk. A writing transaction shows the mover's token first, is durable when
-it returns, and holds the lock of this file alone: a file that is attached is only read. A transaction that cannot have
-a lock in time is `StoreUnavailable`, and has changed nothing. Foreign keys do nothing here: the rows that a cascade
-changed on the source are logged one by one.
-Refuses: a file that is not there, and one that is not the shard that the caller expects.
+Promises: the event loop never waits for the disk. A writing transaction first shows the mover's token, and is durable
+when it returns. It holds the lock of this file alone, because an attached file is only read. A transaction that cannot
+get a lock in time raises `StoreUnavailable`, and has changed nothing. Foreign keys do nothing here, because rows that a
+cascade changed on the source are logged one by one.
+Refuses: an absent file, and a file that is not the expected shard.
 Source: https://www.sqlite.org/lang_attach.html, https://www.sqlite.org/pragma.html#pragma_synchronous
 """
 
@@ -34,24 +34,24 @@ LOCK_WAIT_SECONDS = 5.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.0005, 0.01
 _GUARD = SqlGuard()
 _MASK, _UNMASK = "INSERT INTO main.apportion_mover (token) VALUES (?)", "DELETE FROM main.apportion_mover"
-_AGAIN = "Look at the file and its folder, then go on: a repeat does no harm."
+_AGAIN = "Check the file and its folder. Then run the same call again; that does no harm."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardPath:
-    """The place of a shard: the set and the id that messages and tokens name, and the path of the file."""
+    """The place of a shard: the path of its file, and the names of set and shard for messages and tokens."""
 
     set_name: str
     shard: str
     path: Path
 
     def uri(self, mode: str) -> str:
-        """Return the address of the file for SQLite; it never makes a file."""
+        """Return the address of the file for SQLite. With it, SQLite never makes a file."""
         return f"file:{quote(str(self.path))}?mode={mode}"
 
 
 class ShardFile:
-    """One connection to a file; `source` is attached to it, to be read, under the name `source`."""
+    """One connection to a file. The file `source` is attached to it under the name `source`, and only read."""
 
     def __init__(self, place: ShardPath, *, source: ShardPath | None = None) -> None:
         self.place: ShardPath = place
@@ -62,15 +62,15 @@ class ShardFile:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="apportion-shard")
 
     async def read(self, work: Work[Result]) -> Result:
-        """Run reads that see one state of each file."""
+        """Run reads in one transaction. They see one state of each file."""
         return await self._run(lambda connection: self._transact(connection, work))
 
     async def write(self, group: MoveGroup, token: FencingToken, work: Work[Result]) -> Result:
-        """Run a durable transaction of a mover, with the triggers that refuse other writers masked."""
+        """Run a durable transaction of a mover. The triggers that refuse other writers are off in it."""
         shown = replace(token, resource=f"shards/{self.place.set_name}/{group.move}")
 
         def _guarded(connection: sqlite3.Connection) -> Result:
-            _GUARD.check(connection, shown)  # the first statement: it takes the lock of this file alone
+            _GUARD.check(connection, shown)  # The first statement takes the lock of this file alone.
             connection.execute(_MASK, (str(token),))
             result = work(connection)
             connection.execute(_UNMASK)
@@ -79,7 +79,7 @@ class ShardFile:
         return await self._run(lambda connection: self._transact(connection, _guarded))
 
     async def close(self) -> None:
-        """Close the connection, after the work that is under way. A close that was cancelled is done all the same."""
+        """Close the connection, after the work that is under way. A cancelled close still closes it."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -91,7 +91,7 @@ class ShardFile:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._tried, step)
 
     def _tried(self, step: Work[Result]) -> Result:
-        """Run a step again and again while others hold the lock, up to the longest wait, or until a close."""
+        """Repeat a step while other connections hold the lock, up to the longest wait, or until a close."""
         deadline, pause = time.monotonic() + LOCK_WAIT_SECONDS, _SHORTEST_PAUSE_SECONDS
         while True:
             try:
@@ -148,13 +148,13 @@ class ShardFile:
             connection.close()
 
     def _translated(self, error: sqlite3.DatabaseError) -> ApportionError | sqlite3.DatabaseError:
-        """Return our error for SQLite's error; an error in our own statements is returned unchanged."""
+        """Return the error of this package for an error of SQLite. An error in our own statements stays unchanged."""
         code = code_of(error)
         if _is_held(error):
             files = " or ".join(f"{each.path}" for each in (self.place, self._source) if each is not None)
             return StoreUnavailable(self.name, f"others held the lock of {files} for {LOCK_WAIT_SECONDS:g} s")
         if code == sqlite3.SQLITE_FULL:
-            return StoreUnavailable(self.name, "its disk is full", "Nothing was changed. Make room, then go on.")
+            return StoreUnavailable(self.name, "its disk is full", "Nothing was changed. Free some space, then go on.")
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
             return StoreDenied(self.name, "the file is read-only", "Let this user write file and folder.")
         if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
@@ -166,7 +166,7 @@ class ShardFile:
 
 
 def _require_shard(connection: sqlite3.Connection, place: ShardPath, schema: str) -> None:
-    """Raise unless a file says that it is the shard of this place."""
+    """Raise unless the row in a file names the shard of this place."""
     has_meta = f"SELECT 1 FROM {schema}.sqlite_master WHERE name = 'apportion_meta'"
     there = connection.execute(has_meta).fetchall()
     found = connection.execute(f"SELECT set_id, shard FROM {schema}.apportion_meta").fetchall() if there else []
@@ -177,12 +177,12 @@ def _require_shard(connection: sqlite3.Connection, place: ShardPath, schema: str
 
 
 def _is_held(error: sqlite3.DatabaseError) -> bool:
-    """Whether others hold a lock. SQLite says so in the text alone where it reads schemas for a table in memory."""
+    """Whether other connections hold a lock. During a read of a schema, only the text of the error says so."""
     return is_busy(error) or "is locked" in str(error)
 
 
 def _commit(connection: sqlite3.Connection) -> None:
-    """Commit; readers of a file without a write-ahead log can hold it up for a moment."""
+    """Commit. Readers of a file without a write-ahead log can delay it for a moment."""
     deadline = time.monotonic() + LOCK_WAIT_SECONDS
     while True:
         try:

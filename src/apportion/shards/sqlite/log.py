@@ -1,6 +1,6 @@
-"""Parts of the log: the rows that writers of the source changed are read again, and written to the target.
+"""Parts of the log: rows that writers of the source changed are read again, and written to the target.
 
-Promises: an entry is forgotten after the target has its row. A part that is applied again changes nothing.
+Promises: an entry is deleted after the target has its row. A part may be applied twice, and changes nothing then.
 """
 
 import sqlite3
@@ -16,7 +16,7 @@ from apportion.shards.sqlite.tables import EqualTables
 
 
 class LogParts:
-    """The log of one group. A part is read by `read`, written by `write`, and then forgotten by `forget`."""
+    """The log of one group. `read` reads a part, `write` writes its rows, and `forget` then deletes the part."""
 
     def __init__(self, group: MoveGroup, slots: str, tables: EqualTables) -> None:
         self._group, self._slots, self._equal = group, slots, tables
@@ -25,7 +25,7 @@ class LogParts:
         self._last = 0
 
     def read(self, connection: sqlite3.Connection) -> bool:
-        """Read the next part; False if there is none."""
+        """Read the next part. Return False if there is none."""
         if not capture.is_there(connection, "source"):
             return False
         last = note_keys(connection, self._group.move, self._portion.rows)

@@ -1,16 +1,19 @@
-"""Portion: the number of rows that one transaction takes, so that it holds a lock about as long as it may."""
+"""Portion: the number of rows for one transaction.
+
+It follows the measured time, so that a lock is held about as planned.
+"""
 
 import sqlite3
 
 LOCK_SECONDS = 0.01
-"""The time that a transaction of a mover should hold a lock; writers wait for twice as long at most, as a rule."""
+"""The time for which a transaction of a mover should hold a lock. As a rule, writers wait at most twice as long."""
 
 LONG_READ_SECONDS = 0.1
-"""The time that a reader takes of a file with a write-ahead log, where it holds up nobody."""
+"""The time for one read of a file with a write-ahead log. Such a read delays no writer."""
 
 
 def read_seconds(connection: sqlite3.Connection) -> float:
-    """Return the time that one read of the source should take."""
+    """Return the time for one read of the source."""
     [(mode,)] = connection.execute("PRAGMA source.journal_mode").fetchall()
     return LONG_READ_SECONDS if mode == "wal" else LOCK_SECONDS
 
@@ -24,8 +27,8 @@ class Portion:
         self._least, self._most = least, most
 
     def took(self, rows: int, seconds: float) -> None:
-        """Learn how long a number of rows took."""
+        """Adapt the number of rows to the seconds that `rows` rows took."""
         if rows < self.rows // 2:
-            return  # the last rows of a table tell little
+            return  # The few rows at the end of a table tell little.
         fitting = int(rows * self.seconds / max(seconds, 1e-6))
         self.rows = max(self._least, min(fitting, self.rows * 3 // 2 + 1, self._most))

@@ -1,6 +1,6 @@
-"""Readiness: all that would stop a move between two files later, asked before anything of the move is made.
+"""Readiness: finds the obstacles to a move between two files, before any part of the move is made.
 
-Promises: each refusal names the shard, what was found there, and the next step. Nothing is written.
+Promises: each refusal names the shard, the obstacle, and the next step. Nothing is written.
 Refuses: a target that has rows of the moving slots already, and a disk with too little free space for the rows.
 """
 
@@ -16,11 +16,11 @@ from apportion.shards.sqlite.file import ShardPath
 from apportion.shards.sqlite.tables import ShardTable
 
 SPACE = 1.2
-"""The free bytes of the target's disk that each byte of the rows must have: indexes and pages need some more."""
+"""The free bytes on the target's disk for each byte of the rows. Indexes and pages need more space than the rows."""
 
 
 def require_no_rows(connection: sqlite3.Connection, group: MoveGroup, tables: Sequence[ShardTable]) -> None:
-    """Raise `InvalidInput` if the target has rows of a slot that it neither had before nor is getting."""
+    """Raise `InvalidInput` if the target has rows of a slot that is neither `moved` nor `incoming` there."""
     known = "SELECT slot FROM main.apportion_slot WHERE state IN ('moved', 'incoming')"
     slots = ", ".join(map(str, group.slots))
     for table in tables:

@@ -2,11 +2,11 @@
 
     apportion_meta     one row: the set, this shard, its slots, the hasher and the format; compared at connect
     apportion_slot     a row for each slot that this shard owns, gets, or owned before
-    apportion_mover    empty, but inside a transaction of a mover
+    apportion_mover    empty, except inside a transaction of a mover
     apportion_fences   the newest token of a mover, for each move
-    apportion_move     how far the rows of a move have come: a row for each step and table, on the target
+    apportion_move     the progress of a move: a row for each step and table, on the target
 
-A trigger refuses each write of a row in a slot that this shard does not own, from any program.
+Triggers refuse each write of a row in a slot that this shard does not own, from any program.
 Source: https://www.sqlite.org/lang_createtrigger.html
 """
 
@@ -52,12 +52,12 @@ def triggers(table: str) -> Iterator[str]:
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL writes it."""
+    """Return a name, quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(value: str) -> str:
-    """Return a text as SQL writes it."""
+    """Return a text as a literal of SQL."""
     return "'" + value.replace("'", "''") + "'"
 
 

@@ -1,4 +1,4 @@
-"""A shard in an SQLite file, as a mover sees it."""
+"""A shard in an SQLite file, for a mover."""
 
 # ruff: noqa: S608 - names are quoted, values are bound
 
@@ -21,7 +21,7 @@ from apportion.shards.sqlite.tables import ShardTable, swept, tables_of
 
 _DROP_SECONDS = 1.0
 _SAMPLE = 1_000
-_FEW_SLOTS = 16  # of the first read
+_FEW_SLOTS = 16  # for the first read
 _ROW_BYTES = 16  # the header of a row and its place in the indexes
 
 
@@ -45,9 +45,9 @@ class SqliteShard:
         await self._file.write(group, token, lambda connection: _changed(connection, group, change))
 
     async def sizes(self) -> Mapping[int, SlotSize]:
-        """See `Shard`. The bytes of a row are the mean of the first thousand of its table.
+        """See `Shard`. The bytes of a row are the mean over the first thousand rows of its table.
 
-        The slots are counted in many short reads: a long one would hold up writers, or let their log grow.
+        The slots are counted in many short reads. A long read would delay writers, or let their write-ahead log grow.
         """
         found: dict[int, SlotSize] = {}
         for table in await self._file.read(tables_of):
@@ -69,7 +69,7 @@ class SqliteShard:
         return await self._file.write(group, token, lambda connection: self._cleaned(connection, group))
 
     async def drop(self, group: MoveGroup, token: FencingToken) -> None:
-        """See `Shard`. Each call deletes for a second; the rows of the slots go with the last rows."""
+        """See `Shard`. One call lasts about a second. The slot rows change after the last rows are deleted."""
         ends = monotonic() + _DROP_SECONDS
         while not await self._file.write(group, token, lambda connection: self._dropped(connection, group)):
             if monotonic() >= ends:
@@ -88,7 +88,7 @@ class SqliteShard:
         return self._deleted(connection, moved)
 
     def _dropped(self, connection: sqlite3.Connection, group: MoveGroup) -> bool:
-        """Delete some rows; those of the slots when no other row is left. Return whether all is gone."""
+        """Delete some rows of the slots. If none is left, take the slot rows back. Return whether all is done."""
         mine = "SELECT slot FROM apportion_slot WHERE slot = ? AND state = 'incoming' AND move = ?"
         slots = [slot for slot in group.slots if connection.execute(mine, (slot, group.move)).fetchall()]
         if self._deleted(connection, slots):
@@ -137,7 +137,7 @@ def _write_slot(connection: sqlite3.Connection, slot: int, row: SlotRow | None, 
 
 
 def _mean(connection: sqlite3.Connection, table: ShardTable) -> tuple[float, int]:
-    """Return the mean bytes of the first rows of a table, and its highest slot, -1 without a row."""
+    """Return the mean bytes of the first rows of a table, and the highest slot in it, -1 for an empty table."""
     length = " + ".join(f"coalesce(length(CAST({quoted(each)} AS BLOB)), 0)" for each in table.names)
     sample = f"SELECT avg(bytes) FROM (SELECT {length} AS bytes FROM {table.quoted} LIMIT {_SAMPLE})"
     [(mean, last)] = connection.execute(f"SELECT ({sample}), (SELECT max(slot) FROM {table.quoted})").fetchall()
@@ -147,7 +147,7 @@ def _mean(connection: sqlite3.Connection, table: ShardTable) -> tuple[float, int
 def _counts(
     connection: sqlite3.Connection, table: ShardTable, after: int, upto: int
 ) -> tuple[list[tuple[int, int]], float]:
-    """Return the number of rows of each slot behind one and up to another, and the seconds that it took."""
+    """Return the number of rows of each slot above `after` and up to `upto`, and the seconds of the read."""
     begun = monotonic()
     counted = f"SELECT slot, count(*) FROM {table.quoted} WHERE slot > ? AND slot <= ? GROUP BY slot"
     return connection.execute(counted, (after, upto)).fetchall(), monotonic() - begun

@@ -1,4 +1,4 @@
-"""The shards of a set in SQLite files, and the channels between them: each is opened once, and kept."""
+"""The shards of a set in SQLite files, and the channels between them. Each is opened once, and kept open."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from apportion.shards.sqlite.shard import SqliteShard
 
 
 class SqliteSites:
-    """The places where a mover finds the shards of a set; `paths` are the files by the ids of the shards."""
+    """Gives a mover the shards of a set. `paths` maps the id of each shard to its file."""
 
     def __init__(self, set_name: str, paths: Mapping[str, Path]) -> None:
         self._places = {
@@ -23,19 +23,19 @@ class SqliteSites:
         self._channels: dict[MoveGroup, SqliteChannel] = {}
 
     async def shard(self, shard_id: str) -> Shard:
-        """Return a shard; it is opened by its first call."""
+        """Return a shard. Its first call opens the file."""
         if shard_id not in self._shards:
             self._shards[shard_id] = SqliteShard(self._place(shard_id))
         return self._shards[shard_id]
 
     async def channel(self, group: MoveGroup) -> Channel:
-        """Return the channel of a group; its files are opened by its first call."""
+        """Return the channel of a group. Its first call opens the files."""
         if group not in self._channels:
             self._channels[group] = SqliteChannel(group, self._place(group.source), self._place(group.target))
         return self._channels[group]
 
     async def close(self) -> None:
-        """Close all that was opened."""
+        """Close all shards and channels."""
         for channel in self._channels.values():
             await channel.close()
         for shard in self._shards.values():

@@ -1,10 +1,10 @@
-"""Stage: rows of one table on their way, in memory.
+"""Stage: the rows of one table between the source and the target, in memory.
 
-They are read from the source in one transaction, and written to the target in another. So no lock of the source is
+The rows are read from the source in one transaction, and written to the target in another. So no lock of the source is
 held while the target flushes to its disk.
 
-Promises: values keep their types: a stage has columns without a type, and the two tables have the same.
-Refuses: to write over a row of a slot that does not move. `Unequal` names rows that the target has already.
+Promises: values keep their types. The columns of a stage have no type, and the two tables have the same types.
+Refuses: to overwrite a row of a slot that does not move. `Unequal` names such rows.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
@@ -22,7 +22,7 @@ _SORTED = "temp.apportion_sorted"
 
 
 class RowStage:
-    """The rows of a table that move next; `slots` are those of the group, as SQL lists them."""
+    """The rows of a table that move next. `slots` is the SQL list of the group's slots."""
 
     def __init__(self, table: ShardTable, number: int, slots: str) -> None:
         self.table: ShardTable = table
@@ -37,13 +37,16 @@ class RowStage:
         connection.execute(f"CREATE TABLE {self._name} ({', '.join(self._parts)})")
 
     def count(self, connection: sqlite3.Connection, slot: int, most: int) -> int:
-        """Return the number of rows of a slot on the source, or `most` if there are more."""
+        """Return the number of rows of a slot on the source, at most `most`."""
         counted = f"SELECT count(*) FROM (SELECT 1 FROM source.{self.table.quoted} WHERE slot = ? LIMIT ?)"
         [(count,)] = connection.execute(counted, (slot, most)).fetchall()
         return int(count)
 
     def take_window(self, connection: sqlite3.Connection, slots: Sequence[int], after: str, most: int) -> int:
-        """Take the rows of some slots above the key that `after` selects, sorted by their keys; return how many."""
+        """Take at most `most` rows of some slots, sorted by key, above the key that `after` selects.
+
+        Return their number.
+        """
         connection.execute(f"DROP TABLE IF EXISTS {_SORTED}")
         connection.execute(f"CREATE TABLE {_SORTED} ({', '.join(self._parts)})")
         key = columns(self.table.key)
@@ -63,16 +66,19 @@ class RowStage:
         connection.execute(f"INSERT INTO {self._name} {found} {where}", (self.table.name,))
 
     def key_at(self, place: int) -> str:
-        """Return the statement that selects the key of a sorted row, with four values."""
+        """Return the query for the key of a sorted row, as four values."""
         parts = [*(self._part_of[name] for name in self.table.key), "NULL", "NULL", "NULL"][:4]
         return f"SELECT {', '.join(parts)} FROM {_SORTED} WHERE rowid = {place}"
 
     def write_sorted(self, connection: sqlite3.Connection, first: int, last: int) -> None:
-        """Write the sorted rows behind one place, up to another."""
+        """Write the sorted rows after the place `first`, up to the place `last`."""
         self._write(connection, f"(SELECT * FROM {_SORTED} WHERE rowid > {first} AND rowid <= {last})")
 
     def replace(self, connection: sqlite3.Connection) -> None:
-        """Delete the rows of the group on the target that have one of the keys; write the staged ones; compare them."""
+        """On the target, replace the rows of the group that have one of the keys by the staged rows.
+
+        Then compare them.
+        """
         key = columns(self.table.key)
         keyed = f"({key}) IN (SELECT {', '.join(self.table.key_names)} FROM {KEYS} WHERE name = ?)"
         here = f"FROM main.{self.table.quoted} WHERE {keyed} AND +slot IN {self._slots}"
@@ -87,7 +93,7 @@ class RowStage:
             )
 
     def _write(self, connection: sqlite3.Connection, rows: str) -> None:
-        """Write the staged rows to the target. A row of the group that stands in their way is out of date, and goes."""
+        """Write the staged rows to the target. A conflicting row of the group is out of date, and is deleted."""
         names = columns(self.table.names)
         insert = f"INSERT INTO main.{self.table.quoted} ({names}) SELECT {', '.join(self._parts)} FROM {rows}"
         self._require_keys(connection, rows)
@@ -103,7 +109,7 @@ class RowStage:
                 raise self._refusal(connection, rows, error) from error
 
     def _require_keys(self, connection: sqlite3.Connection, rows: str) -> None:
-        """Raise if a row has no key: SQLite allows that in some tables, but nobody could tell such rows apart."""
+        """Raise if a row has NULL in its key. SQLite allows this in some tables, but such rows cannot be told apart."""
         absent = " OR ".join(f"{self._part_of[name]} IS NULL" for name in self.table.key)
         slot = self._part_of["slot"]
         without = connection.execute(f"SELECT {slot} FROM {rows} WHERE {absent} LIMIT {_SHOWN}").fetchall()
@@ -122,7 +128,7 @@ class RowStage:
                 shown = [row_name(slot, key) for slot, *key in there]
                 raise Unequal(self.table.name, shown, "has rows of other slots with the same keys on the target", hint)
         hint = "Nothing was written. Bring both shards to one schema, then go on."
-        return Unequal(self.table.name, [f"{error}"], "has rows that the target does not take", hint)
+        return Unequal(self.table.name, [f"{error}"], "has rows that the target refuses", hint)
 
     def _differing(self, connection: sqlite3.Connection) -> list[str]:
         same = " AND ".join(f"kept.{quoted(name)} = row.{self._part_of[name]}" for name in self.table.key)
@@ -140,15 +146,18 @@ class RowStage:
 
 
 def piece(table: ShardTable, after: str = "", until: str = "") -> str:
-    """Return the condition of a slot, above the key that `after` selects and not above the key that `until` does."""
+    """Return the condition for rows of a slot above the key of `after`, up to the key of `until`.
+
+    Both are queries for a key.
+    """
     bounds = [f"AND ({columns(table.key)}) {sign} ({key})" for sign, key in ((">", after), ("<=", until)) if key]
     return " ".join(["slot = ?", *bounds])
 
 
 def differing(table: ShardTable, pairs: Iterable[tuple[str, str]]) -> str:
-    """Return the condition that two rows differ in a value or its type; 1, 1.0 and '1' are three values.
+    """Return the condition that two rows differ in a value or its type. 1, 1.0 and '1' are three values.
 
-    The type is compared where 1 and 1.0 can both be stored: with the affinity BLOB, and with ANY.
+    The type is compared if a column can store both 1 and 1.0: with the affinity BLOB, and with ANY.
     """
     conditions = []
     for (left, right), (_, form) in zip(pairs, table.columns, strict=True):
@@ -159,12 +168,15 @@ def differing(table: ShardTable, pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def row_name(slot: object, key: Sequence[object]) -> str:
-    """Return the name of a row in a message."""
+    """Return the name of a row for a message."""
     return f"{', '.join(map(repr, key))} of slot {slot}"
 
 
 def note_keys(connection: sqlite3.Connection, move: str, most: int) -> int | None:
-    """Put the keys of the oldest entries of the log into `KEYS`; return the id of the last one, None without any."""
+    """Put the keys of the oldest entries of the log into `KEYS`.
+
+    Return the id of the last of them, None if there is none.
+    """
     connection.execute(f"DROP TABLE IF EXISTS {KEYS}")
     connection.execute(f"CREATE TABLE {KEYS} (name, k1, k2, k3, k4)")
     oldest = "SELECT id, name, k1, k2, k3, k4 FROM source.apportion_log WHERE move = ? ORDER BY id LIMIT ?"

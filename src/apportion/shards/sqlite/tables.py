@@ -1,8 +1,10 @@
-"""The sharded tables of a file, as the file itself tells them: those with the triggers that a set puts on its tables.
+"""The sharded tables of a file, as read from the file: the tables with the triggers that a set adds.
 
-Promises: parents come before their children. Columns that the database computes are left out: nobody can write them.
-Refuses: a table without a primary key, or with a key of more than four columns: the log of changes keeps four. A table
-with the index of a sharded one and without triggers: nothing would log its changes, and its rows would stay behind.
+Promises: parents come before their children. Columns that the database computes are left out, because they cannot be
+written.
+Refuses: a table without a primary key, or with a key of more than four columns, because the log keeps four. It also
+refuses a table with the index of a sharded table and without triggers: its changes would not be logged, and its rows
+would stay behind.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
@@ -25,12 +27,12 @@ _INDEXED = "SELECT tbl_name FROM {schema}.sqlite_master WHERE type = 'index' AND
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardTable:
-    """One sharded table. `columns` are those with stored values, in the order of their names; each has its form.
+    """One sharded table. `columns` are the columns with stored values, in the order of their names, each with its form.
 
-    The form is the affinity of the declared type, by which the database converts values. A file that had rows before
-    may declare its columns in other words, in another order, and a key or a slot without NOT NULL.
+    The form is the affinity of the declared type, by which the database converts values. So the declarations may differ
+    in a file that had rows before: in the words and the order of columns, or in NOT NULL for a key or a slot.
 
-    `uniques` are the other lists of columns that no two rows share.
+    `uniques` are the other lists of columns with unique values.
     """
 
     name: str
@@ -46,22 +48,22 @@ class ShardTable:
 
     @property
     def quoted(self) -> str:
-        """The name as SQL writes it."""
+        """The name, quoted for SQL."""
         return quoted(self.name)
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """The names that the columns of the key have in the log and in cursors."""
+        """The names of the key's columns in the log and in cursors."""
         return key_names(len(self.key))
 
 
 def key_names(count: int) -> tuple[str, ...]:
-    """Return the names under which the log keeps the first columns of a key."""
+    """Return the names of the first `count` columns of a key in the log."""
     return tuple(f"k{number}" for number in range(1, count + 1))
 
 
 def columns(names: Iterable[str], table: str = "") -> str:
-    """Return a list of columns for SQL, each with the name of its table if there is one."""
+    """Return a list of columns for SQL. With `table`, the name of the table stands before each column."""
     return ", ".join(f"{table}.{quoted(name)}" if table else quoted(name) for name in names)
 
 
@@ -72,11 +74,11 @@ def tables_of(connection: sqlite3.Connection, schema: str = "main") -> tuple[Sha
     try:
         return tuple(found[name] for name in TopologicalSorter(graph).static_order())
     except CycleError:
-        return tuple(found.values())  # foreign keys do nothing here, so any order is right
+        return tuple(found.values())  # Foreign keys do nothing here, so any order is right.
 
 
 def swept(connection: sqlite3.Connection, tables: Iterable[ShardTable], slots: Sequence[int], most: int) -> int:
-    """Delete at most so many rows of some slots, from one table after another; return how many."""
+    """Delete at most `most` rows of some slots, from one table after another. Return their number."""
     count = 0
     for table in tables:
         key = columns(table.key)
@@ -94,7 +96,7 @@ def names_of(connection: sqlite3.Connection, schema: str = "main") -> set[str]:
 
 
 class EqualTables:
-    """The tables of both shards of a group; they are read again after each change of a schema."""
+    """The tables of both shards of a group. They are read again after each change of a schema."""
 
     def __init__(self, group: MoveGroup) -> None:
         self._group = group
@@ -102,7 +104,7 @@ class EqualTables:
         self._tables: tuple[ShardTable, ...] = ()
 
     def read(self, connection: sqlite3.Connection) -> tuple[ShardTable, ...]:
-        """Return the tables; `SchemaDiffers` if they are not the same on both."""
+        """Return the tables. `SchemaDiffers` if they are not the same on both shards."""
         sides = ("main", "source")
         seen = [connection.execute(f"PRAGMA {side}.schema_version").fetchone() for side in sides]
         if seen != self._seen:
@@ -112,7 +114,10 @@ class EqualTables:
 
 
 def equal_tables(connection: sqlite3.Connection, group: MoveGroup) -> tuple[ShardTable, ...]:
-    """Return the tables of `main`, which must be those of `source`; `SchemaDiffers` names all differences."""
+    """Return the tables of `main`, which must be equal to the tables of `source`.
+
+    `SchemaDiffers` names all differences.
+    """
     tables = tables_of(connection)
     here, there = ({table.name: table for table in each} for each in (tables, tables_of(connection, "source")))
     if here != there:
@@ -183,7 +188,7 @@ def _form(kind: str, *, is_strict: bool) -> str:
 
 
 def _uniques(connection: sqlite3.Connection, name: str, schema: str, key: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the unique lists of columns that the key does not imply; those of a part of the rows are left out."""
+    """Yield the unique lists of columns that the key does not imply. Partial indexes are left out."""
     listed = 'SELECT name FROM pragma_index_list(?, ?) WHERE "unique" AND NOT partial'
     for (index,) in connection.execute(listed, (name, schema)).fetchall():
         found = connection.execute("SELECT name FROM pragma_index_info(?, ?)", (index, schema)).fetchall()

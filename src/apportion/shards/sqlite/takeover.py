@@ -1,14 +1,15 @@
-"""Takeover in SQLite: a column that may be empty, triggers that empty it when a row changes its slot, then the fence.
+"""Takeover in SQLite: adds a column that may be empty, and triggers that empty it when a row changes its slot.
 
-SQLite adds neither NOT NULL nor a foreign key to a table; it copies the table instead, under the lock of the file. So
-triggers do this work here. Those of the fence refuse each row without a slot, since no shard owns it. One more refuses
-a child with another slot than that of its parent.
+SQLite cannot add NOT NULL or a foreign key to a table without a copy of the table, under the lock of the file. So
+triggers do this work here. The triggers of the fence refuse each row without a slot, because no shard owns it. Other
+triggers refuse a child with another slot than its parent.
 
-    apportion_<table>_rekey      until the end: a row with a changed key, or a child with another parent, is empty again
-    apportion_<table>_orphan_*   until the end: the children of a changed, deleted or replaced parent are empty again
-    apportion_<table>_parent_*   for good: a child has the slot of its parent
+    apportion_<table>_rekey      until the end: a row with a changed key, or a child with another parent, loses its slot
+    apportion_<table>_orphan_*   until the end: the children of a changed, deleted or replaced parent lose their slots
+    apportion_<table>_parent_*   for ever: a child has the slot of its parent
 
-Promises: a row has the slot of its key, or none, whichever program wrote it. Writers wait for one statement at a time.
+Promises: each row has the slot of its key, or none, even if an old program wrote it. Writers wait for one statement at
+a time.
 Source: https://www.sqlite.org/lang_altertable.html#otheralter
 """
 
@@ -22,10 +23,10 @@ from apportion.shards.takeover.sharded_table import ParentColumn, ShardedTable
 
 
 class SqliteTakeover:
-    """The statements of SQLite around a backfill."""
+    """See `TakeoverStatements`. The statements of SQLite before and after the fill of the slots."""
 
     def begin(self, connection: Connection, tables: Tables) -> None:
-        """Add the columns, and the triggers that keep them right; a part that is there already stays."""
+        """Add the columns, and the triggers that keep them right. Parts that exist already stay."""
         for table in tables.each:
             if not has_slot(connection, table):
                 connection.exec_driver_sql(f"ALTER TABLE {quoted(table.name)} ADD COLUMN slot SMALLINT")
@@ -33,20 +34,20 @@ class SqliteTakeover:
             connection.exec_driver_sql(f"CREATE TRIGGER IF NOT EXISTS {quoted(name)} {body}")
 
     def index(self, engine: Engine, table: ShardedTable) -> None:
-        """Make the unique index over (slot, primary key); writers wait for it."""
+        """Make the unique index over (slot, primary key). Writers wait for it."""
         with engine.begin() as connection:
             for index in table.mapped.indexes:
                 if index.name == f"{table.name}_by_slot":
                     index.create(connection, checkfirst=True)
 
     def lock(self, connection: Connection, tables: Tables) -> None:
-        """Do nothing: the transaction has the lock of the file."""
+        """Do nothing, because the transaction has the lock of the file."""
 
     def seal(self, engine: Engine, tables: Tables) -> None:
-        """Do nothing: triggers keep the slots."""
+        """Do nothing, because triggers keep the slots."""
 
     def end(self, connection: Connection, tables: Tables) -> None:
-        """Put the triggers of a shard in place of those of the backfill; no row lacks a slot any more."""
+        """Replace the triggers of the takeover by those of a shard. By now each row has a slot."""
         for name, _ in _following(tables):
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {quoted(name)}")
         for table in tables.each:
@@ -56,7 +57,7 @@ class SqliteTakeover:
 
 
 def _following(tables: Tables) -> Iterator[tuple[str, str]]:
-    """Yield the name and the body of each trigger of a backfill."""
+    """Yield the name and the body of each trigger that stands until the end."""
     for table in tables.each:
         named = (table.parent.column,) if table.parent else table.key
         changed = " OR ".join(f"NEW.{quoted(each)} IS NOT OLD.{quoted(each)}" for each in named)
