@@ -1,15 +1,15 @@
-"""A turn of a worker with lanes of keyed tasks, as functions of the schema: one round trip, as `turn` is.
+"""A turn of a worker with lanes of keyed tasks, as functions of the schema. Like `turn`, it is one round trip.
 
-`keyed_turn` does the common case. It answers `slow` before any effect where a rare rule applies: one of `turn`, a token
-that a lane has not seen, or a keyed task that waits in a lane of the worker as a suspect or expired.
-Promises: a claim holds the row of its lane, under the token that the worker showed. It takes a keyed task only if none
-of its key is older or claimed. Keyed tasks rank by age with those of the default priority.
+`keyed_turn` does the common case. It answers `slow`, before any effect, if a rare rule applies: a rule of `turn`, a
+token new to its lane, or a keyed task in a lane of the worker that is suspect, expired or of an ended session.
+Promises: a claim locks the row of its lane, and the row has the token that the worker showed. A claim takes a keyed
+task only if no task of its key is older or claimed. Keyed tasks and tasks of the default priority share one rank.
 """
 
 from apportion.stores.keys.ledger import KEYED_RANK
 from apportion.stores.postgres.task_functions import TURN
 
-# The first task of a key: its mark, and the comparison with the other open tasks of its key.
+# Two conditions of the first task of a key: its mark, and the comparison with all open tasks of its key.
 FIRST = "t.key IS NOT NULL AND NOT t.behind AND t.session IS NULL AND t.due IS NULL"
 _OPEN_OF_KEY = "SELECT FROM {schema}.task AS o WHERE o.queue = t.queue AND o.key = t.key"
 IS_FIRST = f"NOT EXISTS ({_OPEN_OF_KEY} AND o.pos < t.pos) AND NOT EXISTS ({_OPEN_OF_KEY} AND o.session IS NOT NULL)"
@@ -17,8 +17,8 @@ IS_FIRST = f"NOT EXISTS ({_OPEN_OF_KEY} AND o.pos < t.pos) AND NOT EXISTS ({_OPE
 _HEAD, _, _REST = TURN.partition("\n) RETURNS TABLE (")
 _ARGUMENTS, _RESULTS = _HEAD.partition(".turn(")[2], _REST.partition("\n) LANGUAGE")[0]
 
-# Whether the rules are needed for the lanes of a worker, beside those of `is_rare`. The sessions that have ended come
-# first (`OFFSET`): a look through all open claims takes half as long as the claims of a turn.
+# Whether a rare rule applies in the lanes of a worker; `is_rare` tests for the others. `OFFSET` has the ended sessions
+# found first: a search through all open claims would take half as long as the claims of a turn.
 _IS_OWNED = "EXISTS (SELECT FROM unnest(of_queues, of_lanes) AS of (q, lane) WHERE (of.q, of.lane) = (t.queue, t.lane))"
 IS_KEYED_RARE = """
 CREATE FUNCTION {schema}.is_keyed_rare(
@@ -50,8 +50,9 @@ BEGIN
 END $$
 """.replace("{is_owned}", _IS_OWNED)
 
-# The first tasks of keys in lanes, locked, oldest first, with locks on the rows of their lanes. The first look takes a
-# few of each lane and trusts their marks; the second one reads all that can count, and compares the order of each.
+# Returns the first tasks of keys in lanes, oldest first, and locks them and the rows of their lanes. A first query
+# takes a few tasks of each lane and trusts their marks. If these may be too few, a second query takes up to `most` of
+# each lane, and compares the order within each key.
 FIRST_KEYS = """
 CREATE FUNCTION {schema}.first_keys(
     served text[], of_queues text[], of_lanes bigint[], incarnations bigint[], epochs bigint[], holders text[],
@@ -103,7 +104,7 @@ BEGIN
 END $$
 """.replace("{first}", FIRST).replace("{is_first}", IS_FIRST)
 
-# The places of a turn: the next of the first rank, and of eight places one goes to the oldest next of all ranks.
+# A turn takes the next task of the first rank. Each eighth place goes to the oldest of the next tasks of all ranks.
 KEYED_TURN = """
 CREATE FUNCTION {schema}.keyed_turn({arguments},
     of_queues text[], of_lanes bigint[], incarnations bigint[], epochs bigint[], holders text[]

@@ -1,13 +1,14 @@
-"""The part of the tables of tasks in PostgreSQL that keyed tasks need, added to schemas that were made before.
+"""The columns, tables and triggers of keyed tasks in PostgreSQL. An older schema gets them by an upgrade.
 
-A task is *behind* while an older task of its key is open; the first of each key is not. Triggers keep that mark, so
-that it holds in a transaction of the caller's too. Blocked tasks are in no index that a claim reads.
-A dead task that blocks its key has a row here, `blocking`, beside its outcome; it is due at no time that comes.
+A task is *behind* while an older task of its key is open; the first task of each key is not. Triggers keep this mark,
+so it is right in a transaction of the caller too. The indexes that a claim reads leave out the tasks that are behind.
+A dead task that blocks its key keeps a `blocking` row among the open tasks, beside its outcome. This row is never due.
 
-Two transactions may not see each other: one adds a task behind another, and the other ends that one. So at its commit
-the first locks a task before its own against deletion, or takes the mark off; the second then sees the task, and makes
-it the first of its key. Nobody waits for a transaction of a caller, but for its commit. A mark that is off too much
-costs a look: a claim compares the order itself.
+Two transactions may run at once and not see each other: A adds a task behind another task, and B ends that other task.
+So at its commit, A locks an older task of the key against deletion, or takes the mark off its own task if it can lock
+none. B waits for that lock, then sees the new task, and makes it the first of its key. The lock is taken only at the
+commit, so no other transaction waits for the rest of a caller's transaction. A mark that is wrongly off costs only one
+look, because a claim compares the order itself.
 """
 
 from apportion.stores.task_values import MOST_TIME
@@ -33,7 +34,7 @@ BEGIN
     RETURN NULL;
 END $$
 """
-# A task that was found may be gone once its lock is there, and another one may have come: then it looks again.
+# When the function has its lock, the task may be gone, and another task may have come. Then the function looks again.
 KEY_LEAVES = """
 CREATE FUNCTION {schema}.key_leaves() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -51,7 +52,7 @@ BEGIN
     RETURN NULL;
 END $$
 """
-# The same for all tasks that a statement deletes. It ends once no key has a first task that counts as behind.
+# The same for all tasks that a statement deletes. The loop ends once no first task of a key is marked as behind.
 KEYS_LEAVE = """
 CREATE FUNCTION {schema}.keys_leave() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -86,7 +87,7 @@ _LEAVES_TOGETHER = (
     "CREATE TRIGGER task_leaves AFTER DELETE ON {schema}.task REFERENCING OLD TABLE AS gone"
     " FOR EACH STATEMENT EXECUTE FUNCTION {schema}.keys_leave()",
 )
-# The same in a schema that was made before, with functions that worked otherwise.
+# The same in an older schema: these statements first drop its functions, which worked differently.
 LEAVE_TOGETHER = (
     "DROP TRIGGER IF EXISTS task_leaves ON {schema}.task",
     "DROP FUNCTION IF EXISTS {schema}.keys_leave()",
@@ -117,7 +118,7 @@ KEY_STEPS: tuple[str, ...] = (
     " WHEN (OLD.key IS NOT NULL AND NOT OLD.behind AND (OLD.pos, OLD.key) IS DISTINCT FROM (NEW.pos, NEW.key))"
     " EXECUTE FUNCTION {schema}.key_leaves()",
 )
-# Members that may write tasks may show the tokens of lanes, in a schema that was made before.
+# In an older schema, each user with the right to write tasks gets the right to write the tokens of lanes.
 GRANT_LANES = """
 DO $$
 DECLARE

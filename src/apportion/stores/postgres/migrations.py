@@ -1,15 +1,15 @@
-"""The schema of the PostgreSQL store: tables, and one function per write: one round trip and one transaction.
+"""The schema of the PostgreSQL store: tables, and a function for each write. A call is one round trip.
 
 The driver fills in `{schema}` and `{channel}`, quoted. Every write that makes a revision first locks the one row of
 `meta`. So commit order is revision order, and each statement of a function sees all earlier commits. Numbers of a
 sequence, in contrast, become visible out of order, and a watch that follows them misses events. No function relies on
 any state of a session, so each may run behind a transaction pooler.
 
-A row is looked up by its index, also in a small table (`random_page_cost`). The planner would rather read a small
-table whole, and then each renewal in a fleet would read the leases of all.
+`random_page_cost` makes the planner find a row by its index, also in a small table. Otherwise the planner reads a small
+table whole, and each renewal reads the leases of the whole fleet.
 
-Each function returns a verdict and the incarnation and revision that it met. It compares these with the handle's
-values, and does nothing where the store went back. Names and columns are those of the SQLite store.
+Each function is one transaction. It returns a verdict, and the incarnation and revision that it found. It compares
+these with the handle's values, and does nothing if the store went back. Names and columns are as in the SQLite store.
 """
 
 _META = """
@@ -69,7 +69,7 @@ BEGIN
 END $$
 """
 
-# The last revision such that its events and all later events hold more than this many bytes.
+# The newest revision such that its events and all later events together have more than this number of bytes.
 _REVISION_BEFORE = """
 CREATE FUNCTION {schema}.revision_before(newest_bytes bigint) RETURNS bigint LANGUAGE sql AS $$
     SELECT coalesce(max(each.revision), 0) FROM (
@@ -80,8 +80,8 @@ CREATE FUNCTION {schema}.revision_before(newest_bytes bigint) RETURNS bigint LAN
 $$
 """
 
-# Whether the server or its timeline differs from the one that the schema remembers: behind a pooler, a connection
-# outlives a fail-over. Each write that makes a revision checks this, so that none is given twice in one incarnation.
+# Whether the cluster or its timeline differs from the fingerprint in the schema. Behind a pooler, a connection outlives
+# a fail-over. So each write that makes a revision checks this, and no revision is given twice in one incarnation.
 _HAS_MOVED = """
 CREATE FUNCTION {schema}.has_moved(remembered text) RETURNS boolean LANGUAGE sql AS $$
     SELECT remembered <> (SELECT system_identifier FROM pg_control_system()) || '/' ||
@@ -89,7 +89,7 @@ CREATE FUNCTION {schema}.has_moved(remembered text) RETURNS boolean LANGUAGE sql
 $$
 """
 
-# For this transaction: wait for the flush, and limit the wait for a lock. So the statement fails for certain before
+# Makes this transaction wait for its flush, and limits its wait for a lock. So a blocked statement surely fails before
 # its caller stops waiting for a reply.
 _BE_SAFE = """
 CREATE FUNCTION {schema}.be_safe(lock_milliseconds integer) RETURNS void LANGUAGE plpgsql AS $$
@@ -101,7 +101,7 @@ BEGIN
 END $$
 """
 
-# Each 1000th revision forgets revisions older than 10000 revisions; a history over 64 MiB is cut to half of that.
+# Each 1000th revision shortens the history to 10000 revisions. A history over 64 MiB is cut to 32 MiB.
 _COMMIT = """
 CREATE FUNCTION {schema}.commit_when(
     known_incarnation bigint, known_revision bigint, compared bytea[], expected bigint[],
@@ -186,9 +186,9 @@ BEGIN
 END $$
 """
 
-# Renewals need no flush: losing one shortens a lease. But a crash can then take a counter back. If the next renewal
-# raised it to a value that a reaper saw before, the counter would seem to have stood still. So each renewal raises it
-# by a random number.
+# Renewals need no flush: a lost renewal only shortens a lease. But a crash can then set a counter back. The next
+# renewal might raise the counter to a value that a reaper saw before, and the reaper would see no renewal. So each
+# renewal raises the counter by a random number.
 _RENEW = """
 CREATE FUNCTION {schema}.renew_leases(
     known_incarnation bigint, known_revision bigint, wanted bigint[],
@@ -211,7 +211,7 @@ BEGIN
 END $$
 """
 
-# `counted`: end the lease only if its counter still has this value; NULL: in any case.
+# Ends a lease if its counter still has the value `counted`. If `counted` is NULL, it ends the lease in any case.
 _END = """
 CREATE FUNCTION {schema}.end_lease(
     known_incarnation bigint, known_revision bigint, ended bigint, counted bigint,
@@ -258,7 +258,7 @@ SET random_page_cost TO 0 AS $$
 $$
 """
 
-# Statements by the version that they lead to: the first entry makes version 1 out of nothing.
+# The statements that lead to each version. The first entry makes version 1 in a database without the schema.
 VERSIONS = (
     (
         "CREATE SCHEMA IF NOT EXISTS {schema}",

@@ -1,7 +1,7 @@
 """Prepared statements: with a cast at each value, values travel in binary form, without the cursor of the driver.
 
-`SELECT f(%s::bigint, %s::text[])` says the form of each value, so no value is looked at to find it. A list of thousands
-becomes one array by a few calls into C. Other statements have no `Prepared`, and go through a cursor.
+The casts of `SELECT f(%s::bigint, %s::text[])` give the form of each value, so no value is inspected. A few calls into
+C turn a list of thousands of values into one array. A statement without casts has no `Prepared`, and uses a cursor.
 Promises: a statement and its values mean the same as through a cursor.
 Refuses: values that do not fit their cast; lists in lists.
 """
@@ -22,7 +22,7 @@ _PLACEHOLDER = re.compile(
 _bigint, _integer = struct.Struct("!q").pack, struct.Struct("!i").pack
 _head = struct.Struct("!iiiii").pack
 _NULL = b"\xff\xff\xff\xff"
-_SHORT = 128  # smaller lengths are one ASCII character
+_SHORT = 128  # a smaller length fits in one ASCII character
 
 
 class Prepared:
@@ -34,7 +34,7 @@ class Prepared:
         self._encoders = encoders
 
     def encoded(self, values: Sequence[object]) -> list[bytes | None]:
-        """Return values in binary form; the driver's `DataError` for one that does not fit its cast."""
+        """Return values in binary form; the driver's `DataError` for a value that does not fit its cast."""
         try:
             return [
                 None if value is None else encode(value) for encode, value in zip(self._encoders, values, strict=True)
@@ -45,7 +45,7 @@ class Prepared:
 
 @cache
 def prepared(query: bytes) -> Prepared | None:
-    """Return a statement of the driver in its prepared form; None where a value has no cast."""
+    """Return a statement of the driver in its prepared form; None if a value has no cast."""
     text = query.decode()
     casts = [each[1] for each in _PLACEHOLDER.finditer(text)]
     if not casts or None in casts or "%" in _PLACEHOLDER.sub("", text):
@@ -65,7 +65,7 @@ def _boolean(value: object) -> bytes:
 
 
 def _list(oid: int, items: Encoder) -> Encoder:
-    """Return the encoder of a list; `items` are those of a list that is not empty."""
+    """Return the encoder of a list. `items` encodes the values of a list that is not empty."""
 
     def _array(values: Sequence[Any] | bytes) -> bytes:
         if isinstance(values, bytes):
@@ -78,7 +78,7 @@ def _list(oid: int, items: Encoder) -> Encoder:
 
 
 def _texts(values: Sequence[str | None]) -> bytes:
-    """Encode texts; those of one short length, such as ids, together."""
+    """Encode texts. Texts of one short length, such as ids, are encoded all at once."""
     known = [each for each in values if each is not None]
     lengths = set(map(len, known))
     if len(known) == len(values) and len(lengths) == 1 and max(lengths) < _SHORT:

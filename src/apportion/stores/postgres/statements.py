@@ -5,8 +5,8 @@ Each is a transaction of its own, and relies on no state of a session. Writes ar
 """
 
 # The facts about a server that a plain role may read. The fingerprint is the id of the cluster and its timeline. The
-# timeline grows when a standby is promoted or a point in time is restored; a standby has no timeline of its own, so
-# it is empty here.
+# timeline grows when a standby is promoted or a point in time is restored. A standby has no timeline of its own, so
+# its fingerprint leaves the timeline empty.
 PROBE = """
 SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('fsync'), current_setting('full_page_writes'),
     current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
@@ -14,13 +14,13 @@ SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('fsync'), current_
         CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END
 """
 
-# This statement reads the catalog as a table. After a lookup of an absent name, a session may go on to believe that
-# the name is absent.
+# This statement reads the catalog as a table. After a direct lookup of an absent name, a session may keep the answer,
+# and miss the table once another session has made it.
 HAS_SCHEMA = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = {channel} AND tablename = 'meta')"
 
 SCHEMA_VERSION = "SELECT schema_version FROM {schema}.meta"
 
-# Compare-and-set on the fingerprint: when many connect after a change, one begins the new incarnation.
+# Compare-and-set on the fingerprint: if many processes connect after a change, one begins the new incarnation.
 ADOPT = """
 UPDATE {schema}.meta SET
     incarnation = CASE fingerprint WHEN '' THEN incarnation
@@ -44,7 +44,7 @@ NOTHING = "SELECT 1"
 STATE = "SELECT incarnation, revision FROM {schema}.meta"
 
 # The next portion of a scan: items from `next` on, limited by number and by bytes. It also has the changes since the
-# last portion to the items before `next`. All is of one state.
+# last portion to the items before `next`. All rows show one state.
 SCAN = """
 SELECT meta.incarnation, meta.revision, meta.compacted,
     found.is_change, found.key, found.value, found.revision, found.lease
@@ -61,7 +61,7 @@ FROM {schema}.meta LEFT JOIN LATERAL (
 ) AS found ON true
 """
 
-# The keys that have changed after a revision, in no order; none where the revision is the same.
+# The keys that have changed after a revision, in no order. There are none if the revision is the same.
 TOUCHED = """
 SELECT meta.incarnation, meta.revision, meta.compacted, touched.key
 FROM {schema}.meta LEFT JOIN LATERAL (
@@ -70,7 +70,7 @@ FROM {schema}.meta LEFT JOIN LATERAL (
 ) AS touched ON true
 """
 
-# Whole revisions only: those that hold the first `most` events, and at least one.
+# The revisions of the first `most` events, each of them whole, and at least one revision.
 HISTORY = """
 SELECT meta.incarnation, meta.revision, meta.compacted, found.revision, found.key, found.value, found.lease
 FROM {schema}.meta LEFT JOIN (
@@ -100,7 +100,7 @@ SELECT meta.incarnation, meta.revision, lease.id, lease.renewals, lease.ttl_seco
 FROM {schema}.meta LEFT JOIN {schema}.lease ON true
 """
 
-# The counters of the lowest leases alone.
+# Only the counters of the leases with the lowest ids.
 LOWEST_COUNTERS = """
 SELECT meta.incarnation, meta.revision, lowest.id, lowest.renewals, lowest.ttl_seconds
 FROM {schema}.meta LEFT JOIN {schema}.lowest_leases(%(most)s) AS lowest ON true

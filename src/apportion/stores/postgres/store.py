@@ -1,12 +1,12 @@
-"""The PostgreSQL store: members on many hosts, on a database that is there already.
+"""The PostgreSQL store: for members on many hosts, in a database that they may already have.
 
 A commit is one round trip: one function of the schema (`migrations.py`) compares and writes, under the lock
-of the one row that counts revisions. NOTIFY announces a change, but only as a hint. The history counts: every watch
-reads it on from its own position. Leases are rows that a reaper ends.
+of the one row that counts revisions. NOTIFY announces a change, but only as a hint: every watch reads the history on
+from its own position. Leases are rows, and a reaper ends them.
 
-Promises: all promises of `CoordinationStore`, where the server flushes; behind a transaction pooler too, then without
-hints. docs/stores/postgresql.md says what a server without flushes and an asynchronous failover cost.
-Refuses: standbys, servers before version 12, a schema from the future.
+Promises: all promises of `CoordinationStore`, if the server flushes. They also hold behind a transaction pooler, but
+without hints. docs/stores/postgresql.md names the losses by a server without flushes and by an asynchronous failover.
+Refuses: standbys, servers before version 12, the schema of a later release.
 """
 
 import asyncio
@@ -48,11 +48,11 @@ _log = logging.getLogger("apportion.stores")
 _SCAN_SECONDS = 30.0
 _EVENTS_AT_A_TIME = 64
 _AWAY_SECONDS = 0.25
-_ROUND_TRIPS_PER_TTL = 30  # a new connection takes some twelve round trips; two fifths of the time are left for it
+_ROUND_TRIPS_PER_TTL = 30  # a new connection takes some 12 round trips, two fifths of a time to live
 
 
 class PostgresStore(api.CoordinationStore):
-    """One handle of a store in PostgreSQL, within a namespace. It shares its links with others of the process."""
+    """One handle of a store in PostgreSQL, within a namespace. It shares its links with other handles here."""
 
     def __init__(self, links: Links, server: Server, seen: SeenState, namespace: str, clock: Clock) -> None:
         self._links, self._leases, self._lookout = links, links.leases, links.lookout
@@ -70,10 +70,10 @@ class PostgresStore(api.CoordinationStore):
         before, ends = self._seen, self._clock.elapsed() + _SCAN_SECONDS
         while not scanning.is_complete:
             if self._clock.elapsed() > ends:
-                raise StoreUnavailable(self._name, f"a scan took {_SCAN_SECONDS:g} s")
+                raise StoreUnavailable(self._name, f"a scan took longer than {_SCAN_SECONDS:g} s")
             rows = await self._committing.ask(sql.SCAN, scanning.wanted(), allowed=self._require_open)
             seen = scanning.take(rows)
-        # The state is noted only now, so that another life accepts no request that was sent during the scan. A newer
+        # The state is noted only now: a request that was sent during the scan must not count in another life. A newer
         # state that other calls have noted meanwhile is kept.
         if self._seen is before or self._seen.incarnation != seen.incarnation or self._seen.revision < seen.revision:
             self._seen = seen
@@ -108,7 +108,7 @@ class PostgresStore(api.CoordinationStore):
         return api.Committed(revision=met.revision)
 
     async def watch(self, prefix: str, *, after: int) -> AsyncGenerator[api.StoreChange, None]:
-        """See `CoordinationStore`. One round trip per look, and 64 events or one revision in memory."""
+        """See `CoordinationStore`. One round trip per look. It holds 64 events or one revision in memory."""
         start, end = self._space.span(prefix)
         checked_after(after)
         self._require_open()
@@ -134,7 +134,7 @@ class PostgresStore(api.CoordinationStore):
             self._lookout.leave(watcher)
 
     async def grant(self, *, ttl_seconds: float) -> api.Lease:
-        """See `CoordinationStore`. When the reply is lost, the same grant is requested once more."""
+        """See `CoordinationStore`. If the reply is lost, the same grant is requested once more."""
         ttl_seconds = checked_ttl(ttl_seconds, self._capabilities)
         lease = api.Lease(id=lease_id(), ttl_seconds=ttl_seconds)
         asked = [*self._known(), lease.id, ttl_seconds, self._leases.lock_milliseconds]
@@ -183,11 +183,14 @@ class PostgresStore(api.CoordinationStore):
             raise StoreClosed(self._name)
 
     async def _history(self, start: bytes, end: bytes, after: int) -> list[Row]:
-        """Return the next events, or one row with the state alone when there are none; no rows: read again."""
+        """Return the rows of the next events, or one row with only the state if there are none.
+
+        After a failed read, wait a moment and return no rows.
+        """
         asked: dict[str, Parameter] = {"after": after, "start": start, "end": end, "most": _EVENTS_AT_A_TIME}
         try:
             return await self._watching.ask(sql.HISTORY, asked, allowed=self._require_open)
-        except (StoreUnavailable, StoreDenied):  # a renewal reports this; a watch goes on by itself
+        except (StoreUnavailable, StoreDenied):  # a renewal reports this; a watch reads again
             await asyncio.sleep(_AWAY_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
         except StoreClosed:
             if not self._closed:
@@ -198,7 +201,7 @@ class PostgresStore(api.CoordinationStore):
         return self._seen.incarnation, self._seen.revision
 
     def _met(self, verdict: object, incarnation: object, revision: object) -> SeenState:
-        """Take the state that a write met; `StoreWentBack` where the state does not fit this handle's knowledge."""
+        """Note the state that a write found; `StoreWentBack` if the store is older than this handle has seen it."""
         met = SeenState(_int(incarnation), _int(revision))
         if verdict in ("went back", "moved"):
             self._links.doubt()
@@ -208,7 +211,7 @@ class PostgresStore(api.CoordinationStore):
         return met
 
     def _went_on(self, row: Row, incarnation: int, after: int) -> SeenState:
-        """Take the state that a watch read; `StoreWentBack` or `Compacted` where the watch cannot go on."""
+        """Return the state that a watch read; `StoreWentBack` or `Compacted` if the watch cannot go on."""
         now = state_of(row)
         if now.incarnation != incarnation or now.revision < after:
             raise went_back(self._name, seen=(incarnation, after), found=(now.incarnation, now.revision))
@@ -234,14 +237,14 @@ def _capabilities(server: Server, round_trip_seconds: float) -> api.Capabilities
 
 
 async def connected(url: StoreUrl, clock: Clock) -> PostgresStore:
-    """Connect to the server of a URL; log where its promises are weaker than a reader may expect."""
+    """Connect to the server of a URL; log a warning if watches poll there, or if commits are not durable."""
     links = Links.taken(url, clock)
     async with or_undo(links.give_back):
         server = await links.committing.open()
         [seen] = await links.committing.ask(sql.STATE)
     name = links.door.name
     if server.pooled and not links.door.is_polled:
-        _log.warning("%s: a transaction pooler stands between, so watches poll: connect directly to the server.", name)
+        _log.warning("%s: watches poll behind a transaction pooler. Connect directly to the server.", name)
     if not server.durable:
-        _log.warning("%s does not flush, and a power cut loses commits: turn on fsync and full_page_writes.", name)
+        _log.warning("%s does not flush: a power cut may lose commits. Turn on fsync and full_page_writes.", name)
     return PostgresStore(links, server, state_of(seen), url.namespace, clock)

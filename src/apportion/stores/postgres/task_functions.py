@@ -1,12 +1,13 @@
-"""The hot paths of tasks as functions of the schema: an enqueue and a turn are one round trip and one transaction.
+"""The most frequent calls on tasks, as functions of the schema. A call is one round trip and one transaction.
 
-The driver fills in `{schema}`, quoted. `begin_tasks` compares the life of the store, as each landed write does, and
-reads the clock. `turn` does the common case. It answers `slow` before any effect where a rare rule applies: a limit, an
-ended session, a suspect, an expired task. `tasks.rules` has these rules.
+The driver fills in `{schema}`, quoted. `begin_tasks` compares the life of the store, as each write does, and reads the
+clock. `turn` does the common case. It answers `slow`, before any effect, if a rare rule applies: a limit, an ended
+session, a suspect, an expired task. `tasks.rules` has these rules.
 
-A position comes from a sequence, after the number of its transaction. So once all transactions before some later number
-have ended, all smaller positions are visible. Rows are found by the indexes alone: a plan that was made while a table
-was small stays. Nothing is compiled (`jit`): a scan that is off counts as dear, and takes 30 ms to compile.
+A transaction first draws its own number, and then draws positions from a sequence. Take any later number of a
+transaction. Once all transactions with smaller numbers have ended, all positions drawn before it are visible.
+Rows are found only by indexes: a plan that was made for a small table stays in use when the table has grown. Nothing is
+compiled (`jit`): the planner gives a scan that is switched off a high cost, and would compile the plan for 30 ms.
 """
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint + offset_ms"
@@ -24,9 +25,9 @@ BEGIN
 END $$
 """
 
-# One statement reads all, for each costs microseconds. Moved and the time are expressions: to call a function in SQL
-# takes ten times as long, for it is planned anew. The rows of both tables are named, so that no plan is dear enough to
-# be compiled. `more` goes into the variable `into`.
+# One statement reads all values, because each statement costs microseconds. `has_moved` and the time are expressions: a
+# call of an SQL function takes ten times as long, because it is planned anew. The conditions on `id` keep the cost of
+# the plan low, so that it is not compiled. `more` is one more expression, and `into` is the variable for its value.
 LIFE = """SELECT {more}incarnation,
         fingerprint <> cluster || '/' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), {clock}, waiting_until
         INTO {into}at_incarnation, has_moved, at_ms, awaited_until FROM {schema}.meta, {schema}.work_meta
@@ -35,7 +36,7 @@ LIFE = """SELECT {more}incarnation,
         ELSE 'begun' END;
     is_awaited := awaited_until >= at_ms;""".replace("{clock}", CLOCK)
 # A process of the server stays in one cluster all its life. So it reads the file with the id of the cluster once, and
-# remembers the id in a setting of its own: a pooler that leads to another process leads to another setting.
+# keeps the id in a setting of its session. Behind a pooler, another process has its own setting.
 CLUSTER = """IF coalesce(cluster, '') = '' THEN
         SELECT set_config('apportion.cluster', system_identifier::text, false) INTO cluster FROM pg_control_system();
     END IF;"""
@@ -58,7 +59,7 @@ BEGIN
 END $$
 """.replace("{cluster}", CLUSTER).replace("{life}", LIFE.replace("{more}", "").replace("{into}", ""))
 
-# The first ready task after a floor, by place: a queue and a lane.
+# The first ready task of each place after the floor of the place. A place is a queue and a lane.
 HEADS = """
 CREATE FUNCTION {schema}.task_heads(
     served text[], place_queues text[], place_lanes bigint[], floors bigint[],
@@ -75,7 +76,7 @@ BEGIN
 END $$
 """
 
-# Delayed tasks that are due go to the end of their lanes, in the order of their times; keyed ones keep their places.
+# Delayed tasks that are due go to the end of their lanes, in the order of their times. Keyed tasks keep their place.
 DUE = """
 CREATE FUNCTION {schema}.become_due(at_ms bigint, queues text[], most bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -93,7 +94,7 @@ END $$
 """
 
 # Whether a turn needs the rules of `tasks.rules`: a limit, an ended session, a suspect, or an expired task. Keyed tasks
-# are left out: a worker with lanes of its own makes its turns under all rules.
+# are left out: `is_keyed_rare` tests for them, and only a worker with lanes of its own may claim them.
 IS_RARE = """
 CREATE FUNCTION {schema}.is_rare(at_ms bigint, served text[]) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -140,8 +141,9 @@ BEGIN
 END $$
 """
 
-# Claims come first, one per row; the last row has the verdict and no claim. `heads` and `left_at` are the first ready
-# tasks by place, before and after the claims; `oldest_open` and `mark` bound the transactions that a rescan has seen.
+# The first rows have one claim each; the last row has the verdict and no claim. `heads` and `left_at` are the positions
+# of the first ready tasks by place, before and after the claims. `oldest_open` and `mark` are numbers of transactions:
+# the oldest one that was running before the claims, and this one. `floors` compares them.
 TURN = """
 CREATE FUNCTION {schema}.turn(
     known_incarnation bigint, lock_milliseconds integer, is_durable boolean, own bigint, own_name text, own_host text,

@@ -1,8 +1,8 @@
-"""The tables of tasks in PostgreSQL: a part of the schema of its own, which the first handle of tasks makes.
+"""The tables of tasks in PostgreSQL. They are a separate part of the schema, and the first handle of tasks makes them.
 
-Live groups in the same schema go on: the version of their part stays. Times are milliseconds since 1970 on the clock of
-the server, moved by `work_meta.offset_ms`. No index leads with `pos`: the planner would use it for a claim, and walk
-over the tasks of all queues.
+Groups in the same schema run on meanwhile, because the version of their part stays. Times are milliseconds since 1970
+on the clock of the server, moved by `work_meta.offset_ms`. No index begins with `pos`: the planner would use it for a
+claim, and read the tasks of all queues.
 """
 
 from collections.abc import Awaitable, Callable
@@ -63,12 +63,12 @@ _FUNCTIONS = (
 )
 _BODIES = tuple(each.replace("{by_index}", _BY_INDEX) for each in (*_FUNCTIONS, *KEYED_FUNCTIONS))
 _NEW_BODIES = tuple(each.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION") for each in _BODIES)
-# `waiting_until`: until then, some worker listens for a hint of new work.
+# `waiting_until` is the time until which some worker waits for a hint of new tasks.
 TASK_TABLES = (
     "CREATE TABLE {schema}.work_meta (id integer PRIMARY KEY CHECK (id = 1), version integer NOT NULL,"
     " offset_ms bigint NOT NULL, waiting_until bigint NOT NULL) WITH (fillfactor = 20)",
     "CREATE SEQUENCE {schema}.task_pos",
-    # Open tasks alone. `deaths_of` lists sessions with commas between them; `deaths` is their number.
+    # The open tasks only. `deaths_of` lists sessions with commas between them; `deaths` is their number.
     'CREATE TABLE {schema}.task (id text COLLATE "C" PRIMARY KEY, pos bigint NOT NULL, session bigint,'
     + _SHARED_COLUMNS
     + ")",
@@ -135,10 +135,10 @@ SELECT array_to_string(array(
 
 
 async def make_tables(ask: Callable[[str], Awaitable[list[Row]]]) -> None:
-    """Make the tables where they are absent, in the transaction of `ask`; `InvalidInput` for those of a later release.
+    """Make the tables if they are absent, in the transaction of `ask`; `InvalidInput` for tables of a later release.
 
-    Of many processes that begin at the same time, one makes them. Tables of a release before get the part of keyed
-    tasks; the functions that such a release calls stay.
+    If many processes begin at the same time, one makes the tables. Older tables get the part of keyed tasks. The
+    functions that an older release calls stay.
     """
     if not (await ask(HAS_ALL_OF_KEYS))[0][0]:
         await ask(sql.LOCK_UPGRADE)

@@ -2,14 +2,14 @@
 
 `enqueue_within` is for the caller's transaction, and leaves its settings as they were. Tasks and answers are JSON,
 because every library of a caller can send and read text.
-A hint goes to the workers at the commit, if one waits for it: each hint takes a lock of the whole server.
+At the commit, a hint goes to the workers, but only if a worker waits: each hint takes a lock of the whole server.
 """
 
 from apportion.stores.postgres.task_functions import CLUSTER, LIFE
 
-# Adds the tasks that meet none with their id or their unique name, at these positions; returns how many. A column of
-# one value has that value for all tasks, and an empty one has NULL; ids, positions and calls are always complete. Tasks
-# that differ in these alone, as most do, need no other column spread.
+# Adds the tasks with a free id and a free unique name, at these positions; returns their number. A column of one value
+# has that value for all tasks, and an empty column has NULL. Ids, positions and calls have a value for each task. Most
+# tasks differ only in these three columns, and then no other column is expanded.
 ADD = """
 CREATE FUNCTION {schema}.add_tasks(
     at_ms bigint, positions bigint[], ids text[], queues text[], lanes bigint[], names text[], codecs text[],
@@ -53,7 +53,8 @@ BEGIN
 END $$
 """
 
-# Enqueues one task after its id or its unique name was taken. A look may be out of date, so it looks until one holds.
+# Enqueues one task after its id or its unique name was taken. The answer of a look may be out of date by the next
+# statement. So the function looks again until an answer is still true.
 MEET = """
 CREATE FUNCTION {schema}.meet_task(
     at_ms bigint, new_pos bigint, new_id text, new_queue text, new_lane bigint, new_name text, new_codec text,
@@ -94,8 +95,8 @@ BEGIN
 END $$
 """
 
-# One task, as most are enqueued: no columns to spread, and no call of another function. The answers are those of
-# `enqueue_tasks`. Each setting of a function takes microseconds: these two are enough for a look by one key.
+# Enqueues one task, the most frequent case: no column is expanded, and no other function is called. The answers are
+# those of `enqueue_tasks`. Each setting of a function takes microseconds. These two are enough to find a row by a key.
 ENQUEUE_ONE = """
 CREATE FUNCTION {schema}.enqueue_task(
     known_incarnation bigint, lock_milliseconds integer, new_id text, new_queue text, new_lane bigint, new_name text,
@@ -142,7 +143,7 @@ END $$
 ENQUEUE_ONE = ENQUEUE_ONE.replace("{more}", "EXISTS (SELECT FROM {schema}.outcome WHERE id = new_id), ")
 ENQUEUE_ONE = ENQUEUE_ONE.replace("{into}", "has_ended, ")
 
-# The answers are NULL if all tasks were added.
+# `answers` and `made` are NULL if all tasks were added.
 ENQUEUE = """
 CREATE FUNCTION {schema}.enqueue_tasks(
     known_incarnation bigint, lock_milliseconds integer, ids text[], queues text[], lanes bigint[], names text[],
@@ -187,8 +188,8 @@ BEGIN
 END $$
 """
 
-# Enqueues keyed tasks, if each queue has as many partitions as the caller counted with. The lock stays until the
-# commit, so that no resize comes between. `resized` is a queue that `has` another number.
+# Enqueues keyed tasks, if each queue has the number of partitions that the caller assumed. The lock stays until the
+# commit, so no resize comes in between. If a queue has another number, `resized` is the queue and `has` is that number.
 ENQUEUE_KEYED = """
 CREATE FUNCTION {schema}.enqueue_keyed(
     known_incarnation bigint, lock_milliseconds integer, counted text[], counts bigint[], ids text[], queues text[],

@@ -1,4 +1,4 @@
-"""The questions and commands of operators on the tasks in PostgreSQL, by the rules of `stores/task_admin.py`."""
+"""The questions and commands of operators about the tasks in PostgreSQL, by the rules of `stores/task_admin.py`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -123,7 +123,7 @@ async def _cancel(transaction: Transaction, tasks: Sequence[str], now: int) -> i
     found = await _opened(transaction, tasks)
     blocking = {task.id for task in found if task.is_blocking}
     whole = {each.task.id: each.task for each in await _ended(transaction, sorted(blocking))} if blocking else {}
-    for task_id in sorted(blocking):  # its row has given up its unique name, and its outcome is written anew
+    for task_id in sorted(blocking):  # the row has lost its unique name; `end` writes the outcome anew
         await transaction.ask(sql.FORGET_OUTCOME, [task_id])
     waiting = [replace(whole.get(task.id, task), reason="cancelled") for task in found if task.session is None]
     await end(transaction, [(task, "cancelled", None) for task in waiting], now)
@@ -132,7 +132,7 @@ async def _cancel(transaction: Transaction, tasks: Sequence[str], now: int) -> i
 
 
 async def _redriven(transaction: Transaction, ended: EndedTask, now: int) -> bool:
-    """Make a task ready again with fresh budgets; False if its unique name is taken."""
+    """Make a task ready again with a new budget; False if its unique name is taken."""
     task = replace(ended.task, failures=0, crashes=0, deaths_of=(), is_cancelling=False, is_replaced=False)
     if not await is_name_free(transaction, task):
         return False

@@ -1,14 +1,15 @@
 """Floors: the positions in the lanes of a task queue after which a handle looks for ready tasks.
 
-A claim that begins at the front of a lane walks over the dead entries of its index, as long as some snapshot keeps
-them. So a claim begins after the last position that this handle has seen. A task can still become visible below it: its
-transaction took an earlier position and commits later. So now and then a claim begins from a *low* position, below
-which no ready task can be or come.
+A claim from the front of a lane reads the index entries of deleted tasks, as long as some snapshot keeps them. So a
+claim begins after the last position that this handle has seen, the *floor*. A task can still become visible below the
+floor, if its transaction took an earlier position and commits later. So a claim from time to time is a *rescan*: it
+begins from a *low* position. No ready task is below the low position, and none can come there.
 
-The *mark* is a number that was drawn after a floor was seen. Low moves to that floor once no transaction with a number
-below the mark runs, and no ready task is left below the floor. A position is drawn after the number of its
-transaction, so all smaller positions are visible then.
-Promises: a rescan finds each ready task. It comes a second after the last one, or 50 times the duration of that one.
+The *mark* is a number of a transaction that was drawn after a floor was seen. The low position moves to that floor once
+two things are true: no transaction with a smaller number runs, and no ready task is left below the floor. A transaction
+draws its number before its positions, so all smaller positions are visible then.
+Promises: a rescan finds each ready task. After a rescan, the next one waits for a second, or 50 times as long as the
+rescan took, if that is longer.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from typing import TypeAlias
 
 from apportion.stores.task_values import LANES
 
-Places: TypeAlias = tuple[list[str], list[int], list[int]]  # queues, lanes, and positions to begin from
+Places: TypeAlias = tuple[list[str], list[int], list[int]]  # queues, lanes, and positions to begin after
 _LEAST_SECONDS = 1.0
 _REST_RATIO = 50
 
@@ -26,12 +27,12 @@ _REST_RATIO = 50
 class _Place:
     floor: int = 0
     low: int = 0
-    marked: int = 0  # a floor that was seen before `mark` was drawn
+    marked: int = 0  # the floor that was seen before `mark` was drawn
     mark: int | None = None
 
 
 class Floors:
-    """The floors of the queues of one handle. Times are seconds of one clock, passed in."""
+    """The floors of the queues of one handle. The caller passes times, in seconds of one clock."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, int], _Place] = {}
@@ -42,13 +43,13 @@ class Floors:
         return now >= self._rescan_at and any(place.floor > place.low for _, place in self._of(queues))
 
     def places(self, queues: Sequence[str], *, is_rescan: bool) -> Places:
-        """Return the queues, lanes and positions to begin from, by place."""
+        """Return the queue, the lane and the position to begin after, for each place, as columns."""
         found = self._of(queues)
         floors = [place.low if is_rescan else place.floor for _, place in found]
         return [queue for (queue, _), _ in found], [lane for (_, lane), _ in found], floors
 
     def claimed(self, queues: Sequence[str], heads: Sequence[int | None], last: dict[tuple[str, int], int]) -> None:
-        """Note the first ready tasks that a claim has seen, by place, and the last positions that it has claimed."""
+        """Note the result of a claim: `heads` are the first ready tasks by place, `last` the last claimed positions."""
         for (at, place), head in zip(self._of(queues), heads, strict=True):
             if at in last:
                 place.floor = max(place.low, last[at])
@@ -65,10 +66,10 @@ class Floors:
         now: float,
         took: float,
     ) -> None:
-        """Move the low positions after a rescan, before its claims are noted.
+        """Move the low positions after a rescan, before `claimed` notes its claims.
 
-        `left_at` are the first tasks by place that are ready after it. The mark is drawn for the floors of former
-        claims: those of this one may have been seen after the number of its own transaction was drawn.
+        `left_at` are the first tasks by place that are still ready after the rescan. `mark` stands for the floors of
+        former claims only: the rescan may have seen its own floors after its transaction drew the number `mark`.
         """
         for (_, place), left in zip(self._of(queues), left_at, strict=True):
             if place.mark is not None and oldest_open >= place.mark:

@@ -28,7 +28,7 @@ _MEND = (
 )
 _COUNT = "SELECT count(*) FROM {schema}.task WHERE queue = %s AND key IS NOT NULL"
 _CONTROL = "INSERT INTO {schema}.control (queue) VALUES (%s) ON CONFLICT DO NOTHING"
-# A resize waits for enqueues of keyed tasks that have not committed; to agree waits for other changes of the row alone.
+# A resize waits for open transactions that enqueue keyed tasks. `AgreePartitions` waits only for changes of the row.
 _AGREED, _RESIZED = f"{PARTITIONS} FOR NO KEY UPDATE", f"{PARTITIONS} FOR UPDATE"
 _SET = "UPDATE {schema}.control SET partitions = %s WHERE queue = %s"
 
@@ -54,7 +54,7 @@ async def owner_of(transaction: Transaction, question: OwnerOfLane) -> LaneOwner
 
 
 async def set_partitions(transaction: Transaction, command: AgreePartitions | ResizePartitions) -> None:
-    """Do a command about the number of partitions, under a lock on the row of the queue."""
+    """Set the number of partitions of a queue, under a lock on the row of the queue."""
     await transaction.ask(_CONTROL, [command.queue])
     is_resize = isinstance(command, ResizePartitions)
     [(found,)] = await transaction.ask(_RESIZED if is_resize else _AGREED, [command.queue])
@@ -67,7 +67,7 @@ async def set_partitions(transaction: Transaction, command: AgreePartitions | Re
 
 
 async def mend_lane(transaction: Transaction, command: MendLane) -> int:
-    """Give a lane the token of its owner; return how many lanes had a higher one."""
+    """Give a lane the token of its owner, if the lane has a higher token; return the number of changed lanes."""
     lane, token = command.owned, command.owned.token
     place = (token.incarnation, token.epoch)
     values: list[Parameter] = [*place, token.holder, command.session, lane.queue, lane.lane, *place]

@@ -1,7 +1,7 @@
 """The lanes of a worker in PostgreSQL: the tokens that it shows, and the keyed tasks that it may claim there.
 
-Promises: a claim holds the row of its lane, so that a newer owner shows its token before or after it. The order within
-a key, and that none of it is claimed, are compared by the claim itself.
+Promises: a claim locks the row of its lane, so a newer owner shows its token before or after the claim. The claim
+itself checks the order within a key, and checks that no task of the key is claimed.
 """
 
 # ruff: noqa: S608 - every statement is ours
@@ -55,7 +55,7 @@ def first_statement(open_columns: str) -> str:
 
 
 async def shown(transaction: Transaction, worker: Worker) -> tuple[Worker, tuple[OwnedLane, ...]]:
-    """Note the tokens that a worker shows; return it with the lanes that it may claim from, and the fenced ones."""
+    """Note the tokens that a worker shows; return the worker with the lanes that it may use, and its fenced lanes."""
     queues = list(dict.fromkeys(each.queue for each in worker.lanes))
     known = set(map(tuple, await transaction.ask(SHOWN, [queues])))
     new = [each for each in worker.lanes if _values(each, worker.session) not in known]
@@ -67,7 +67,7 @@ async def shown(transaction: Transaction, worker: Worker) -> tuple[Worker, tuple
 
 
 async def held(transaction: Transaction, worker: Worker, tasks: Collection[OpenTask]) -> list[OpenTask]:
-    """Return those of locked tasks that a worker may claim, under locks on the rows of their lanes."""
+    """Return the locked tasks that a worker may claim, and lock the rows of their lanes."""
     places = sorted({(task.queue, task.new.lane) for task in tasks if task.new.key is not None})
     if not places:
         return list(tasks)
@@ -99,7 +99,7 @@ async def first_tasks(
 
 
 class LaneValues:
-    """The last values of `KEYED_TURN`: the lanes of a worker, by columns; written once while the lanes stay."""
+    """The last values of `KEYED_TURN`: the lanes of a worker as columns, encoded once for each set of lanes."""
 
     def __init__(self) -> None:
         self._lanes: tuple[OwnedLane, ...] = ()

@@ -11,7 +11,7 @@ from apportion.stores.task_values import KEPT_MS, Receipt
 
 
 async def once(transaction: Transaction, step: OnceStep, now: int) -> OnceState:
-    """See `TaskStore.once`. An entry that another transaction adds meanwhile is waited for, and looked at again."""
+    """See `TaskStore.once`. If another transaction adds the entry meanwhile, wait for its end and look again."""
     await transaction.ask(sql.FORGET_ONCE, [now - KEPT_MS])
     state = None
     while state is None:
@@ -20,7 +20,7 @@ async def once(transaction: Transaction, step: OnceStep, now: int) -> OnceState:
 
 
 async def _stepped(transaction: Transaction, step: OnceStep, now: int) -> OnceState | None:
-    """Make the step; None if another transaction has added the entry in between."""
+    """Make the step; None if another transaction has added the entry meanwhile."""
     rows: list[Any] = await transaction.ask(sql.ONCE, [step.scope, step.key])
     found = once_entry(rows[0]) if rows else None
     asked = [step.receipt] if found is None else [step.receipt, found.receipt]

@@ -1,7 +1,7 @@
-"""The rare rules of tasks in PostgreSQL: those of a turn beside the functions of the schema (`task_functions`).
+"""The rare rules of a turn in PostgreSQL. The functions of the schema (`task_functions`) do the common case.
 
 Each call is part of one transaction. A rule reads rows and locks them, changes them by the rules of `task_records`,
-and writes them back. No lock of another transaction is waited for in a claim: its rows are skipped.
+and writes them back. A claim skips rows that another transaction has locked, so it waits for no lock.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -48,7 +48,7 @@ _ANY_DEATHS = 1 << 40
 
 
 class Settling:
-    """The settlements of a turn: each receipt counts once, and those of a plain `done` are settled together."""
+    """The settlements of a turn. Each receipt counts once. All plain completions are settled in one statement."""
 
     def __init__(self, settlements: Sequence[Settlement]) -> None:
         self._all = settlements
@@ -65,11 +65,11 @@ class Settling:
         return [[each.task for each in done], [each.attempt for each in done], [each.session for each in done]]
 
     def plain(self, places: Iterable[int]) -> set[Receipt]:
-        """Return the receipts of plain completions at these places, counted from 1."""
+        """Return the receipts of the plain completions at these places. The first place is 1."""
         return {self.done[place - 1] for place in places}
 
     def refused(self) -> tuple[Receipt, ...]:
-        """Return the receipts that did not count, in order; of equal ones, the first counts."""
+        """Return the receipts that did not count, in order. Of equal receipts, only the first counts."""
         left, refused = set(self.counted), list[Receipt]()
         for each in self._all:
             if each.receipt in left:
@@ -97,7 +97,10 @@ async def settle(transaction: Transaction, settlements: Sequence[Settlement], no
 
 
 async def outlive(transaction: Transaction, session: int, now: int) -> None:
-    """Strike a session that killed nobody; bring back the tasks that it condemned, unless another has the name."""
+    """Remove a session from the deaths of tasks: its lease ended, but its process lives.
+
+    A task that is dead by this session becomes ready again, unless another open task has its unique name.
+    """
     for task in map(open_task, await transaction.ask(sql.OF_DEATHS)):
         if session in task.deaths_of:
             await transaction.ask(sql.STRIKE, _deaths(without(task.deaths_of, session), task.id))
@@ -111,9 +114,9 @@ async def outlive(transaction: Transaction, session: int, now: int) -> None:
 
 
 async def claim(transaction: Transaction, worker: Worker, places: Places, want: int, now: int) -> tuple[Claim, ...]:
-    """Take over work of ended sessions, then claim new work. `places` are queues, lanes, and floors of positions.
+    """Take over tasks of ended sessions, then claim new tasks. `places` are queues, lanes, and floors of positions.
 
-    The lanes of the worker are those that it may claim from.
+    `worker` names only the lanes that it may claim from.
     """
     await transaction.ask(sql.ADD_WORKER, worker_values(worker))
     await transaction.ask(sql.BECOME_DUE, [now, list(worker.queues), MOST_DUE])
@@ -141,7 +144,10 @@ async def beat(transaction: Transaction, session: int, notes: Iterable[Note]) ->
 
 
 async def wait(transaction: Transaction, tasks: Iterable[tuple[OpenTask, int]], now: int) -> None:
-    """Put open tasks that nobody holds at the ends of their lanes, or among the delayed ones, after so many ms."""
+    """Free open tasks from their claims, each with a delay in milliseconds; 0 makes the task ready.
+
+    A task goes to the end of its lane, but a keyed task keeps its position.
+    """
     await transaction.each(sql.WAIT, [_wait_values(task, delay_ms, now) for task, delay_ms in tasks])
 
 
@@ -154,7 +160,7 @@ def _wait_values(task: OpenTask, delay_ms: int, now: int) -> list[Parameter]:
 
 
 async def reopen(transaction: Transaction, task: OpenTask, now: int) -> None:
-    """Make an ended task ready again; one that blocks its key runs there first."""
+    """Make an ended task ready again. A task that blocks its key is then the first of its key."""
     await transaction.ask(sql.FORGET_OUTCOME, [task.id])
     if await transaction.ask(sql.UNBLOCK, [task.new.unique, task.id]):
         await wait(transaction, [(task, 0)], now)
@@ -166,7 +172,7 @@ async def reopen(transaction: Transaction, task: OpenTask, now: int) -> None:
 
 
 async def end(transaction: Transaction, ends: Iterable[tuple[OpenTask, EndState, bytes | None]], now: int) -> None:
-    """Close open tasks, with a state and a result each; keep their outcomes. Dead ones may block their keys."""
+    """End open tasks, each with a state and a result; keep their outcomes. Dead tasks may block their keys."""
     ends = list(ends)
     await transaction.each(sql.END, [_end_values(*each, now) for each in ends if not _is_blocking(*each[:2])])
     await transaction.each(sql.END_AND_BLOCK, [_end_values(*each, now) for each in ends if _is_blocking(*each[:2])])
@@ -194,7 +200,7 @@ def receipt_values(receipt: Receipt) -> list[Parameter]:
 async def _free(
     transaction: Transaction, freed: Sequence[Freed], now: int, *, results: Sequence[bytes | None] = ()
 ) -> None:
-    """Write tasks back after the end of their claims; `results` are those of tasks that are done, by place."""
+    """Write tasks back after the end of their claims. `results` has a result for each task, in the same order."""
     kept = results or [None] * len(freed)
     ends = [
         (each.task, each.state, result if each.state == "done" else None)
@@ -208,7 +214,7 @@ async def _free(
 async def _retake(
     transaction: Transaction, worker: Worker, queues: Collection[str], most: int, now: int
 ) -> list[OpenTask]:
-    """Take over work of ended sessions, oldest first; a task with a second death waits first."""
+    """Take over tasks of ended sessions, oldest first. A task with a second death must first wait."""
     lanes: list[Parameter] = [[each.queue for each in worker.lanes], [each.lane for each in worker.lanes]]
     found = list(map(open_task, await transaction.ask(sql.ORPHANS, [list(queues), *lanes, most])))
     orphans = await keyed.held(transaction, worker, found)
@@ -244,7 +250,7 @@ class _Claiming:
         self._expired = 0
 
     async def claim(self, want: int, places: Places, taken: list[OpenTask]) -> None:
-        """Add ready tasks to `taken`, those of the first lane first; of eight places one goes to the oldest head."""
+        """Add ready tasks to `taken`, first lane first. Each eighth place goes to the oldest first task of a lane."""
         await self._prepare()
         before, is_more = len(taken), True
         while is_more and len(taken) < want:
@@ -252,7 +258,7 @@ class _Claiming:
         await self._spend(taken[before:])
 
     async def _claim(self, want: int, places: Places, taken: list[OpenTask]) -> bool:
-        """Claim the tasks found ready; return True after an expired task of a key, for the next of it may be ready."""
+        """Claim ready tasks. Return True after an expired task of a key: the next task of that key may be ready."""
         before, expired, is_more = len(taken), list[OpenTask](), False
         lanes = await self._heads(want, places)
         while not is_more and len(taken) < want and (task := self._next(lanes, len(taken))) is not None:
@@ -271,14 +277,14 @@ class _Claiming:
         return is_more
 
     async def _prepare(self) -> None:
-        """Lock the limits of the queues, so that no other turn counts before this one has claimed."""
+        """Lock the limits of the queues: no other turn may count claims before this turn has made its own."""
         rows: list[Any] = await self._transaction.ask(sql.LOCKED_CONTROLS, [list(self._served)])
         self._controls = {row[0]: queue_control(row[1:]) for row in rows}
         self._left = {queue: await self._allowed(queue) for queue in self._served}
         self._is_clear = not await self._transaction.ask(sql.HAS_SUSPECT, [self._worker.session])
 
     async def _heads(self, want: int, places: Places) -> list[list[OpenTask]]:
-        """Return the next ready tasks of each lane, the next one last; more than enough of them."""
+        """Return the next ready tasks of each lane, with the next one last. There are more than the turn can claim."""
         most = want + MOST_EXPIRED
         rows: list[Any] = await self._transaction.ask(sql.READY, [*places, _ANY_DEATHS, most])
         found = {task.id: task for task in [*map(open_task, rows), *await self._first(_ANY_DEATHS, want)]}
@@ -289,7 +295,7 @@ class _Claiming:
         return [[task for task in ready if rank(task.new.lane) == lane] for lane in LANES]
 
     async def _first(self, deaths: int, most: int) -> list[OpenTask]:
-        """Return the next tasks of keys in the lanes of the worker."""
+        """Return the next keyed tasks in the lanes of the worker."""
         worker, queues = self._worker, [queue for queue in self._served if self._left[queue] >= 1]
         return await keyed.first_tasks(self._transaction, sql.FIRST, worker, queues, deaths=deaths, most=most)
 

@@ -1,8 +1,8 @@
 """The schedules in a PostgreSQL database: the rules of `schedules/ledger.py` in SQL, and one transaction per call.
 
-Promises: the tasks of a firing and its last slot are one commit, which is flushed. Nodes that fire at the same time
-take different schedules: a locked row is skipped, not waited for. A look that finds nothing due is one statement; it
-leaves out the rows that another node has begun.
+Promises: one flushed commit holds the tasks of a firing and its last slot. Nodes that fire at the same time take
+different schedules, because each skips the rows that another node has locked. A look that finds nothing due is one
+statement. It leaves out the rows that another node has begun.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -68,9 +68,9 @@ _SERVED = (
     "paused = 0 AND queue = ANY (%s::text[])"
     " AND (queue, name) NOT IN (SELECT * FROM unnest(%s::text[], %s::text[]) AS without (queue, name))"
 )
-# A row that a transaction has locked or changed carries the number of that transaction in 32 bits, which go round. The
-# transaction is under way if the snapshot lists its number, or if the number comes after the snapshot. This is a hint
-# about punctual slots alone: a late one counts in any case, whatever its row carries.
+# A row that a transaction has locked or changed carries the number of that transaction, in 32 bits with wrap-around.
+# The transaction still runs if the snapshot lists its number, or if the number comes after the snapshot. Only a
+# punctual slot is left out by this hint. A late slot always counts.
 _ROUND, _BY, _SNAPSHOT = 1 << 32, "xmax::text::bigint", "txid_current_snapshot()"
 _LISTED = f"SELECT mod(listed, {_ROUND}) FROM txid_snapshot_xip({_SNAPSHOT}) AS listed"
 _IS_AFTER = f"mod({_BY} - mod(txid_snapshot_xmax({_SNAPSHOT}), {_ROUND}) + {_ROUND}, {_ROUND}) < {_ROUND // 2}"
@@ -116,16 +116,19 @@ _HISTORY = "SELECT slot, at, by, mark, task FROM {schema}.slot_mark WHERE queue 
 
 
 class TasksInDatabase(Protocol):
-    """The handle of the tasks, as far as its schedules need it."""
+    """The calls of a handle of tasks that its schedules need."""
 
     async def read(self, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
-        """Run work that reads, in the life of the store that the handle knows."""
+        """Run work that reads in one transaction; `StoreWentBack` if the store has another incarnation."""
 
     async def look(self, statement: str, values: Parameters) -> Row:
-        """Return the row of one statement that reads, likewise; the row begins with `STATE`."""
+        """Return the row of a statement that reads; `StoreWentBack` as in `read`. The row begins with `STATE`."""
 
     async def write(self, work: Callable[[Transaction, int], Awaitable[Result]]) -> Result:
-        """Run work in a transaction that is flushed, at the time of the store, likewise; hint at new tasks."""
+        """Run work in one flushed transaction, with the time of the store; `StoreWentBack` as in `read`.
+
+        Then send a hint of new tasks.
+        """
 
 
 class PostgresSchedules(ScheduleStore):
@@ -236,7 +239,7 @@ async def _with_open_tasks(transaction: Transaction, schedules: Sequence[TaskSch
 
 
 async def _made(transaction: Transaction, firings: Sequence[Firing], *, by: str, now: int) -> list[Firing]:
-    """Make firings; return those that counted."""
+    """Make firings; return the ones that counted."""
     rows: list[Any] = await transaction.ask(
         _FIRE,
         [
@@ -261,6 +264,6 @@ async def _made(transaction: Transaction, firings: Sequence[Firing], *, by: str,
 
 
 async def _ask_lists(transaction: Transaction, statement: str, rows: Sequence[Sequence[Value]]) -> None:
-    """Run a statement once for all rows: it takes one list for each column."""
+    """Run a statement once for all rows. The statement takes one list for each column."""
     if rows:
         await transaction.ask(statement, [list(column) for column in zip(*rows, strict=True)])

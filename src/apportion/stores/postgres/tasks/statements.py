@@ -1,4 +1,4 @@
-"""The statements on the tasks in PostgreSQL, and the values of the hot ones.
+"""The statements on the tasks in PostgreSQL, and the values of the most frequent ones.
 
 The driver fills in `{schema}` and the like, quoted.
 """
@@ -19,7 +19,7 @@ from apportion.stores.task_values import MOST_DUE, Claim, NewTask, Receipt, Work
 
 _WHOLE, _OPTIONAL = (0, 5), (7, 8, 9, 12)  # columns of `ENQUEUE`: ids and calls; times, unique names, keys
 
-# The hot paths. Each value has a cast, so that it travels in binary form; see `prepared`.
+# The most frequent statements. Each value has a cast, so that it travels in binary form; see `prepared`.
 _TEXT, _NUMBER, _TRUTH, _TEXTS, _NUMBERS = "%b::text", "%b::bigint", "%b::boolean", "%b::text[]", "%b::bigint[]"
 _LIFE = f"{_NUMBER}, %b::integer"  # the known incarnation, and the milliseconds to wait for a lock
 ENQUEUE = (
@@ -27,15 +27,15 @@ ENQUEUE = (
     f" {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_TEXTS}, {_NUMBERS}, {_TEXTS}, {_TEXTS}, {_TEXTS}, %b::boolean[])"
 )
 ENQUEUE_ONE = ENQUEUE.replace("enqueue_tasks", "enqueue_task").replace("[]", "")
-# The same for keyed tasks: beside them, the queues and the numbers of partitions that the caller counted with.
+# The same for keyed tasks. Two more values are the queues, and the numbers of partitions that the caller assumed.
 ENQUEUE_KEYED = ENQUEUE.replace(f".enqueue_tasks({_LIFE},", f".enqueue_keyed({_LIFE}, {_TEXTS}, {_NUMBERS},")
 TURN = (
     f"SELECT * FROM {{schema}}.turn({_LIFE}, {_TRUTH}, {_NUMBER}, {_TEXT}, {_TEXT}, {_NUMBER}, {_TEXT}, {_NUMBER},"
     f" {_TEXTS}, {_NUMBERS}, {_NUMBERS}, {_NUMBER}, {_TEXTS}, {_TEXTS}, {_NUMBERS}, {_NUMBERS}, {_TRUTH}, {_NUMBER})"
 )
 KEYED_TURN = f"{TURN[:-1]}, {_TEXTS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_TEXTS})".replace(".turn(", ".keyed_turn(")
-# The statements after it find their rows by the indexes alone, as the functions do. A worker that stands still in the
-# middle of a transaction keeps no row from the others.
+# After `BEGIN`, the statements of the transaction find their rows only by indexes, as the functions do. The server ends
+# a transaction that is idle for 10 s, so a stopped worker keeps no row from other workers.
 BEGIN = (
     "SELECT begun.*, set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),"
     " set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),"
@@ -47,7 +47,7 @@ DONE = (
     " AS r (id, attempt, session, place)"
     " WHERE t.id = r.id AND t.attempt = r.attempt AND t.session + 0 = r.session RETURNING r.place"
 )
-# Statements for any library: numbers come as texts, and asyncpg has to be told so.
+# Statements for any library. Numbers come as texts; the cast to TEXT tells this to asyncpg.
 COMPLETE = (
     "DELETE FROM {schema}.task WHERE id = :id AND attempt = CAST(CAST(:attempt AS TEXT) AS BIGINT)"
     " AND session = CAST(CAST(:session AS TEXT) AS BIGINT) RETURNING id"
@@ -76,7 +76,7 @@ OPEN = f"SELECT pos, session, blocking, {SHARED} FROM {{schema}}.task"
 ENDED = f"SELECT state, at, result, {SHARED} FROM {{schema}}.outcome"
 OPEN_COLUMNS = ("pos", "session", "blocking", *COLUMNS)
 ENDED_COLUMNS = ("state", "at", "result", *COLUMNS)
-# `+ 0`: a plan must not go through the open claims of the session.
+# `+ 0` keeps the planner from the index on `session`: it would read all open claims of the session.
 _BY_RECEIPT = "id = %s AND attempt = %s AND session + 0 = %s"
 WAIT = (
     "UPDATE {schema}.task SET pos = CASE WHEN key IS NULL THEN {schema}.next_position() ELSE pos END,"
@@ -86,7 +86,7 @@ WAIT = (
 UNBLOCK = "UPDATE {schema}.task SET blocking = 0, uniq = %s WHERE id = %s AND blocking = 1 RETURNING id"
 FORGET_BLOCKING = "DELETE FROM {schema}.task WHERE queue = %s AND blocking = 1"
 REOPEN = f"INSERT INTO {{schema}}.task (pos, {SHARED}) VALUES ({{schema}}.next_position(), {_MARKS})"
-# The same for many, in order: one list for each column.
+# The same for many tasks, in order, with one list for each column.
 _TYPES = dict.fromkeys(
     ("id", "queue", "name", "codec", "uniq", "deaths_of", "note", "reason", "trace", "schedule", "key", "on_dead"),
     "text",
@@ -175,7 +175,7 @@ ADD_ONCE = (
 CHANGE_ONCE = (
     f"UPDATE {{schema}}.once SET ({_ONCE_COLUMNS}) = (%s, %s, %s, %s, %s, %s, %s) WHERE scope = %s AND key = %s"
 )
-FORGET_ONCE = (  # a time that no release writes is damage, and no reason to forget an effect
+FORGET_ONCE = (  # a time out of range is damage: such an entry is kept
     "DELETE FROM {schema}.once WHERE at BETWEEN 0 AND %s"
     " AND NOT EXISTS (SELECT FROM {schema}.task WHERE task.id = once.task)"
 )
@@ -188,7 +188,7 @@ LOCKED_CONTROLS = (
 )
 PAUSED = "SELECT queue FROM {schema}.control WHERE queue = ANY (%s::text[]) AND paused <> 0"
 PARTITIONS = "SELECT partitions FROM {schema}.control WHERE queue = %s"
-KEPT_PARTITIONS = f"{PARTITIONS} FOR KEY SHARE"  # no resize comes before the commit
+KEPT_PARTITIONS = f"{PARTITIONS} FOR KEY SHARE"  # no resize happens before the commit
 SPEND = "UPDATE {schema}.control SET tokens = %s, tokens_at = %s WHERE queue = %s"
 PAUSE = (
     "INSERT INTO {schema}.control (queue, paused) VALUES (%s, %s)"
@@ -210,7 +210,7 @@ LIST_ENDED = (
     " AND state = ANY (%(states)s::text[]) AND (at, id) > (%(at)s::bigint, %(id)s::text) ORDER BY at, id LIMIT %(most)s"
 )
 FIND_OPEN = f"{OPEN} WHERE blocking = 0 AND id = ANY (%s::text[]) ORDER BY pos"
-# Ids are of hexadecimal digits.
+# Ids consist of hexadecimal digits, so 'g' comes after all of them.
 _BEGINS = "id >= %(prefix)s AND id < %(prefix)s || 'g' ORDER BY id LIMIT %(most)s"
 OPEN_BY_PREFIX, ENDED_BY_PREFIX = f"{OPEN} WHERE blocking = 0 AND {_BEGINS}", f"{ENDED} WHERE {_BEGINS}"
 PURGE_WAITING = (
@@ -248,7 +248,7 @@ def claimed_task(row: Sequence[Any], session: int) -> Claim:
 def turn_values(
     worker: Worker, done: list[Parameter], want: int, places: Places, *, is_rescan: bool
 ) -> list[Parameter]:
-    """Return the values of `TURN` after the first three; `done` are receipts, by columns."""
+    """Return the values of `TURN` after the first three. `done` are receipts, as columns."""
     session, name, host, pid, queues, concurrency = worker_values(worker)
     own: list[Parameter] = [session, name, host, pid, queues, concurrency]
     return [*own, *done, want, list(worker.queues), *places, is_rescan, MOST_DUE]
@@ -257,7 +257,7 @@ def turn_values(
 def enqueue_statement(tasks: Sequence[NewTask]) -> tuple[str, list[Parameter]]:
     """Return the statement that enqueues tasks, and its values after the first two.
 
-    A column of one value, or of NULL alone, is sent short.
+    A column with one value for all tasks is sent as one value, and a column of NULL as an empty list.
     """
     numbers = counted(tasks)
     more: list[Parameter] = [list(each) for each in zip(*numbers, strict=True)]
@@ -277,7 +277,7 @@ def _short(place: int, values: list[Any]) -> list[Any]:
 
 
 def _columns(tasks: Sequence[NewTask]) -> list[list[Any]]:
-    """Return tasks by columns; zero deaths stand for any number."""
+    """Return tasks as columns. Zero in the column of most deaths means that a task may have any number."""
     return [
         [each.id for each in tasks],
         [each.queue for each in tasks],

@@ -2,8 +2,8 @@
 
 Calls travel on the link that scans and commits; hints come on the link that watches. A turn that settles only plain
 completions is one round trip and one commit, with the new claims in it.
-Promises: an acknowledged enqueue, settlement or command is flushed. A turn that only claims is not: a lost claim is
-made again. A worker that waits is woken by a hint, and without hints it polls.
+Promises: an acknowledged enqueue, settlement or command is flushed. A turn that only claims is not flushed: after a
+power cut, a lost claim is made again. A hint wakes a waiting worker, and without hints the worker polls.
 """
 
 import asyncio
@@ -47,11 +47,11 @@ from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
 
 Result = TypeVar("Result")
-_DOUBT = "It may have happened: read the open claims of the session, and settle again."
+_DOUBT = "The request may have happened: read the open claims of the session, and settle again."
 
 
 class PostgresTasks(TaskStore):
-    """One handle of the tasks in a database. It shares its links with others of the process."""
+    """One handle of the tasks in a database. It shares its links with other handles of the process."""
 
     is_prompt = True
 
@@ -92,7 +92,7 @@ class PostgresTasks(TaskStore):
         return tuple((each, True) for each in ids) if answers is None else tuple(zip(answers, made, strict=True))
 
     async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
-        """See `TaskStore`. One round trip in the common case; `StoreUnavailable` also when no reply came."""
+        """See `TaskStore`. One round trip in the common case; `StoreUnavailable` also if no reply came."""
         return await _or_put_aside(self, lambda: self._turn(worker, settlements, want))
 
     async def _turn(self, worker: Worker, settlements: Sequence[Settlement], want: int) -> TurnAnswer:
@@ -111,7 +111,7 @@ class PostgresTasks(TaskStore):
             if claims is None:
                 claims, fenced = await self._transact(lambda at: self._rare(at, worker, settling, want))
         except StoreUnavailable:
-            self._floors = Floors()  # a server that crashed may give positions twice, if it had not flushed them
+            self._floors = Floors()  # a server may give positions twice after a crash without a flush
             raise
         return TurnAnswer(refused=settling.refused(), claims=claims or (), fenced=fenced)
 
@@ -166,7 +166,7 @@ class PostgresTasks(TaskStore):
         await self._links.give_back()
 
     async def read(self, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
-        """Run work that reads, in the life of the store that this handle knows."""
+        """Run work that reads in one transaction; `StoreWentBack` if the store has another incarnation."""
 
         async def _read(transaction: Transaction) -> Result:
             [(incarnation, _)] = await transaction.ask(sql.STATE)
@@ -176,13 +176,13 @@ class PostgresTasks(TaskStore):
         return await self._transact(_read)
 
     async def look(self, statement: str, values: Parameters) -> Row:
-        """Return the row of one statement that reads, likewise; the row begins with `STATE`."""
+        """Return the row of a statement that reads; `StoreWentBack` as in `read`. The row begins with `STATE`."""
         [row] = await self._committing.ask(statement, values, allowed=self._require_open)
         self._met("read", row[0])
         return row
 
     async def write(self, work: Callable[[Transaction, int], Awaitable[Result]]) -> Result:
-        """Run work in a transaction that is flushed, at the time of the store; hint at new tasks."""
+        """Run work in one flushed transaction, with the time of the store; then send a hint of new tasks."""
 
         async def _write(transaction: Transaction) -> tuple[Result, bool]:
             now, is_awaited = await self._begun(transaction, is_durable=True)
@@ -193,7 +193,7 @@ class PostgresTasks(TaskStore):
         return result
 
     async def _common(self, worker: Worker, settling: Settling, want: int) -> tuple[Claim, ...] | None:
-        """Make a turn of the common case; None, and nothing done, where a rare rule applies."""
+        """Make a turn of the common case. If a rare rule applies, do nothing and return None."""
         began = self._clock.elapsed()
         is_rescan = want > 0 and self._floors.is_rescan(worker.queues, began)
         places = self._floors.places(worker.queues, is_rescan=is_rescan)
@@ -248,7 +248,7 @@ class PostgresTasks(TaskStore):
         return await rules.claim(transaction, worker, lows, want, now), fenced
 
     async def _begun(self, transaction: Transaction, *, is_durable: bool) -> tuple[int, bool]:
-        """Begin a transaction that writes; return the time of the store, and whether a worker waits for a hint."""
+        """Begin a transaction that writes; return the time of the store, and True if a worker waits for a hint."""
         [(verdict, incarnation, now, is_awaited, *_)] = await transaction.ask(sql.BEGIN, [*self._known, is_durable])
         self._met(verdict, incarnation)
         return int(str(now)), bool(is_awaited)
@@ -271,7 +271,7 @@ class PostgresTasks(TaskStore):
         return self._incarnation, self._leases.lock_milliseconds
 
     def _met(self, verdict: object, incarnation: object) -> None:
-        """Raise `StoreWentBack` where the store is in another life than this handle knows."""
+        """Raise `StoreWentBack` if the store has another incarnation than this handle knows."""
         if verdict == "moved" or incarnation != self._incarnation:
             self._links.doubt()
             raise went_back(self._name, seen=(self._incarnation, 0), found=(int(str(incarnation)), 0))
@@ -288,7 +288,7 @@ async def _or_put_aside(tasks: PostgresTasks, work: Callable[[], Awaitable[Resul
 
 
 async def _has_all(link: PostgresLink, ids: list[str]) -> bool:
-    """Whether each of these tasks is there, open or ended."""
+    """Whether the store has each of these tasks, open or ended."""
     try:
         return {task for (task,) in await link.ask(sql.KNOWN, [ids, ids])} >= set(ids)
     except ApportionError:
@@ -300,7 +300,7 @@ def _values(row: Row) -> Any:  # noqa: ANN401 - foreign
 
 
 async def connected(url: StoreUrl, clock: Clock) -> PostgresTasks:
-    """Open the tasks in the database of a URL; the first to open them makes their tables."""
+    """Open the tasks in the database of a URL; the first handle makes their tables."""
     links = Links.taken(url, clock)
     async with or_undo(links.give_back):
         await links.committing.open()
@@ -308,7 +308,7 @@ async def connected(url: StoreUrl, clock: Clock) -> PostgresTasks:
 
 
 async def _made(links: Links) -> int:
-    """Make the tables where they are absent; return the life of the store."""
+    """Make the tables if they are absent; return the incarnation of the store."""
 
     async def _make(transaction: Transaction) -> int:
         await make_tables(transaction.ask)

@@ -19,8 +19,8 @@ from apportion.stores.task_values import KEPT_MS, NewTask, Receipt
 class PostgresTransactions(TaskTransactions):
     """The statements on the tasks of one schema.
 
-    `known` are the life of the store and the longest wait for a lock. `met` takes a verdict and the life of the store,
-    and may raise.
+    `known` returns the incarnation of the store and the longest wait for a lock, in milliseconds. `met` takes a verdict
+    and an incarnation, and may raise `StoreWentBack`.
     """
 
     dialect = "postgresql"
@@ -59,7 +59,7 @@ class PostgresTransactions(TaskTransactions):
     def require_here(self, rows: Sequence[Any]) -> None:
         [(meta, database)] = rows
         if meta is None:
-            hint = f"Its schema {self._schema.name} has no tasks that its user can see. Nothing was written."
+            hint = f"The user of the connection sees no tasks in the schema {self._schema.name}. Nothing was written."
             raise InvalidInput("database of the connection", database, f"that of {self._door.name}", hint)
 
     def insertion(self, tasks: Sequence[NewTask]) -> Insertion:

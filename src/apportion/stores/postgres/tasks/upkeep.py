@@ -1,10 +1,10 @@
-"""Upkeep: the work that a handle of tasks does once in some seconds, beside its turns.
+"""Upkeep: the work that a handle of tasks does every few seconds, beside its turns.
 
-- An outcome that was kept long enough is forgotten: 10 000 at a time, so that no transaction is long.
-- An open claim under a session without a lease that no row of a worker names, after a change by hand, gets such a row.
-  A turn finds the claims of ended sessions by these rows, so it takes the claim over. One seek per session with claims.
-- The first task of a key that still counts as behind another is freed. A completion in REPEATABLE READ leaves one so:
-  its snapshot lacks a task that was added since. One seek per key, 5 000 keys at a time, round after round.
+- It deletes outcomes after their time: 10 000 at once, so that no transaction is long.
+- It adds a row of a worker for an ended session that has claims but no row. This happens only after a change by hand. A
+  turn finds the claims of ended sessions by these rows, and takes them over. One seek per session with claims.
+- It takes the mark `behind` off tasks that are first of their key. A completion in REPEATABLE READ may leave such a
+  mark, because its snapshot lacks a task that was added later. One seek per key, 5 000 keys at once, in rounds.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ _NEXT_KEY = (
     "SELECT t.queue, t.key, t.id, t.behind FROM {schema}.task AS t"
     " WHERE t.key IS NOT NULL AND (t.queue, t.key) > (%s, %s) ORDER BY t.queue, t.key, t.pos LIMIT 1"
 )
-# The last key of so many after one, how many they are, and the first tasks of keys that count as behind.
+# Reads the next keys after one key. The row has the last key read, the number of keys, and the wrongly marked tasks.
 KEYS = (
     f"WITH RECURSIVE first AS (({_NEXT_KEY}) UNION ALL SELECT next.* FROM first, LATERAL"  # noqa: S608 - ours
     f" ({_NEXT_KEY.replace('(%s, %s)', '(first.queue, first.key)')}) AS next),"
@@ -48,7 +48,7 @@ FREE = (
 
 
 class Upkeep:
-    """The upkeep by one handle."""
+    """The upkeep that one handle does."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._due_at = clock, float("-inf")
@@ -59,7 +59,7 @@ class Upkeep:
         return self._clock.elapsed() >= self._due_at
 
     async def done(self, transaction: Transaction) -> None:
-        """Do the upkeep; it is due again at once while there is more to forget."""
+        """Do the upkeep. It is due again at once while more outcomes wait for deletion."""
         await transaction.ask(ADOPT)
         await self._free(transaction)
         forgotten = await transaction.ask(FORGET, [MOST_FORGOTTEN])
@@ -67,7 +67,7 @@ class Upkeep:
         self._due_at = self._clock.elapsed() + rest_seconds
 
     async def _free(self, transaction: Transaction) -> None:
-        """Free the first tasks of the next keys; after the last key, begin anew."""
+        """Take wrong marks off the first tasks of the next keys. After the last key, begin anew."""
         found: list[Any] = await transaction.ask(KEYS, [*self._after, MOST_KEYS])
         self._after = ("", "")
         for queue, key, count, stuck in found:
