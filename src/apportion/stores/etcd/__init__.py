@@ -1,1 +1,1 @@
-"""The etcd store: a cluster that goes on while one of its servers is lost."""
+"""The etcd store: a cluster that works on after the loss of one server."""

@@ -59,6 +59,7 @@ _PAGE_BYTES = 8_000_000
 _PATIENCE_PER_PAGE = 0.25
 _TRIES = 8
 # The gateway reads the first 512 bytes of a request, and begins to answer. It sometimes loses the bytes after them.
+# So a request renews few leases.
 _RENEWALS_PER_REQUEST = 16
 
 

@@ -1,9 +1,10 @@
 """etcd's watch: every change of a range of keys, without a gap even if its stream fails.
 
 Promises: each revision with changes in the range becomes one whole `StoreChange`, exactly once. The position advances
-when a revision is whole, or when the server says that it has sent everything up to a revision. After a silence of a
-quarter of the shortest lease, a read checks the stream. The stream is opened anew if the read shows newer revisions, or
-if the current server is another one by now. A watch without the right to read logs this once and waits for the right.
+after all changes of a revision, or when the server says that it has sent everything up to a revision. After a silence
+of a quarter of the shortest lease, a read checks the stream. The stream is opened anew if the read shows newer
+revisions, or if requests now go to another server. A watch without the right to read logs this once, and waits for
+that right.
 Refuses: to fill a gap that the server itself makes. A server without etcd-io/etcd#18274 (of 2024) silently leaves out
 the deletes of the revision at which it was compacted. So a stream that must catch up is opened one revision early. The
 server ends the stream if that revision is gone. This does not help a stream whose consumer lags behind while the server
@@ -132,7 +133,7 @@ class Feed:
         if result.get("canceled"):
             self._ended(result)
         self._failed, self._is_denied = 0, False
-        if result.get("watch_id"):  # the watch of the incarnation; JSON leaves out the number 0
+        if result.get("watch_id"):  # the watch of the incarnation, number 1; JSON leaves out a number 0
             if result.get("events"):
                 await self._origin.look(self._life)
             elif self._caught_up_at is not None:

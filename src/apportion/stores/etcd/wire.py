@@ -197,7 +197,7 @@ class Lane:
                 self._wire.leave(at)
                 if isinstance(error, (httpx.ReadTimeout, TimeoutError)):
                     self._wire.doubt()
-                if isinstance(error, ssl.SSLError) and on is None:  # the server refuses our certificate, also next time
+                if isinstance(error, ssl.SSLError) and on is None:  # our certificate is refused; a retry cannot help
                     raise Distrusted(said(error)) from error
                 raise EtcdNoReply(said(error)) from error
         if response.status_code == 200:

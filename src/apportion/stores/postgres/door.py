@@ -172,7 +172,7 @@ class Door:
             hint = "Name the primary, or all hosts: postgresql://user@host1,host2/database"
             raise StoreUnavailable(self.name, "the server is a standby, which takes no writes", hint)
         if server.pooled:
-            connection.prepare_threshold = None  # another client gets the server process with its statements next
+            connection.prepare_threshold = None  # the pooler hands the statements on to another client
         version = await self._schema_version(connection, seconds)
         self.schema.require_known(version)
         if version < NEWEST:

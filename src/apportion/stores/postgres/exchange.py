@@ -146,6 +146,6 @@ class _Exchange:
         if self.answer.done():
             return
         if any(each.status == ExecStatus.FATAL_ERROR for each in self._results):
-            self.answer.set_result(self._results)  # these hold the server's reason for the end
+            self.answer.set_result(self._results)  # these results hold the server's reason
         else:
             self.answer.set_exception(error)

@@ -1,9 +1,10 @@
 """A turn of a worker with lanes of keyed tasks, as functions of the schema. Like `turn`, it is one round trip.
 
 `keyed_turn` does the common case. It answers `slow`, before any effect, if a rare rule applies: a rule of `turn`, a
-token new to its lane, or a keyed task in a lane of the worker that is suspect, expired or of an ended session.
+token new to its lane, or, in a lane of the worker, a keyed task that is suspect, expired or of an ended session.
 Promises: a claim locks the row of its lane, and the row has the token that the worker showed. A claim takes a keyed
-task only if no task of its key is older or claimed. Keyed tasks and tasks of the default priority share one rank.
+task only if no task of its key is older or claimed. Keyed tasks and tasks of the default priority share one rank, in
+which the oldest comes first.
 """
 
 from apportion.stores.keys.ledger import KEYED_RANK
@@ -17,8 +18,8 @@ IS_FIRST = f"NOT EXISTS ({_OPEN_OF_KEY} AND o.pos < t.pos) AND NOT EXISTS ({_OPE
 _HEAD, _, _REST = TURN.partition("\n) RETURNS TABLE (")
 _ARGUMENTS, _RESULTS = _HEAD.partition(".turn(")[2], _REST.partition("\n) LANGUAGE")[0]
 
-# Whether a rare rule applies in the lanes of a worker; `is_rare` tests for the others. `OFFSET` has the ended sessions
-# found first: a search through all open claims would take half as long as the claims of a turn.
+# Whether a rare rule applies in the lanes of a worker; `is_rare` tests for the other rules. `OFFSET` makes the server
+# find the ended sessions first: a search through all open claims would take half as long as the claims of a turn.
 _IS_OWNED = "EXISTS (SELECT FROM unnest(of_queues, of_lanes) AS of (q, lane) WHERE (of.q, of.lane) = (t.queue, t.lane))"
 IS_KEYED_RARE = """
 CREATE FUNCTION {schema}.is_keyed_rare(

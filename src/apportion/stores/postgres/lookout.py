@@ -136,9 +136,9 @@ class PostgresLookout(Lookout):
 
     @property
     def _early_seconds(self) -> float:
-        """The time by which leases may be read too early.
+        """The time by which a read of leases may come too early.
 
-        With looks at a fixed pace, leases are read at the look nearest to their time. That look may come before it.
+        With looks at a fixed pace, leases are read at the look nearest to their time. That look may be the one before.
         """
         return self._leases.shortest_seconds / POLLS_PER_TTL / 2 if self._is_polled else 0.0
 

@@ -52,7 +52,7 @@ _ROUND_TRIPS_PER_TTL = 30  # a new connection takes some 12 round trips, two fif
 
 
 class PostgresStore(api.CoordinationStore):
-    """One handle of a store in PostgreSQL, within a namespace. It shares its links with other handles here."""
+    """One handle of a store in PostgreSQL, within a namespace. The handles of a process share links."""
 
     def __init__(self, links: Links, server: Server, seen: SeenState, namespace: str, clock: Clock) -> None:
         self._links, self._leases, self._lookout = links, links.leases, links.lookout
@@ -201,7 +201,7 @@ class PostgresStore(api.CoordinationStore):
         return self._seen.incarnation, self._seen.revision
 
     def _met(self, verdict: object, incarnation: object, revision: object) -> SeenState:
-        """Note the state that a write found; `StoreWentBack` if the store is older than this handle has seen it."""
+        """Note the state that a write found; `StoreWentBack` if the write was refused because the store went back."""
         met = SeenState(_int(incarnation), _int(revision))
         if verdict in ("went back", "moved"):
             self._links.doubt()

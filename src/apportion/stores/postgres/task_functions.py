@@ -4,10 +4,10 @@ The driver fills in `{schema}`, quoted. `begin_tasks` compares the life of the s
 clock. `turn` does the common case. It answers `slow`, before any effect, if a rare rule applies: a limit, an ended
 session, a suspect, an expired task. `tasks.rules` has these rules.
 
-A transaction first draws its own number, and then draws positions from a sequence. Take any later number of a
-transaction. Once all transactions with smaller numbers have ended, all positions drawn before it are visible.
+A transaction first draws its own number, and then draws positions from a sequence. Take any number that a transaction
+draws later. Once all transactions with smaller numbers have ended, all positions drawn before that are visible.
 Rows are found only by indexes: a plan that was made for a small table stays in use when the table has grown. Nothing is
-compiled (`jit`): the planner gives a scan that is switched off a high cost, and would compile the plan for 30 ms.
+compiled (`jit`): the planner gives a high cost to a scan that is off, and would take 30 ms to compile the plan.
 """
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint + offset_ms"
@@ -76,7 +76,7 @@ BEGIN
 END $$
 """
 
-# Delayed tasks that are due go to the end of their lanes, in the order of their times. Keyed tasks keep their place.
+# Delayed tasks that are due go to the end of their lanes, ordered by their times. Keyed tasks keep their positions.
 DUE = """
 CREATE FUNCTION {schema}.become_due(at_ms bigint, queues text[], most bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

@@ -88,7 +88,7 @@ class RedisLink:
         self._pool = ConnectionPool(
             connection_class=SSLConnection if url.scheme == "rediss" else Connection,
             redis_connect_func=self._greet,
-            retry=Retry(NoBackoff(), 0),  # connects once; a connection sends each request once
+            retry=Retry(NoBackoff(), 0),  # one try to connect; a connection sends a request once
             protocol=2,
             socket_connect_timeout=CONNECT_SECONDS,
             socket_timeout=None,  # `ask` bounds the whole call
@@ -126,7 +126,7 @@ class RedisLink:
             await self._pool.disconnect()
 
     def require_open(self) -> None:
-        """Raise `StoreClosed` for a link that was closed or that crossed a fork."""
+        """Raise `StoreClosed` if the link was closed, or if this process is a forked child."""
         if os.getpid() != self._pid:
             raise StoreClosed(self.name, "it belongs to the parent of this forked process")
         if self.closed:

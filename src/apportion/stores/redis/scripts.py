@@ -17,7 +17,7 @@ full, so no member loses its lease for lack of memory.
 
 The first argument of each script is the fingerprint of the server. Most scripts then take the incarnation and the
 highest revision that the caller knows. Such a script replies 'back' if the store has another incarnation or a lower
-revision. The comment above each script lists its arguments after the fingerprint; `->` leads to the reply. Numbers
+revision. The comment above each script lists the arguments after the fingerprint and, after `->`, the reply. Numbers
 are doubles in Lua: revisions, incarnations and lease ids stay below 2**53.
 """
 

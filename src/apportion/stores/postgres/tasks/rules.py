@@ -309,7 +309,7 @@ class _Claiming:
             return None
         is_turn_of_the_oldest = (place + 1) % _SHARE_OF_THE_OLDEST == 0
         lane, head = min(heads, key=lambda each: each[1].ready_at) if is_turn_of_the_oldest else heads[0]
-        if lane[-1] is head:  # the rule, in constant time
+        if lane[-1] is head:  # the usual case, in constant time
             lane.pop()
         else:
             lane.remove(head)

@@ -214,7 +214,7 @@ async def _fired(
     now: int,
 ) -> FireAnswer:
     rows: list[Any] = await transaction.ask(_DUE, [*_served(queues, without), now, most])
-    if not rows:  # other nodes have begun them
+    if not rows:  # other nodes have begun the due schedules
         return FireAnswer(now=now, next_slot=now)
     schedules = list(map(schedule_of, rows))
     decided = [decide(due, now) for due in await _with_open_tasks(transaction, schedules)]
