@@ -1,8 +1,8 @@
-"""Addition: an empty database becomes a shard of a set that is there. It owns no slot until a plan moves some to it.
+"""Addition: an empty database becomes a shard of an existing set. It owns no slot until a plan moves slots to it.
 
 Promises: a database joins only with the tables that the other shards have, and with the rows of their reference tables.
 The same call again finishes a call that was cut off.
-Refuses: a database with rows, or of another set; an id that another database has.
+Refuses: a database with rows, a database of another set, and an id that another database has.
 """
 
 import asyncio

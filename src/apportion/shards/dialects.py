@@ -14,7 +14,7 @@ _FENCES: dict[str, type[Fence]] = {"postgresql": PostgresFence, "sqlite": Sqlite
 
 
 def fence_of(url: URL) -> Fence:
-    """Return the fence for a URL; `UnknownOption` for a kind of database that no shard can be."""
+    """Return the fence for a URL. `UnknownOption` for a kind of database that cannot be a shard."""
     name = url.get_backend_name()
     if name not in _FENCES:
         raise UnknownOption("database of a shard", name, _FENCES)

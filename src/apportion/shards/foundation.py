@@ -43,7 +43,7 @@ Told = Callable[[TakeoverProgress], None]
 
 
 def untold(progress: TakeoverProgress) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 async def found(

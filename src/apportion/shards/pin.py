@@ -27,7 +27,10 @@ SWITCH_SECONDS = 2.0
 _LOOK_SECONDS = 0.05
 
 PIN_OPTION = "apportion_pin"
-"""The connection option that holds the pin. With it, an error of the driver can be translated into one of the set."""
+"""The connection option that holds the pin.
+
+With the pin, an error of the driver becomes a `CrossShard` that names the slots.
+"""
 
 
 class NotAccepted(Exception):

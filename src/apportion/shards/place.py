@@ -89,7 +89,7 @@ class DatabasePlace:
     def absent_triggers(self, connection: Connection, tables: Sequence[Table]) -> list[str]:
         """Return the triggers that the tables of this shard lack. A disabled trigger counts as absent.
 
-        In SQLite the result also names the absent tables of those that a set adds.
+        In SQLite the result also names the absent tables of apportion.
         """
         if self.url.get_backend_name() == "sqlite":
             expected = [f"apportion_{each.name}_{act}" for each in tables for act in SQLITE_ACTS]

@@ -4,7 +4,7 @@
     shards/<set>/shard/<id>    URL without a password, weight, zone
     shards/<set>/moving        the slots of each move that is under way; `mover.records` reads it
     shards/<set>/move/<id>     a move; `mover.records` reads it
-    table/<set>/…              the table of the slots, by the publisher of tables
+    table/<set>/…              the table of the slots, written by the publisher of tables
 
 Promises: a record that another release or another program wrote is `BadSnapshot`. No field is guessed.
 Refuses: passwords in URLs. Write `${NAME}`, and each process fills in the value from its environment.
@@ -134,7 +134,7 @@ class ShardRecord:
         """Return the record that bytes hold."""
         _, url, weight, zone = members(decoded(data, "shard"), "format", "url", "weight", "zone")
         record = cls(url=text(url), weight=number(weight), zone=tuple(map(text, items(zone))))
-        Node("any", weight=record.weight, zone=record.zone)  # A weight or zone that a node refuses is refused here too.
+        Node("any", weight=record.weight, zone=record.zone)  # refuses a weight or zone that a node cannot have
         return record
 
 

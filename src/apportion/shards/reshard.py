@@ -50,7 +50,7 @@ class MoveRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveView:
-    """The reading of a mover. `newest` is the version of the table. The flags tell of the rows and the capture.
+    """The facts that a mover reads. `newest` is the version of the table. The flags tell of the rows and the capture.
 
     - `is_captured`: writes of the source are logged.
     - `is_copied`: every chunk has been copied.

@@ -39,7 +39,10 @@ from apportion.tables.routes import Routes
 
 logger: logging.Logger = logging.getLogger("apportion.shards")
 POOL_SIZE = 20
-"""The most connections of a process to all shards together. It does not apply to engines of the application."""
+"""The connections of a process to all shards together, but at least one per shard.
+
+Engines that the application makes do not count.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

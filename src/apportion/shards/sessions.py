@@ -29,7 +29,7 @@ from apportion.shards.models import Reference, RowRule, Sharded, rule_of
 from apportion.shards.pin import Pin
 from apportion.shards.pinned_slot import PinnedSlot
 
-_FRESH = "Run the work again in a fresh session: router.run(key, work) does."
+_FRESH = "Run the work again in a fresh session, as router.run(key, work) does."
 
 
 class PinnedSession(Session):
@@ -233,7 +233,7 @@ def _stored_slot(mapper: Mapper[Any], connection: Connection, identity: Sequence
 
 def _slot_of_parent(mapper: Mapper[Any], connection: Connection, parent: object, pin: Pin) -> int:
     column = mapper.columns[rule_of(mapper.class_).parent]
-    named = next(iter(column.foreign_keys)).column  # of the parent: all foreign keys of this column lead there
+    named = next(iter(column.foreign_keys)).column  # each foreign key of this column names the parent
     slot = connection.execute(select(named.table.c.slot).where(named == parent)).scalar()
     if slot is None:
         raise CrossShard(parent, None, pin.slots)

@@ -75,7 +75,7 @@ class SlotTable:
 
 
 def hash_slot(key: ShardKey, count: int) -> int:
-    """Return the slot, among `count` hash slots, of a key without a slot of its own."""
+    """Return the hash slot of a key, one of `count`. A pinned key has another slot."""
     return _hash(shard_key_bytes(key)) * count >> 64
 
 

@@ -143,8 +143,8 @@ async def doctor(
 async def pin(url: str, name: str, keys: Sequence[ShardKey], *, base: type[DeclarativeBase]) -> tuple[PinnedKey, ...]:
     """Give keys without rows slots of their own, so that each can lie alone on a shard. Return the keys and slots.
 
-    A key stays on the shard of its hash slot until a plan moves its own slot. A set of 4 096 slots takes 12 288 pinned
-    keys. Nothing changes for a key that is pinned already.
+    A key stays on the shard of its hash slot until a plan moves its own slot. A set of 4 096 slots can have 12 288
+    pinned keys. Nothing changes for a key that is pinned already.
 
     The same call again finishes a call that was cut off. While another process moves slots of the set, this call waits.
     `InvalidInput` for a key that has rows, that is too long for the table, or that cannot be routed. `Conflict` if the

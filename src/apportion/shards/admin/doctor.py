@@ -214,7 +214,9 @@ def _owned(twice: list[str], astray: list[str], moving: list[str], count: int) -
         advice = "Stop the writers of these slots, and compare the rows of both shards."
         yield _error("slots", f"two owners of {_named(twice)}", advice)
     if astray:
-        advice = "The table and the shards differ; writers are refused. Restore the older from a newer copy."
+        advice = (
+            "The table and the shards differ, so writers are refused. Restore the older of the two from a newer copy."
+        )
         yield _error("slots", f"not owned where the table says: {_named(astray)}", advice)
     if moving:
         advice = "A move is under way, or its mover died. Run the same apply again."

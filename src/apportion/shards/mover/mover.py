@@ -238,7 +238,10 @@ class _Course:
         return look
 
     async def _away(self, group: MoveGroup) -> ApportionError | None:
-        """Guard the target; return the reason why it is away. When the fence is late, the target is not asked."""
+        """Guard the target.
+
+        Return the error of a target that is away. When the fence is late, the target is not asked.
+        """
         if self._is_late():
             return StoreUnavailable(f"shard {group.target}", f"writers have waited for {FENCE_SECONDS:g} s")
         try:
@@ -308,7 +311,7 @@ class _Course:
             if act.label == "fence":  # The fence may stand, even without a reply.
                 self._fenced_at = self._clock.elapsed()
             elif act.label in ("unfence", "settle-source"):
-                self._fenced_at = None  # where it stands still, the next look tells
+                self._fenced_at = None  # the next reading tells if it still stands
         self._is_cleaned = act.label == "clean-batch" and not deleted
         self._mover.reached(f"{step}.after")
         state = kept.entry if act.record is None else replace(kept.entry, record=act.record)

@@ -117,7 +117,7 @@ class OwnSlots:
         return all(row is not None and row.number == number for row in await shard.rows(group))
 
     async def _read(self) -> tuple[Publisher, Assignment, SlotTable, KnownMoves]:
-        """Return the newest table, and a publisher. Its next version follows exactly this table."""
+        """Return the newest table, and a publisher. The publisher's next version follows exactly this table."""
         moves, newest = await self._book.read(), await self._book.newest()
         publisher = Publisher(self._store, self._name, incarnation=newest.incarnation)
         value = await publisher.newest()

@@ -18,7 +18,7 @@ STEPS = (
     "switch", "settle", "uncapture", "clean-batch", "release", "retreat", "withdraw", "abort-record", "unfence", "drop",
     "record",
 )  # fmt: skip
-"""The steps of a move, in about their order.
+"""The steps of a move, in about this order.
 
 `record` stands for each change of the record that has no step of its own.
 """
@@ -33,7 +33,7 @@ def labels() -> tuple[str, ...]:
 
 
 def step_of(act: MoveAct, *, is_fenced: bool) -> str:
-    """Return the step of an act. While the source is fenced, `apply-log` is "drain" and `verify` is "tail"."""
+    """Return the step of an act. While the record is `fenced`, `apply-log` is "drain" and `verify` is "tail"."""
     if act.record is not None and act.label == "record":
         if act.record.state == "catching-up" and is_fenced:
             return "retreat"

@@ -99,7 +99,7 @@ class ShardPlan:
 def groups_to_move(plan: ShardPlan, table: SlotTable) -> tuple[MoveGroup, ...]:
     """Return the groups that still lie on their sources.
 
-    `PlanRefused` if a group lies neither whole on its source nor on its target.
+    `PlanRefused` if a group as a whole lies neither on its source nor on its target.
     """
     left = []
     for group in plan.moves:

@@ -1,7 +1,7 @@
 """Chunks: copy the rows of a group, table by table.
 
-A window is some slots with rows that are read together, sorted by their keys, and written in chunks. So a chunk changes
-neighbouring pages of the table and of its indexes, and not one page per row.
+A window is one slot or several slots. Its rows are read together, sorted by their keys, and written in chunks. So a
+chunk changes neighbouring pages of the table and of its indexes, and not one page per row.
 
 Promises: the cursor is written in the transaction that writes the rows. If a part of the log is applied after a read of
 rows, the rows are read again. When the copy begins, the target has no row of the slots.
@@ -79,7 +79,7 @@ class Chunks:
         self._portion.took(last - first, monotonic() - begun)
 
     def _next(self, before: Cursor) -> Cursor:
-        """Return the cursor behind the next chunk of the window."""
+        """Return the cursor after the next chunk of the window."""
         window, place = self._window, self._places[before]
         end = min(place + self._portion.rows, window.rows)
         rows = before.rows + end - place

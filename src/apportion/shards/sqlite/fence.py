@@ -72,7 +72,7 @@ class SqliteFence:
             check_meta(connection, meta, _META)
             connection.exec_driver_sql(
                 "DELETE FROM apportion_mover"
-            )  # stray rows: a live mover's row is invisible here
+            )  # a stray row: the row of a live mover is invisible here
             return
         connection.exec_driver_sql(
             "INSERT INTO apportion_meta (only, set_id, shard, slots, hasher, format) VALUES (1, ?, ?, ?, ?, ?)",

@@ -16,7 +16,7 @@ from apportion.shards.sqlite.file import ShardPath
 from apportion.shards.sqlite.tables import ShardTable
 
 SPACE = 1.2
-"""The free bytes on the target's disk for each byte of the rows. Indexes and pages need more space than the rows."""
+"""The free bytes on the target's disk for each byte of the rows. Indexes and pages need some space too."""
 
 
 def require_no_rows(connection: sqlite3.Connection, group: MoveGroup, tables: Sequence[ShardTable]) -> None:

@@ -1,4 +1,4 @@
-"""Obstacles: all parts of the models or the database that cannot move, or that hold on one shard only.
+"""Obstacles: all tables of the models or the database that cannot move, and all rules that hold on one shard only.
 
 Promises: an obstacle is found before anything is changed, and names the next step. No obstacle stops a set of one
 shard. Primary keys that the database gives out stop a set of two shards.

@@ -66,7 +66,7 @@ def fill_slots(
         pass
     if left := tables.without_slot(connection, made[-1]):
         hint = "Delete or mend the rows without a parent."
-        raise InvalidInput(f"rows of {table.name} that no slot fits", left, "none", hint)
+        raise InvalidInput(f"rows of {table.name} that cannot get a slot", left, "none", hint)
 
 
 def written_revision(folder: Path, base: type[DeclarativeBase], slots: int) -> Path:

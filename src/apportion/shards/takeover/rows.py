@@ -31,7 +31,7 @@ class Tables:
     pinned: Mapping[bytes, int] = field(default_factory=dict)
 
     def parent_of(self, child: ShardedTable) -> ShardedTable:
-        """Return the table of a child's parents. Return a table with a shard key itself."""
+        """Return the table of a child's parents. For a table with a shard key, return the table itself."""
         return next((each for each in self.each if child.parent and each.name == child.parent.table), child)
 
     def fill(self, connection: Connection, table: ShardedTable, after: Place | None = None) -> tuple[int, Place | None]:

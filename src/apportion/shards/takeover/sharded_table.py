@@ -93,5 +93,5 @@ def _of(mapper: Mapper[Any]) -> ShardedTable | None:
 
 def _parent(mapper: Mapper[Any], rule: RowRule) -> ParentColumn:
     named = mapper.columns[rule.parent]
-    target = next(iter(named.foreign_keys)).column  # all foreign keys of this column lead there
+    target = next(iter(named.foreign_keys)).column  # each foreign key of this column names the parent
     return ParentColumn(column=named.name, table=target.table.name, target=target.name)

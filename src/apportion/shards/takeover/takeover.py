@@ -120,7 +120,7 @@ class Takeover:
                 pass
             if left := self.tables.without_slot(connection, table):
                 hint = "Rows without a parent came meanwhile. Delete or mend them, and make the same call again."
-                raise InvalidInput(f"rows of {table.name} that no slot fits", left, "none", hint)
+                raise InvalidInput(f"rows of {table.name} that cannot get a slot", left, "none", hint)
         self.statements.end(connection, self.tables)
         end(connection)
 
