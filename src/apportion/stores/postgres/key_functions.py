@@ -1,7 +1,7 @@
 """A turn of a worker with lanes of keyed tasks, as functions of the schema. Like `turn`, it is one round trip.
 
-`keyed_turn` does the common case. It answers `slow`, before any effect, if a rare rule applies: a rule of `turn`, a
-token new to its lane, or, in a lane of the worker, a keyed task that is suspect, expired or of an ended session.
+`keyed_turn` does the common case. It answers `slow`, before any effect, if a rare rule of `turn` applies, or if a token
+is new to its lane. It also does so if a lane of the worker has a task that is suspect, expired or of an ended session.
 Promises: a claim locks the row of its lane, and the row has the token that the worker showed. A claim takes a keyed
 task only if no task of its key is older or claimed. Keyed tasks and tasks of the default priority share one rank, in
 which the oldest comes first.

@@ -5,8 +5,8 @@ so it is right in a transaction of the caller too. The indexes that a claim read
 A dead task that blocks its key keeps a `blocking` row among the open tasks, beside its outcome. This row is never due.
 
 Two transactions may run at once and not see each other: A adds a task behind another task, and B ends that other task.
-So at its commit, A locks an older task of the key against deletion, or takes the mark off its own task if it can lock
-none. B waits for that lock, then sees the new task, and makes it the first of its key. The lock is taken only at the
+So at its commit, A locks an older task of the key against deletion. If A can lock none, it takes the mark off its own
+task. B waits for the lock, then sees the new task, and makes it the first of its key. The lock is taken only at the
 commit, so no other transaction waits for the rest of a caller's transaction. A mark that is wrongly off costs only one
 look, because a claim compares the order itself.
 """
