@@ -68,6 +68,21 @@ def test_a_plan_of_named_slots_counts_their_rows(world):
     assert (0, "shards plan: balancing moves no slot") == (done.returncode, done.stdout.decode().strip())
 
 
+def test_a_plan_by_rows_counts_rows(world):
+    done = run("shards", "plan", URL, "world", "--by", "rows", "--tolerance", "0.5", "--json", folder=world)
+    plan = json.loads(done.stdout)
+    assert plan["least_moves"] <= plan["rows"] <= len(COUNTRIES)
+    done = run("shards", "plan", URL, "world", "--by", "rows", "--move", "3", "--to", "two", folder=world)
+    assert (1, True) == (done.returncode, b"without --weight, --drain and --by" in done.stderr)
+    done = run("shards", "plan", URL, "world", "--by", "rows", "--tolerance", "2", folder=world)
+    assert (1, True) == (done.returncode, b"tolerance is 2.0" in done.stderr)
+
+
+def test_a_set_that_is_even_is_not_rebalanced(world):
+    done = run("shards", "rebalance", URL, "world", "--if-skewed", "9", "--json", folder=world)
+    assert (0, []) == (done.returncode, json.loads(done.stdout)["moves"])
+
+
 def test_a_plan_replaces_no_file_of_another_kind(world):
     (world / "plan.json").write_text("my notes")
     done = run("shards", "plan", URL, "world", "--weight", "two=3", "-o", "plan.json", folder=world)

@@ -71,6 +71,30 @@ def test_a_plan_is_carried_out_and_cleaned_up_after(files):
     assert admin.MovesMade(moves=()) == act("apply", files, plan)
 
 
+def test_a_set_is_rebalanced_by_rows_when_it_is_skewed_and_left_alone_after(files):
+    skewed = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot")]
+    files.sql("one", "INSERT INTO apportion_mover VALUES ('me')")
+    for number in range(400):
+        row = "INSERT INTO place (id, country, visits, slot) VALUES (?, 'FR', 0, ?)"
+        files.sql("one", row, (UUID(int=1_000 + number).hex, skewed[number % len(skewed)]))
+    files.sql("one", "DELETE FROM apportion_mover")
+    assert () == act("rebalance", files, by="rows", if_skewed=1.5).moves
+    made = act("rebalance", files, by="rows")
+    assert made.moves
+    assert made.is_whole
+    act("clean", files, soak=NOW)
+    counted = {shard: each[2] for shard, each in shards(files).items()}
+    assert 424 == sum(counted.values())
+    assert all(0.88 * 212 <= count <= 1.12 * 212 for count in counted.values())
+    assert () == act("rebalance", files, by="rows").moves
+
+
+@pytest.mark.parametrize(("option", "value"), [("by", "keys"), ("if_skewed", -1), ("tolerance", 1)])
+def test_a_wrong_option_of_a_rebalance_is_refused(files, option, value):
+    with pytest.raises(InvalidInput, match=f"{option} is {value!r}"):
+        act("rebalance", files, **{"if_skewed": 0, option: value})
+
+
 def test_a_table_that_came_after_init_is_refused_until_it_has_triggers(files):
     for shard in ("one", "two"):
         files.sql(shard, "CREATE TABLE tag (id TEXT PRIMARY KEY, slot INTEGER NOT NULL)")

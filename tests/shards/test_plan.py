@@ -18,6 +18,7 @@ from apportion.shards.plan import (
     decode_shard_plan,
     encode_shard_plan,
     groups_to_move,
+    plan_sizes,
     plan_slots,
     plan_weights,
 )
@@ -44,6 +45,51 @@ def owners_after(found, plan):
             assert owners[slot] == group.source
             owners[slot] = group.target
     return owners
+
+
+def sizes_of(owners, bytes_of):
+    """Return facts' sizes: each slot has so many bytes on its owner, and a row for each ten."""
+    found = {}
+    for slot, owner in enumerate(owners):
+        found.setdefault(owner, {})[slot] = SlotSize(rows=bytes_of(slot) // 10, bytes=bytes_of(slot))
+    return found
+
+
+@pytest.mark.parametrize("measure", ["rows", "bytes"])
+def test_a_plan_by_size_brings_each_shard_near_its_share_and_moves_few_bytes(measure):
+    owners = ["one"] * 32 + ["two"] * 32
+    found = facts(owners, {"one": 1, "two": 1}, sizes=sizes_of(owners, lambda slot: 3_000 if slot < 32 else 1_000))
+    plan = plan_sizes(found, {}, measure, 0.1)
+    unit = 10 if measure == "rows" else 1
+    assert (measure, 25_600 // unit) == (plan.measure, plan.least)
+    assert plan.least <= {"rows": plan.rows, "bytes": plan.bytes}[measure] <= 1.1 * plan.least
+    assert {("one", "two")} == {(each.source, each.target) for each in plan.groups}
+    assert plan.summary.startswith(f"balancing {measure} within 10% moves 9 of 64 slots")
+    assert plan.summary.endswith(f"at least {plan.least} {measure} must move")
+    assert plan == decode_shard_plan(encode_shard_plan(plan))
+    assert 0.5 == found.skew(measure)
+    assert 0 == found.skew("slots")
+
+
+def test_a_plan_by_size_names_a_slot_that_no_balance_hides():
+    owners = ["one", "two", "three", "one"]
+    found = facts(
+        owners,
+        dict.fromkeys(("one", "two", "three"), 1),
+        sizes=sizes_of(owners, lambda slot: [700, 100, 100, 100][slot]),
+    )
+    plan = plan_sizes(found, {}, "bytes", 0.1)
+    assert "with 70% of them in slot 0 alone" in plan.summary
+    assert 0 not in [slot for each in plan.groups for slot in each.slots]
+
+
+def test_a_plan_by_size_drains_a_shard_and_fills_one_that_was_added():
+    owners = ["one"] * 32 + ["two"] * 32
+    weights = {"one": 1, "two": 1, "three": 0}
+    found = facts(owners, weights, pinned=["two"], sizes=sizes_of(owners, lambda slot: 100 + slot))
+    after = owners_after(found, plan_sizes(found, {"two": 0, "three": 1}, "bytes", 0.1))
+    assert {"one", "three"} == set(after.values())
+    assert 0 == plan_sizes(facts(owners, weights), {}, "bytes", 0.1).moved
 
 
 @settings(max_examples=60, deadline=None)
@@ -149,6 +195,8 @@ GROUPS = '[["one","two",[[0,3]],4,5]]'
     [
         ('"set":"world"', '"set":"a/b"'),
         ('"least":4', '"least":"4"'),
+        ('"measure":"slots"', '"measure":"keys"'),
+        ('"measure":"slots"', '"measure":["slots"]'),
         ("[0,3]", "[3,0]"),
         ("[0,3]", "[-1,3]"),
         ("[0,3]", "[0,99999]"),

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from apportion.balance.api import BalancerSpec, GroupView
+from apportion.balance.by_size import by_size, larger_than_a_share, least_bytes
 from apportion.balance.catalog import get, names
 from apportion.balance.optimal import optimal
 from apportion.balance.resources import Resource, optimal_resources
@@ -23,9 +24,12 @@ __all__ = [
     "GroupView",
     "Resource",
     "Verdict",
+    "by_size",
     "get",
     "helix",
     "kafka",
+    "larger_than_a_share",
+    "least_bytes",
     "names",
     "optimal",
     "optimal_resources",

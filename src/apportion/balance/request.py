@@ -62,7 +62,7 @@ class OptimalRequest:
             names=names,
             previous=previous,
             up=_up(topology, live),
-            sizes=_sizes(_with_known(sizes, previous, names, count), given, names, count),
+            sizes=_known_sizes(_with_known(sizes, previous, names, count), given, names, count),
         )
 
     @property
@@ -121,12 +121,16 @@ def _with_known(
     }
 
 
-def _sizes(
+def _known_sizes(
     sizes: Sizes | None, given: Sequence[str] | None, names: Sequence[str] | None, count: int
 ) -> tuple[int, ...] | None:
-    if sizes is None:
-        return None
     ids = list(map(str, range(count))) if names is None else names
+    return None if sizes is None else checked_sizes(sizes, ids if given is None else given, ids)
+
+
+def checked_sizes(sizes: Sizes, given: Sequence[str], ids: Sequence[str]) -> tuple[int, ...]:
+    """Return the sizes in the order of `ids`; a sequence of them has the order of `given`. `InvalidInput` otherwise."""
+    count = len(ids)
     if isinstance(sizes, Mapping):
         by_id = {id_of(partition): size for partition, size in sizes.items()}
     elif isinstance(sizes, Sequence) and not isinstance(sizes, (str, bytes)):
@@ -137,7 +141,7 @@ def _sizes(
                 f"{count}, one per partition",
                 "Pass one per partition, or a mapping by id.",
             )
-        by_id = dict(zip(ids if given is None else given, sizes, strict=True))
+        by_id = dict(zip(given, sizes, strict=True))
     else:
         raise InvalidInput("sizes", sizes, "a mapping of ids to bytes, or a list", "Of an array, pass sizes.tolist().")
     missing = next((name for name in ids if name not in by_id), None)

@@ -19,7 +19,9 @@ from apportion.console.shards.plan_report import print_shard_plan, print_shard_p
 from apportion.errors import InvalidInput
 from apportion.shards import admin
 from apportion.shards.mover.stop_points import labels
-from apportion.shards.plan import encode_shard_plan
+from apportion.shards.plan import Measure, encode_shard_plan
+
+Tolerance = Annotated[float, Parameter(help="Part of its share by which the rows or bytes of a shard may differ.")]
 
 
 def plan_shards(
@@ -35,23 +37,25 @@ def plan_shards(
         list[str] | None, Parameter(help="Slots to move, such as 0-255 or 9000; may be repeated.", negative="")
     ] = None,
     to: Annotated[str | None, Parameter(help="Shard that the slots of --move go to.")] = None,
+    by: Annotated[Measure, Parameter(help="Amount of which each shard gets its share.")] = "slots",
+    tolerance: Tolerance = admin.TOLERANCE,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"), help="Save the plan, for shards apply.")] = None,
     force: Force = False,
     json: Json = False,
 ) -> int:
     """Show the slots, rows and bytes that a change moves. Exit code 0: no moves, 2: some moves, 1: an error."""
     weights, slots = weights_of(weight, drain), slots_in(move or ())
-    if bool(move) != (to is not None) or (move and weights):
+    if bool(move) != (to is not None) or (move and (weights or by != "slots")):
         found = "--to" if to is not None else "--move"
         hint = "Write --move 0-255 --to two, or --weight two=1, or --drain one."
         raise InvalidInput(
-            found, to or ",".join(move or ()), "--move and --to together, without --weight and --drain", hint
+            found, to or ",".join(move or ()), "--move and --to together, without --weight, --drain and --by", hint
         )
     file = None if output is None else OutputFile(path=output, kind=FileKind.SHARD_PLAN, force=force)
     if file is not None:
         file.check()
     with Progress("planning", is_shown=not json):
-        made = asyncio.run(admin.plan(url, name, weights=weights, slots=slots, to=to))
+        made = asyncio.run(admin.plan(url, name, weights=weights, by=by, tolerance=tolerance, slots=slots, to=to))
     if file is not None:
         file.write(encode_shard_plan(made))
     (print_shard_plan_json if json else print_shard_plan)(made)
@@ -96,6 +100,31 @@ def apply_shards(
     finally:
         bar.end()
     (print_made_json if json else print_made)("apply", name, made, bar)
+    return 0 if made.is_whole else 1
+
+
+def rebalance_shards(
+    url: Url,
+    name: SetName,
+    /,
+    *,
+    by: Annotated[Measure, Parameter(help="Amount of which each shard gets its share.")] = "bytes",
+    tolerance: Tolerance = admin.TOLERANCE,
+    if_skewed: Annotated[float, Parameter(help="Coefficient of variation above which slots move.")] = admin.SKEW,
+    json: Json = False,
+) -> int:
+    """Bring each shard to its share if the shards are uneven, while programs write; for cron.
+
+    Moves that have begun are made first. Exit code 1 if another process paused or aborted the moves.
+    """
+    bar = MoveBar({}, is_shown=not json)
+    try:
+        made = asyncio.run(
+            admin.rebalance(url, name, by=by, tolerance=tolerance, if_skewed=if_skewed, observer=bar.take)
+        )
+    finally:
+        bar.end()
+    (print_made_json if json else print_made)("rebalance", name, made, bar)
     return 0 if made.is_whole else 1
 
 

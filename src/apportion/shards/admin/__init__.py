@@ -13,20 +13,20 @@ from datetime import timedelta
 
 from sqlalchemy.orm import DeclarativeBase
 
-from apportion.errors import InvalidInput
+from apportion.errors import InvalidInput, UnknownOption
 from apportion.runtime.io_thread import io_thread
 from apportion.shards import foundation
 from apportion.shards.addition import added
 from apportion.shards.admin.carrier import MoveObserved, MovesMade, carried, wish
 from apportion.shards.admin.doctor import doctor as diagnosed
 from apportion.shards.admin.pinned_keys import check_keys, pinned
-from apportion.shards.admin.planner import set_plan
+from apportion.shards.admin.planner import from_facts
 from apportion.shards.admin.repair import repaired
 from apportion.shards.admin.status import MoveStatus, SetStatus, ShardStatus, set_status
 from apportion.shards.admin.verify import SetVerification, verified
 from apportion.shards.mover import MoveEvent
 from apportion.shards.mover.own_slots import PinnedKey
-from apportion.shards.plan import ShardPlan
+from apportion.shards.plan import MEASURES, Measure, SetFacts, ShardPlan, plan_sizes, plan_slots, plan_weights
 from apportion.shards.records import ShardRecord
 from apportion.shards.slots import DEFAULT_SLOTS, ShardKey
 from apportion.shards.takeover.obstacles import Obstacle
@@ -66,6 +66,12 @@ __all__ = [
     "written_revision",
 ]
 
+TOLERANCE = 0.1
+"""The part of its share by which the rows or bytes of a shard may differ from it."""
+
+SKEW = 0.15
+"""The coefficient of variation of the shards above which `rebalance` moves slots."""
+
 SOAK = timedelta(minutes=10)
 """The time for which old rows stay on the source after a move, so that programs can still read them."""
 
@@ -103,6 +109,16 @@ async def survey(shards: Mapping[str, str], *, base: type[DeclarativeBase], slot
     Nothing is written, and no file is made. Errors are those of `init`.
     """
     return await io_thread().hop(foundation.surveyed(_records(shards), base, slots))
+
+
+def _measure(by: str) -> Measure:
+    if by not in MEASURES:
+        raise UnknownOption("by", by, MEASURES)
+    return by
+
+
+def _even(facts: SetFacts, weights: Mapping[str, float], measure: Measure, tolerance: float) -> ShardPlan:
+    return plan_weights(facts, weights) if measure == "slots" else plan_sizes(facts, weights, measure, tolerance)
 
 
 def _records(shards: Mapping[str, str]) -> dict[str, ShardRecord]:
@@ -156,21 +172,67 @@ async def pin(url: str, name: str, keys: Sequence[ShardKey], *, base: type[Decla
 
 
 async def plan(
-    url: str, name: str, *, weights: Mapping[str, float] | None = None, slots: Sequence[int] = (), to: str | None = None
+    url: str,
+    name: str,
+    *,
+    weights: Mapping[str, float] | None = None,
+    by: Measure = "slots",
+    tolerance: float = TOLERANCE,
+    slots: Sequence[int] = (),
+    to: str | None = None,
 ) -> ShardPlan:
     """Return the plan of a change: the slots, rows and bytes that move, and the least possible number of slots.
 
     Nothing is changed.
 
     - `weights`: the new weights of some shards. Weight 0 drains a shard.
+    - `by`: the amount of which each shard gets its share: "slots", "rows" or "bytes".
+    - `tolerance`: the part of a share by which rows or bytes may differ from it.
     - `slots`, `to`: slots that go to one shard, in place of weights.
 
     `PlanRefused` if a move under way has one of the slots. `NoNodes` if no shard may own slots.
     """
-    if bool(slots) != (to is not None) or (slots and weights):
+    if bool(slots) != (to is not None) or (slots and (weights or by != "slots")):
         hint = 'Write weights={"two": 1}, or slots=range(256), to="two".'
         raise InvalidInput("slots", slots, "either weights, or slots and a shard", hint)
-    return await io_thread().hop(set_plan(url, name, weights or {}, slots, to))
+    measure = _measure(by)
+
+    def _made(facts: SetFacts) -> ShardPlan:
+        return _even(facts, weights or {}, measure, tolerance) if to is None else plan_slots(facts, slots, to)
+
+    return await io_thread().hop(from_facts(url, name, _made))
+
+
+async def rebalance(
+    url: str,
+    name: str,
+    *,
+    by: Measure = "bytes",
+    tolerance: float = TOLERANCE,
+    if_skewed: float = SKEW,
+    observer: MoveObserved | None = None,
+) -> MovesMade:
+    """Bring each shard to its share and carry the plan out, if the shards are uneven; for a call at regular times.
+
+    They are uneven if the coefficient of variation (CV) of their amounts, each divided by its share, is above
+    `if_skewed`. Moves that another call has begun are brought to their ends in any case. The other arguments and the
+    errors are those of `plan` and `apply`.
+    """
+    measure = _measure(by)
+    if type(if_skewed) not in (int, float) or not if_skewed >= 0:
+        raise InvalidInput("if_skewed", if_skewed, "a number of at least 0", "0.15 is a CV of 15 %.")
+    made = await apply(url, name, observer=observer)
+    if not made.is_whole:
+        return made
+    found = await io_thread().hop(
+        from_facts(
+            url, name, lambda facts: _even(facts, {}, measure, tolerance) if facts.skew(measure) > if_skewed else None
+        )
+    )
+    if found is None or not found.groups:
+        return made
+    done = await apply(url, name, found, observer=observer)
+    return replace(done, moves=(*made.moves, *done.moves))
 
 
 async def apply(

@@ -12,7 +12,7 @@ from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model import codec
 from apportion.model.codec.parsing import integer, items, members, names_in, pairs, refuse, text
 from apportion.model.topology import Node
-from apportion.shards.plan.shard_plan import PlannedGroup, ShardPlan
+from apportion.shards.plan.shard_plan import MEASURES, Measure, PlannedGroup, ShardPlan
 from apportion.shards.records import check_shard_id
 from apportion.shards.slots import MOST_SLOTS
 from apportion.tables.layout import TableKeys, Version
@@ -30,6 +30,7 @@ def encode_shard_plan(plan: ShardPlan) -> bytes:
         "weights": dict(plan.weights),
         "least": plan.least,
         "total": plan.total,
+        "measure": plan.measure,
         "groups": [[each.source, each.target, _ranges(each.slots), each.rows, each.bytes] for each in plan.groups],
     }
     return codec.wrapped(_KIND, json.dumps(said, separators=(",", ":")).encode())
@@ -47,8 +48,8 @@ def decode_shard_plan(data: bytes) -> ShardPlan:
 
 
 def _plan(form: object) -> ShardPlan:
-    name, version, words, weights, least, total, groups = members(
-        form, "set", "version", "words", "weights", "least", "total", "groups"
+    name, version, words, weights, least, total, measure, groups = members(
+        form, "set", "version", "words", "weights", "least", "total", "measure", "groups"
     )
     life, number = map(integer, items(version, 2))
     return ShardPlan(
@@ -59,7 +60,13 @@ def _plan(form: object) -> ShardPlan:
         groups=tuple(map(_group, items(groups))),
         least=integer(least),
         total=integer(total),
+        measure=_measure(measure),
     )
+
+
+def _measure(form: object) -> Measure:
+    found = next((each for each in MEASURES if each == form), None)
+    return found or refuse(form, f"one of {', '.join(MEASURES)}")
 
 
 def _group(form: object) -> PlannedGroup:

@@ -12,11 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from types import MappingProxyType
+from typing import Literal, TypeAlias
 
 from apportion.errors import InvalidInput, PlanRefused
 from apportion.shards.move_group import MOST_SLOTS, MoveGroup
 from apportion.shards.slots import SlotTable
 from apportion.tables.layout import Version
+
+Measure: TypeAlias = Literal["slots", "rows", "bytes"]
+"""The amount of which each shard gets its share."""
+
+MEASURES: tuple[Measure, ...] = ("slots", "rows", "bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +47,8 @@ class PlannedGroup:
 class ShardPlan:
     """A plan: the set, the version of the table before it, the groups, and the weights of the shards after it.
 
-    `least` is the number of slots that any plan with the same aim must move. `total` is the number of slots of the set.
+    `least` is the amount that any plan with the same aim must move, in slots, rows or bytes as `measure` says. `total`
+    is the number of slots of the set.
     """
 
     name: str
@@ -51,6 +58,7 @@ class ShardPlan:
     groups: tuple[PlannedGroup, ...]
     least: int
     total: int
+    measure: Measure = "slots"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
@@ -78,6 +86,11 @@ class ShardPlan:
         return sum(each.rows for each in self.groups)
 
     @property
+    def bytes(self) -> int:
+        """The bytes of the rows that move."""
+        return sum(each.bytes for each in self.groups)
+
+    @property
     def moves(self) -> tuple[MoveGroup, ...]:
         """The groups for a mover, each with the id of its move."""
         own = self.id
@@ -91,7 +104,9 @@ class ShardPlan:
         """The moves and the lower bound in one line of text."""
         if not self.groups:
             return f"{self.words} moves no slot"
-        proof = "the minimum" if self.moved == self.least else f"at least {self.least} must move"
+        amount = {"slots": self.moved, "rows": self.rows, "bytes": self.bytes}[self.measure]
+        unit = "" if self.measure == "slots" else f" {self.measure}"
+        proof = "the minimum" if amount == self.least else f"at least {self.least}{unit} must move"
         share = self.moved / self.total
         return f"{self.words} moves {self.moved} of {self.total} slots ({share:.2%}), {self.rows} rows; {proof}"
 

@@ -1,7 +1,7 @@
-"""Slot plan: the next owners of the slots, for other weights or for named slots, with the fewest moves.
+"""Slot plan: the next owners of the slots, for other weights, by size, or for named slots.
 
 The hash slots are shared in proportion to the weights. A pinned slot stays on its shard until the shard is drained.
-Then it goes to the shard with the fewest pinned slots for its weight.
+Then it goes to the shard with the fewest pinned slots for its weight. By rows or bytes, every slot counts by its size.
 
 Promises: no plan for the same weights moves fewer hash slots. The lower bound is computed by another rule than the
 plan.
@@ -11,19 +11,22 @@ Refuses: slots that a move has already, and a set without a shard that may own s
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, pstdev
 
+from apportion.balance.by_size import by_size, larger_than_a_share, least_bytes
 from apportion.balance.slots import slots as even_slots
 from apportion.balance.solver.fair_loads import fair_shares
 from apportion.errors import InvalidInput, NoNodes, UnknownOption
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
 from apportion.shards.move_group import MOST_SLOTS
-from apportion.shards.plan.shard_plan import PlannedGroup, ShardPlan, check_free
+from apportion.shards.plan.shard_plan import Measure, PlannedGroup, ShardPlan, check_free
 from apportion.shards.shard import SlotSize
 from apportion.shards.slots import SlotTable
 from apportion.tables.layout import Version
 
 _NOTHING = SlotSize(rows=0, bytes=0)
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +52,27 @@ class SetFacts:
         """The table in the form that routers use."""
         return SlotTable.of(self.version, self.assignment)
 
+    def amounts(self, measure: Measure) -> dict[int, int]:
+        """Return the amount of each slot, ascending by slot, on the shard that owns it."""
+        table = self.table
+        found = {slot: self.sizes.get(table.shard(slot), {}).get(slot, _NOTHING) for slot in sorted(table.owners)}
+        return {slot: {"slots": 1, "rows": each.rows, "bytes": each.bytes}[measure] for slot, each in found.items()}
+
+    def skew(self, measure: Measure) -> float:
+        """Return the coefficient of variation of the shards with weight: each amount is divided by the share first."""
+        table, loads = self.table, Counter[str]()
+        for slot, amount in self.amounts(measure).items():
+            loads[table.shard(slot)] += amount
+        filled = [loads[node.id] / node.weight for node in self.topology if node.weight]
+        return pstdev(filled) / fmean(filled) if any(filled) else 0.0
+
 
 def plan_weights(facts: SetFacts, weights: Mapping[str, float]) -> ShardPlan:
     """Return the plan for other weights of some shards. A weight of 0 drains a shard.
 
     `NoNodes` if no shard may own slots after the change. `PlanRefused` if a move has one of the slots.
     """
-    topology = facts.topology
-    for shard, weight in weights.items():
-        topology = topology.reweight(_known(facts, shard), weight)
-    if not any(node.weight for node in topology):
-        raise NoNodes("a plan of slots")
-    table = facts.table
+    topology, table = _reweighted(facts, weights), facts.table
     hashed = [table.shard(slot) for slot in range(table.hash_slots)]
     rows = tuple((facts.topology.index(owner),) for owner in hashed)
     after = even_slots(topology, previous=Assignment(topology=facts.topology, rows=rows))
@@ -70,6 +82,24 @@ def plan_weights(facts: SetFacts, weights: Mapping[str, float]) -> ShardPlan:
     homeless = _homeless(table, topology)
     least = _least(hashed, topology) + len(homeless)
     return _planned(facts, topology, changed | homeless, least, _words(facts.topology, topology))
+
+
+def plan_sizes(facts: SetFacts, weights: Mapping[str, float], measure: Measure, tolerance: float) -> ShardPlan:
+    """Return the plan that gives each shard its share of the rows or bytes, within a tolerance; see `balance.by_size`.
+
+    The words of the plan name slots that are larger than a share. Errors are those of `plan_weights`.
+    """
+    topology, table, before = _reweighted(facts, weights), facts.table, facts.assignment
+    slots, sizes = map(list, zip(*facts.amounts(measure).items(), strict=True))
+    after = by_size(before, topology, sizes, tolerance=tolerance)
+    owners = dict(zip(slots, (topology.ids[row[0]] for row in after.rows), strict=True))
+    changed = {slot: owner for slot, owner in owners.items() if owner != table.shard(slot)}
+    least = least_bytes(before, topology, sizes, tolerance=tolerance)
+    words = f"balancing {measure} within {tolerance:.0%}"
+    names = list(after.preference_lists)
+    for index in map(names.index, larger_than_a_share(after, sizes)[:_MOST_NAMED]):
+        words += f", with {sizes[index] / sum(sizes):.0%} of them in slot {slots[index]} alone,"
+    return _planned(facts, topology, changed, least, words, measure=measure)
 
 
 def plan_slots(facts: SetFacts, slots: Sequence[int], target: str) -> ShardPlan:
@@ -86,7 +116,24 @@ def plan_slots(facts: SetFacts, slots: Sequence[int], target: str) -> ShardPlan:
     return _planned(facts, facts.topology, changed, len(changed), f"moving slots to {target}")
 
 
-def _planned(facts: SetFacts, topology: Topology, changed: Mapping[int, str], least: int, words: str) -> ShardPlan:
+def _reweighted(facts: SetFacts, weights: Mapping[str, float]) -> Topology:
+    topology = facts.topology
+    for shard, weight in weights.items():
+        topology = topology.reweight(_known(facts, shard), weight)
+    if not any(node.weight for node in topology):
+        raise NoNodes("a plan of slots")
+    return topology
+
+
+def _planned(
+    facts: SetFacts,
+    topology: Topology,
+    changed: Mapping[int, str],
+    least: int,
+    words: str,
+    *,
+    measure: Measure = "slots",
+) -> ShardPlan:
     check_free([facts.moving[slot] for slot in changed if slot in facts.moving])
     table = facts.table
     return ShardPlan(
@@ -97,6 +144,7 @@ def _planned(facts: SetFacts, topology: Topology, changed: Mapping[int, str], le
         groups=tuple(_groups(table, facts.sizes, changed)),
         least=least,
         total=len(table.owners),
+        measure=measure,
     )
 
 
