@@ -24,7 +24,7 @@ from apportion.shards.postgres.comparison import RowDigests
 from apportion.shards.postgres.readiness import facts_of, require_no_rows, require_ready, require_right
 from apportion.shards.postgres.server import ServerPlace, ShardServer, rows
 from apportion.shards.postgres.shard import swept
-from apportion.shards.postgres.tables import ServerTable, columns, require_equal, require_triggers, tables_of
+from apportion.shards.postgres.tables import ServerTable, columns, require_equal, require_movable, tables_of
 from apportion.shards.postgres.transport import given, placed, replaced, require_incoming, slots_of, staged, text
 from apportion.stores.postgres.driver import Connection
 
@@ -55,7 +55,7 @@ class PostgresChannel:
         await self._source.read(require_right)
         await self._target.read(require_right)
         tables = await self._equal()
-        await self._source.read(lambda base: require_triggers(base, self._group.source))
+        await self._source.read(lambda base: require_movable(base, self._group.source))
         await self._target.read(lambda base: require_no_rows(base, self._group, tables))
 
     async def state(self, attempt: int) -> ChannelState:
@@ -75,7 +75,7 @@ class PostgresChannel:
     async def capture(self, token: FencingToken) -> None:
         """See `Channel`. `SchemaDiffers` if a table is not the same on both shards."""
         tables = await self._equal()
-        await self._source.read(lambda base: require_triggers(base, self._group.source))
+        await self._source.read(lambda base: require_movable(base, self._group.source))
         await self._source.write(self._group, token, lambda base: key_log.begin(base, self._group, tables))
 
     async def copy(self, token: FencingToken) -> None:
@@ -136,7 +136,7 @@ class PostgresChannel:
     async def verify(self, attempt: int, token: FencingToken) -> None:
         """See `Channel`. It goes on for a second; the next call of the same attempt goes on from there."""
         tables = await self._equal()
-        await self._source.read(lambda base: require_triggers(base, self._group.source))
+        await self._source.read(lambda base: require_movable(base, self._group.source))
         await self._source.read(lambda base: self._require(base, tables))
         if self._digests is None or self._digests.attempt != attempt:
             self._digests = RowDigests(self._group, attempt)

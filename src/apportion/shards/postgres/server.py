@@ -57,6 +57,8 @@ _WRITE = (
 REPLICA = "SET LOCAL session_replication_role = replica"
 """The statement that switches triggers and foreign keys off until the end of a transaction."""
 
+OWN_TABLES = "Let the role of the mover own the set's tables."
+
 Result = TypeVar("Result")
 Work: TypeAlias = Callable[[Connection], Awaitable[Result]]
 
@@ -165,7 +167,7 @@ class ShardServer:
             hint = "As an administrator: GRANT SET ON PARAMETER session_replication_role TO the role of the mover."
             return StoreDenied(self.name, "its role may not write rows without their triggers", hint)
         if code == "42501" or code.startswith("28"):
-            return StoreDenied(self.name, f"{error}", "Let the role of the mover own the set's tables.")
+            return StoreDenied(self.name, error.diag.message_primary or f"{error}", OWN_TABLES)
         if code in ("42P01", "42703", "3F000"):
             return BadSnapshot(f"tables of {self.name}", f"{error}", "those that apportion makes", DAMAGE)
         is_lost = not code and isinstance(error, psycopg.OperationalError)

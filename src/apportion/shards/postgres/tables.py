@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from apportion.errors import InvalidInput, SchemaDiffers
+from apportion.errors import InvalidInput, SchemaDiffers, StoreDenied
 from apportion.shards.move_group import MoveGroup
-from apportion.shards.postgres.server import rows
+from apportion.shards.postgres.server import OWN_TABLES, rows
 from apportion.stores.postgres.driver import Connection
 
 _FOUND = """SELECT c.oid::bigint, format('%%I.%%I', n.nspname, c.relname) FROM pg_trigger t
@@ -45,6 +45,12 @@ _RIVALS = """SELECT i.indrelid::bigint, array_agg(pg_get_indexdef(i.indexrelid, 
     GROUP BY i.indexrelid, i.indrelid, i.indpred, 5 ORDER BY 1, 2"""
 _PARENTS = """SELECT conrelid::bigint, confrelid::bigint FROM pg_constraint
     WHERE contype = 'f' AND conrelid = ANY (%s::oid[])"""
+
+_OUTSIDE = """SELECT format('%%I.%%I', n.nspname, c.relname), f.confrelid::regclass::text FROM pg_constraint f
+    JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE f.contype = 'f' AND f.conparentid = 0 AND f.confrelid = ANY (%s::oid[])
+    AND NOT f.conrelid = ANY (%s::oid[]) ORDER BY 1, 2"""
+_OF_OTHERS = """SELECT relname FROM pg_class WHERE oid = ANY (%s::oid[]) AND NOT pg_has_role(relowner, 'USAGE')"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +117,22 @@ async def tables_of(connection: Connection) -> tuple[ServerTable, ...]:
         return tuple(made.values())  # no foreign key acts on the rows of a mover, so any order is right
 
 
-async def require_triggers(connection: Connection, shard: str) -> None:
-    """Raise `InvalidInput` for a table that has the index of a sharded one, and no triggers."""
-    named = {name for _, name in await rows(connection, _FOUND)}
-    for name in sorted({name for (name,) in await rows(connection, _INDEXED)} - named):
+async def require_movable(connection: Connection, shard: str) -> None:
+    """Raise unless a mover can log the changes of all sharded tables, and delete their rows.
+
+    `InvalidInput` for a table that has the index of a sharded one and no triggers, and for one outside of the set that
+    names rows by a foreign key: it would name rows that have gone. `StoreDenied` for tables of another role.
+    """
+    found = dict(await rows(connection, _FOUND))
+    for name in sorted({name for (name,) in await rows(connection, _INDEXED)} - {*found.values()}):
         hint = f"Make them, then go on: apportion shards add URL SET {shard}=URL --models MODULE:Base"
         raise InvalidInput(f"triggers of table {name} in shard {shard}", "absent", "those of a sharded table", hint)
+    for (name,) in await rows(connection, _OF_OTHERS, [*found]):
+        raise StoreDenied(f"shard {shard}", f"table {name} belongs to another role", OWN_TABLES)
+    for name, parent in await rows(connection, _OUTSIDE, [*found], [*found]):
+        hint = "Declare it as shards.Sharded with this parent, or drop the foreign key."
+        problem = f"a foreign key to {parent}"
+        raise InvalidInput(f"table {name} in shard {shard}", problem, "none from outside of the set", hint)
 
 
 def _table(
