@@ -171,7 +171,7 @@ def test_behind_a_transaction_pooler_all_works_without_hints_and_connecting_warn
     assert "warning" == found["pooler"].verdict
     (once,) = {record.getMessage() for record in caplog.records if record.name == "apportion.stores"}
     assert 6 == sum(record.name == "apportion.stores" for record in caplog.records), "one of each handle"
-    assert "connect directly" in once
+    assert "Connect directly" in once
     assert not [part for part in (SECRET, "cAnAry") if part in once]
     assert [] == rig.sql("SELECT query FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
 
@@ -188,7 +188,7 @@ def test_a_server_that_does_not_flush_is_not_durable_and_issues_no_tokens(rig, s
         async with opened(rig.url("unsafe")) as store:
             assert (False, False) == (store.capabilities().durable, store.capabilities().fencing)
         (record,) = [record for record in caplog.records if record.name == "apportion.stores"]
-        assert "turn on fsync" in record.getMessage()
+        assert "Turn on fsync" in record.getMessage()
         with pytest.raises(NotPromised):
             await connect(rig.url("unsafe"), needs=["fencing"])
 
