@@ -3,15 +3,17 @@
 import asyncio
 import threading
 from datetime import timedelta
+from urllib.parse import quote
 
 import psycopg
 import pytest
 
 from apportion.errors import InvalidInput, StoreDenied
 from apportion.shards import admin
+from apportion.shards.postgres import server
 from tests.shards.sample import SET
 from tests.shards.server import OWNER, Servers, as_role
-from tests.stores.rigs.postgres import SECRET
+from tests.stores.rigs.postgres import SECRET, USER
 
 pytestmark = pytest.mark.live
 
@@ -118,3 +120,36 @@ def test_a_mover_that_is_no_superuser_needs_one_right_and_is_told_before_anythin
     asyncio.run(main())
     assert [(2,)] == mover.sql("two", "SELECT count(*) FROM place")
     assert [(0,)] == mover.sql("one", "SELECT count(*) FROM place")
+
+
+def test_a_wait_names_the_transaction_that_holds_the_lock(files, monkeypatch):
+    monkeypatch.setattr(server, "LOCK_WAIT_SECONDS", 0.2)
+    slot, said = files.sql("one", "SELECT max(slot) FROM apportion_slot WHERE state = 'owner'")[0][0], []
+    with files.connect("one", user=USER) as writer:
+        writer.execute("INSERT INTO place (slot, id, country, visits) VALUES (%s, gen_random_uuid(), 'FR', 1)", (slot,))
+
+        def hear(event):
+            if event.step == "waits" and not said:
+                said.append(event.why)
+                writer.rollback()
+
+        async def main():
+            plan = await admin.plan(files.url, SET, slots=[slot], to="two")
+            assert (await admin.apply(files.url, SET, plan, observer=hear)).is_whole
+
+        asyncio.run(main())
+        assert f"for 0.2 s: process {writer.info.backend_pid} of {USER}" in said[0]
+
+
+def test_a_vacuum_gives_way_to_a_mover_within_its_wait_for_a_lock(files):
+    host, port = files.rig.address()
+    address = f"postgresql://{OWNER}:{quote(SECRET, safe='')}@{host}:{port}/{files.name('one')}"
+    place = server.ShardServer(server.ServerPlace(set_name=SET, shard="one", address=address))
+
+    async def main():
+        try:
+            return await place.read(lambda connection: server.rows(connection, "SHOW deadlock_timeout"))
+        finally:
+            await place.close()
+
+    assert [("10ms",)] == asyncio.run(main())

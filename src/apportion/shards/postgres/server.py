@@ -8,6 +8,7 @@ Source: https://www.postgresql.org/docs/current/runtime-config-client.html
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any, TypeAlias, TypeVar
@@ -18,6 +19,7 @@ from sqlalchemy.engine import make_url
 from apportion.errors import ApportionError, BadSnapshot, InvalidInput, StoreDenied, StoreUnavailable
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.postgres.functions import LOCK_CLASS
 from apportion.shards.postgres.schema import GUARD, mover_mark
 from apportion.shards.slot_rows import DAMAGE
 from apportion.stores.postgres.driver import Connection, psycopg
@@ -47,7 +49,9 @@ _SETTINGS = (
     "SET default_transaction_read_only = off; SET default_transaction_deferrable = off; SET lock_timeout = 0; "
     "SET idle_session_timeout = 0; SET standard_conforming_strings = on; SET array_nulls = on; "
     "SET xmloption = content; SET lc_monetary = 'C'; SET quote_all_identifiers = off; "
-    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'"
+    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'; "
+    # A waiter asks a vacuum to give way when it looks for deadlocks, which is after one second otherwise.
+    "SELECT set_config('deadlock_timeout', '10ms', false) FROM pg_roles WHERE rolname = current_user AND rolsuper"
 )
 _READ = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = (
@@ -57,6 +61,12 @@ _WRITE = (
 REPLICA = "SET LOCAL session_replication_role = replica"
 """The statement that switches triggers and foreign keys off until the end of a transaction."""
 
+_HOLDERS = f"""SELECT a.pid, coalesce(a.usename, a.backend_type), extract(epoch FROM max(now() - a.xact_start))::int
+    FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.granted AND l.pid <> pg_backend_pid()
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND (l.locktype = 'advisory' AND l.classid = {LOCK_CLASS}
+    OR l.relation IN (SELECT tgrelid FROM pg_trigger WHERE tgname = 'apportion_insert'))
+    GROUP BY 1, 2 ORDER BY 3 DESC NULLS LAST LIMIT 3"""  # noqa: S608 - the number is ours
 OWN_TABLES = "Let the role of the mover own the set's tables."
 
 Result = TypeVar("Result")
@@ -162,7 +172,7 @@ class ShardServer:
         """Return our error for that of the server. No other kind may reach a mover: it would leave a fence behind."""
         code = error.sqlstate or ""
         if code in _HELD:
-            return StoreUnavailable(self.name, f"others held a lock of its tables for {LOCK_WAIT_SECONDS:g} s")
+            return StoreUnavailable(self.name, await self._holders())
         if code == "42501" and "session_replication_role" in str(error):
             hint = "As an administrator: GRANT SET ON PARAMETER session_replication_role TO the role of the mover."
             return StoreDenied(self.name, "its role may not write rows without their triggers", hint)
@@ -176,6 +186,15 @@ class ShardServer:
             return StoreUnavailable(self.name, f"{error}".strip(), _RETRY_HINT)
         hint = "Compare the tables and the settings of the set's shards. The same call goes on."
         return StoreDenied(self.name, error.diag.message_primary or f"{error}", hint)
+
+    async def _holders(self) -> str:
+        """Return the reason of a wait: the oldest transactions with a lock of a slot or a sharded table."""
+        reason = f"others held a lock of its tables for {LOCK_WAIT_SECONDS:g} s"
+        with suppress(psycopg.Error):
+            found = await rows(await self._opened(), _HOLDERS)
+            named = [f"process {pid} of {user}" + (f" for {age} s" if age else "") for pid, user, age in found]
+            return f"{reason}: {', '.join(named)}" if named else reason
+        return reason
 
 
 async def _run(step: Work[Result], connection: Connection) -> Result:
