@@ -42,8 +42,9 @@ def test_a_plan_empties_a_shard_and_leaves_nothing_behind(files):
     assert [] == files.sql("one", "SELECT * FROM place")
     triggers = "SELECT tgname FROM pg_trigger WHERE tgname LIKE 'apportion_log%%'"
     logs = "SELECT relname FROM pg_class WHERE relname LIKE 'log_%%'"
+    functions = "SELECT proname FROM pg_proc WHERE pronamespace = 'apportion'::regnamespace AND proname LIKE 'log%%'"
     for shard in ("one", "two"):
-        assert ([], []) == (files.sql(shard, triggers, ()), files.sql(shard, logs, ()))
+        assert [[], [], []] == [files.sql(shard, each, ()) for each in (triggers, logs, functions)]
         assert [] == files.sql(shard, "SELECT * FROM apportion.move")
 
 

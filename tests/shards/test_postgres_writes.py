@@ -13,8 +13,9 @@ import pytest
 
 from apportion.guards.sql import SqlGuard
 from apportion.model.epoch import FencingToken
-from apportion.shards.postgres.key_log import FUNCTIONS
+from apportion.shards.postgres.key_log import functions
 from apportion.shards.postgres.schema import GUARD, mover_mark
+from apportion.shards.postgres.tables import ServerTable
 from tests.stores.rigs.postgres import SECRET, USER, programs
 
 pytestmark = pytest.mark.live
@@ -172,8 +173,11 @@ def psql(files, statements):
 
 
 def test_no_trigger_of_ours_runs_a_cast_of_another_role(files):
-    for statement in (f"CREATE SCHEMA other AUTHORIZATION {USER}", *(each.replace("%", "%%") for each in FUNCTIONS)):
-        files.sql("one", statement)
+    table = ServerTable(
+        name="place", key=("id",), key_names=("id",), key_forms=(), columns=(), uniques=frozenset(), rivalries=()
+    )
+    for statement in (f"CREATE SCHEMA other AUTHORIZATION {USER}", *functions("apportion.log_1", "log", table)):
+        files.sql("one", statement.replace("%", "%%"))
     made = (
         "CREATE TYPE other.own AS (n int)",
         "CREATE FUNCTION other.cast(other.own) RETURNS smallint LANGUAGE plpgsql AS"
@@ -189,9 +193,10 @@ def test_no_trigger_of_ours_runs_a_cast_of_another_role(files):
             with pytest.raises(psycopg.Error, match="the slot of a row is a smallint"):
                 connection.execute("INSERT INTO other.thing VALUES (ROW(1))")
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                connection.execute("CREATE TRIGGER u AFTER INSERT ON other.thing EXECUTE FUNCTION apportion.log('x')")
+                connection.execute("CREATE TRIGGER u AFTER INSERT ON other.thing EXECUTE FUNCTION apportion.log_1()")
     finally:
         files.sql("one", "DROP SCHEMA other CASCADE")
+        files.sql("one", "DROP FUNCTION apportion.log_1()")
 
 
 @pytest.mark.parametrize("command", ["TRUNCATE place CASCADE", "TRUNCATE photo"])

@@ -1,7 +1,7 @@
 """The log of keys of rows that writers change in moving slots, kept by triggers in the writer's transaction.
 
-Each move has a table of its own, and a trigger on each sharded table. The slots stand in the condition of the trigger:
-a table of slots would be read by the writer's snapshot, which may be older than the capture.
+Each move has a table of its own, and triggers with a function on each sharded table. The slots stand in the condition
+of the trigger: a table of slots would be read by the writer's snapshot, which may be older than the capture.
 CREATE TRIGGER waits for the writers of its table, so every later change is logged.
 Source: https://www.postgresql.org/docs/current/sql-createtrigger.html
 """
@@ -14,22 +14,25 @@ from apportion.shards.postgres.tables import ServerTable
 from apportion.stores.postgres.driver import Connection
 
 # Only the columns of the key become JSON: the value of another one may be too large for it, or no JSON of this kind.
-# The key is a text that every session writes in the same way.
-FUNCTION = """CREATE OR REPLACE FUNCTION apportion.log() RETURNS trigger LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog SET extra_float_digits = 3 SET bytea_output = hex SET DateStyle = 'ISO, YMD'
-SET IntervalStyle = postgres SET TimeZone = 'UTC' AS $$
-DECLARE said text; before text;
+# The key is a text that every session writes in the same way. A function of each table keeps its plans.
+_BODY = """DECLARE before text; after jsonb;
 BEGIN
-  SELECT format('INSERT INTO apportion.%I (name, key) SELECT $1, key FROM (SELECT jsonb_build_object(%s) AS key) made
-    WHERE key::text IS DISTINCT FROM $3 RETURNING key::text',
-    TG_ARGV[0], string_agg(format('%L, ($2).%I', k, k), ', ')) INTO said FROM unnest(TG_ARGV[2:]) k;
-  IF TG_OP <> 'INSERT' THEN EXECUTE said INTO before USING TG_ARGV[1], OLD, before; END IF;
-  IF TG_OP <> 'DELETE' THEN EXECUTE said USING TG_ARGV[1], NEW, before; END IF;
+  IF TG_OP <> 'INSERT' THEN
+    after := jsonb_build_object({before}); before := after::text;
+    INSERT INTO {log} (name, key) VALUES ({name}, after);
+  END IF;
+  IF TG_OP <> 'DELETE' THEN
+    after := jsonb_build_object({after});
+    IF after::text IS DISTINCT FROM before THEN INSERT INTO {log} (name, key) VALUES ({name}, after); END IF;
+  END IF;
   RETURN NULL;
-END $$"""
-
-# The cast of a key to JSON may be a function of another role. With this trigger on its own table, it would run as ours.
-FUNCTIONS = (FUNCTION, "REVOKE ALL ON FUNCTION apportion.log FROM PUBLIC")
+END"""
+_SAFE = """RETURNS trigger LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog
+SET extra_float_digits = 3 SET bytea_output = hex SET DateStyle = 'ISO, YMD' SET IntervalStyle = postgres
+SET TimeZone = 'UTC'"""
+_FUNCTIONS = """SELECT format('apportion.%%I()', proname) FROM pg_proc WHERE pronamespace = 'apportion'::regnamespace
+    AND starts_with(proname, %s) AND substr(proname, length(%s) + 1) ~ '^[0-9]+$'"""
+_ID = "SELECT %s::regclass::oid::bigint"
 
 _TRIGGERS = """SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_trigger t
     JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -58,17 +61,32 @@ def _names(move: str) -> dict[str, str]:
 async def begin(connection: Connection, group: MoveGroup, tables: Sequence[ServerTable]) -> None:
     """Log the changes of a group from now on, in the open transaction; a part that is there already stays."""
     log, slots = log_name(group.move), f"ANY ('{{{','.join(map(str, group.slots))}}}'::smallint[])"
-    for statement in FUNCTIONS:
-        await rows(connection, statement.replace("%", "%%"))
     made = "id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, key jsonb NOT NULL"
     await rows(connection, f"CREATE TABLE IF NOT EXISTS apportion.{quoted(log)} ({made})".replace("%", "%%"))
     conditions = {"INSERT": ["NEW"], "UPDATE": ["OLD", "NEW"], "DELETE": ["OLD"]}
     for table in tables:
-        words = ", ".join(_text(each) for each in (log, table.name, *table.key_names))
+        [(number,)] = await rows(connection, _ID, table.name)
+        function = f"apportion.{quoted(f'{log}_{number}')}"
+        for statement in functions(function, f"apportion.{quoted(log)}", table):
+            await rows(connection, statement.replace("%", "%%"))
         for act, name in _names(group.move).items():
             when = " OR ".join(f"{row}.slot = {slots}" for row in conditions[act])
             trigger = f"CREATE OR REPLACE TRIGGER {quoted(name)} AFTER {act} ON {table.name} FOR EACH ROW WHEN ({when})"
-            await rows(connection, f"{trigger} EXECUTE FUNCTION apportion.log({words})".replace("%", "%%"))
+            await rows(connection, f"{trigger} EXECUTE FUNCTION {function}()".replace("%", "%%"))
+
+
+def functions(function: str, log: str, table: ServerTable) -> tuple[str, ...]:
+    """Return the statements that make the function which logs the keys of a table; the names are quoted already.
+
+    Nobody else may use it: the cast of a key to JSON may be a function of another role, which would run as ours.
+    """
+    before, after = (
+        ", ".join(f"{_text(raw)}, {row}.{name}" for name, raw in zip(table.key, table.key_names, strict=True))
+        for row in ("OLD", "NEW")
+    )
+    body = _BODY.format(before=before, after=after, log=log, name=_text(table.name))
+    made = f"CREATE OR REPLACE FUNCTION {function}() {_SAFE} AS {_text(body)}"
+    return made, f"REVOKE ALL ON FUNCTION {function}() FROM PUBLIC"
 
 
 async def end(connection: Connection, move: str) -> None:
@@ -76,6 +94,9 @@ async def end(connection: Connection, move: str) -> None:
     for name in await captured(connection, move, least=1):
         for trigger in _names(move).values():
             await rows(connection, f"DROP TRIGGER IF EXISTS {quoted(trigger)} ON {name}".replace("%", "%%"))
+    start = f"{log_name(move)}_"
+    for (function,) in await rows(connection, _FUNCTIONS, start, start):
+        await rows(connection, f"DROP FUNCTION {function}".replace("%", "%%"))
     await rows(connection, f"DROP TABLE IF EXISTS apportion.{quoted(log_name(move))}".replace("%", "%%"))
 
 
