@@ -12,7 +12,7 @@ from apportion.groups import crash_loops, group, opening, session
 from apportion.groups.controller import arrivals, publish_owners
 from apportion.groups.view import records
 from apportion.placement import directory
-from apportion.runtime import io_thread
+from apportion.runtime import io_thread, signals
 from apportion.stores import lookout, requests, speed
 from apportion.stores.etcd import administration as etcd_administration
 from apportion.stores.etcd import store as etcd
@@ -29,7 +29,7 @@ from apportion.stores.sqlite import store as sqlite
 from apportion.tables import follower, layout
 from tests.docs.blocks import ROOT
 
-WORDS = {0.1: "a tenth", 0.25: "a quarter", 2: "two", 60.0: "a minute", 8_000_000: "eight megabytes"}
+WORDS = {0.1: "a tenth", 0.25: "a quarter", 1.0: "a second", 2: "two", 60.0: "a minute", 8_000_000: "eight megabytes"}
 STORES = [each.CAPABILITIES for each in (memory, sqlite, postgres, etcd, redis)]
 LIMITS = [(f"{each.max_value_bytes / 1e6:g}", f"{each.max_commit_bytes / 1e6:g}") for each in STORES]
 POSTGRES_KEPT = re.search(r"at_revision - (\d+)\b.*held > (\d+)\b", migrations._COMMIT, re.DOTALL).groups()
@@ -49,6 +49,7 @@ def kept(module):
     [
         ("algorithms/directory", f"at most 2**{log2(directory.MAX_EXCEPTIONS):g} of them"),
         ("commands", f"request   ms (median of {speed.TRIES})"),
+        ("groups/commands", f"signals within {WORDS[signals.ONE_SIGNAL_SECONDS]} count as one"),
         ("groups/guarantees", f"earlier, by {WORDS[session.MARGIN_RATIO]} of that time"),
         ("groups/guarantees", f"The deadline is {1 - session.MARGIN_RATIO:g} of the `lease_ttl` after"),
         ("groups/operate", f"deadline, {1 - session.MARGIN_RATIO:g} of the `lease_ttl` after"),

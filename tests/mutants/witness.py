@@ -15,7 +15,7 @@ from tests.mutants.mutation import Mutation
 from tests.mutants.seen import FOLDER
 from tests.mutants.tree import QUICK, Tree
 
-NUMBERS = "tests/docs/test_numbers.py::"  # its tests read constants, and run no statement of a function
+NUMBERS = "tests/docs/test_numbers.py"  # its tests read constants, and run no statement of a function
 BODIES = ("body", "orelse", "finalbody")
 
 
@@ -46,7 +46,10 @@ class Witness:
             return cls(json.loads(next(file)), map(json.loads, file))
 
     def tests(self, mutant: Mutation) -> list[str]:
-        """Return the tests of a statement, those near its file first; all of the file if it runs at the import."""
+        """Return the tests of a statement, those near its file first; all of the file if it runs at the import.
+
+        A statement that runs at the import is mostly a constant, so the tests of constants come before all others then.
+        """
         if mutant.is_in_function:
             found = self._tests.get(f"{mutant.path}:{mutant.statement}", set())
         else:
@@ -57,8 +60,10 @@ class Witness:
             files[test.partition("::")[0]].append(test)
         room, stem = Path(mutant.path).parts[2], Path(mutant.path).stem
 
-        def distance(file: str) -> tuple[bool, bool, float]:
-            return stem not in file, f"/{room}/" not in file, sum(self.seconds[each] for each in files[file])
+        def distance(file: str) -> tuple[bool, bool, bool, float]:
+            is_of_constants = not mutant.is_in_function and file == NUMBERS
+            seconds = sum(self.seconds[each] for each in files[file])
+            return not is_of_constants, stem not in file, f"/{room}/" not in file, seconds
 
         return [test for file in sorted(files, key=distance) for test in files[file]]
 
