@@ -90,8 +90,8 @@ class TaskStore(Protocol):
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """Add tasks, all or none; return for each the id of the open task, and whether this call made it.
 
-        On the disk before the caller hears. `OutcomeUnknown` when no reply came and no task has these ids: they may
-        still come, or have been done already.
+        The tasks are on the disk before the call returns. `OutcomeUnknown` when no reply came and no task has these
+        ids: the tasks may still arrive, or may be done already.
         """
 
     async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
@@ -105,7 +105,7 @@ class TaskStore(Protocol):
         """Write notes of runs under way, and learn which of the session's tasks are to be cancelled."""
 
     async def once(self, step: OnceStep) -> OnceState:
-        """Make a step at an entry of the idempotency log, on the disk before the caller hears.
+        """Make a step at an entry of the idempotency log. It is on the disk before the call returns.
 
         A step may be sent again after its reply was lost. An entry is kept for 7 days, and as long as its task is open.
         """

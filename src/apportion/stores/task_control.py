@@ -21,7 +21,7 @@ class Question(Generic[Answer]):
 class TaskRow:
     """A task as an operator sees it; `due` is None for a task that waits for nothing.
 
-    `deaths_of` are the sessions that ended under it, and `reason` is that of the last end of an attempt.
+    `deaths_of` are the sessions that ended while they ran the task. `reason` is the reason of its last failed attempt.
     """
 
     id: str
@@ -56,10 +56,10 @@ class TaskRow:
 class Listing(Question[tuple[TaskRow, ...]]):
     """The tasks to list: those with these ids, or of a queue, in some states, with a name, under a session.
 
-    None stands for all. A listing of ids has all of them, and one of a `prefix` the tasks with an id that begins so, at
-    most `most`. Any other page has at most `most` tasks: open ones after a
-    position, then ended ones in the order of their end. With `after_ended`, a page has the ended tasks after that end
-    (its time, and the id) alone.
+    None stands for all. A listing of ids has all of them. A listing of a `prefix` has the tasks with an id that begins
+    with it. All listings but those of ids have at most `most` tasks: open tasks after a position, then ended tasks in
+    the order of their end. With `after_ended` (a time of an end, and an id), a listing has only the ended tasks after
+    that one.
     """
 
     tasks: tuple[str, ...] | None = None
@@ -84,7 +84,8 @@ class StoreTime(Question[int]):
 class QueueStats:
     """The numbers of one queue. `oldest_ready_ms` is how long the oldest ready task has been ready.
 
-    `starts_left` is how many claims the rate allows now; it means nothing without a rate. `partitions`: of its keys.
+    `starts_left` is how many claims the rate allows now; it means nothing without a rate. `partitions` counts the
+    partitions of the keys.
     """
 
     queue: str

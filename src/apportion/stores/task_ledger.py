@@ -205,7 +205,10 @@ class TaskLedger:
             self.open[task.id] = replace(task, session=None)
 
     def _outlived(self, session: int, now: int) -> None:
-        """Strike a session that killed nobody; bring back the tasks that it condemned, unless another has the name."""
+        """Remove a session from the deaths of tasks, for its process lives.
+
+        A task that is dead by this session becomes ready again, unless another open task has its unique name.
+        """
         for task in self.open.values():
             if session in task.deaths_of:
                 self.open[task.id] = replace(task, deaths_of=without(task.deaths_of, session))

@@ -1,1 +1,1 @@
-"""Damage: rows of tasks that no release writes, and their end, in each database."""
+"""Damage: rows of tasks that no release writes, and the statements that put them aside, for each database."""

@@ -32,8 +32,8 @@ class ScheduleStore(Protocol):
     async def change(self, schedule: TaskSchedule, *, version: int) -> bool:
         """Replace rule, policies and call of a stored schedule of this version; the last slot and a pause stay.
 
-        So does its origin, `is_declared`. The next slot becomes that of `schedule`. Return False, and change nothing,
-        at any other version, and if a firing in between has passed this next slot.
+        Its origin, `is_declared`, stays too. The next slot becomes that of `schedule`. Return False if the stored
+        schedule has another version, or if a firing has passed this next slot meanwhile. Nothing is changed then.
         """
 
     async def remove(self, queue: str, names: Sequence[str], *, version: int | None = None) -> int:

@@ -59,7 +59,7 @@ class TaskSchedule:
     def damage(self) -> str:
         """The first field that no release writes, with its value; empty for a sound row.
 
-        A word that this release does not know is none: a later one may have written it.
+        An unknown word is no damage: a later release may have written it.
         """
         texts = ("queue", "name", "rule", "zone", "gap", "fold", "missed", "overlap", "task", "codec", "tzdata")
         sound = {

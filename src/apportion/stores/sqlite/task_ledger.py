@@ -241,7 +241,10 @@ def _free(connection: Connection, freed: Freed, now: int, result: bytes | None =
 
 
 def _outlive(connection: Connection, session: int, now: int) -> None:
-    """Strike a session that killed nobody; bring back the tasks that it condemned, unless another has the name."""
+    """Remove a session from the deaths of tasks, for its process lives.
+
+    A task that is dead by this session becomes ready again, unless another open task has its unique name.
+    """
     for task in map(open_task, connection.execute(sql.OF_DEATHS).fetchall()):
         if session in task.deaths_of:
             _rewrite(connection, replace(task, deaths_of=without(task.deaths_of, session)))
