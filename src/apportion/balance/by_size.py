@@ -13,7 +13,6 @@ partition that is not too large goes first, and the last one is the smallest tha
 from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor
 
 from apportion.balance.arguments import check_previous, check_topology
 from apportion.balance.request import Sizes, checked_sizes
@@ -170,7 +169,7 @@ def _fleet(previous: Assignment, topology: Topology, sizes: Sizes, tolerance: fl
     shares = _shares(topology, sum(listed))
     return _Fleet(
         sizes=listed,
-        bounds=tuple(SizeBounds(least=ceil(each * (1 - margin)), most=floor(each * (1 + margin))) for each in shares),
+        bounds=tuple(SizeBounds(least=-(each * (margin - 1) // 1), most=each * (1 + margin) // 1) for each in shares),
         weights=tuple(node.millionths for node in topology),
         owners=owners,
         held=[sorted(each) for each in held],

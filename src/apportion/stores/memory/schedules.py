@@ -9,7 +9,7 @@ from apportion.stores.schedules.values import MOST_DUE_SCHEDULES, FireAnswer, Fi
 
 
 class MemorySchedules(ScheduleStore):
-    """The schedules of one handle of the tasks of a `Memory`; `allowed` raises once the handle cannot be used any more."""
+    """The schedules of one handle of the tasks of a `Memory`; `allowed` raises once the handle is closed."""
 
     def __init__(self, memory: Memory, *, allowed: Callable[[], object]) -> None:
         self._memory, self._allowed = memory, allowed
