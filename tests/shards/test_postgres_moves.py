@@ -9,10 +9,16 @@ import psycopg
 import pytest
 
 from apportion.errors import InvalidInput, StoreDenied
+from apportion.model.epoch import FencingToken
 from apportion.shards import admin
+from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import server
+from apportion.shards.records import SetKeys, ShardRecord
+from apportion.stores import api
+from apportion.stores.catalog import connect
 from tests.shards.sample import SET
 from tests.shards.server import OWNER, Servers, as_role
+from tests.stores.rigs.pgbouncer import Pooler
 from tests.stores.rigs.postgres import SECRET, USER
 
 pytestmark = pytest.mark.live
@@ -146,11 +152,49 @@ def test_a_vacuum_gives_way_to_a_mover_within_its_wait_for_a_lock(files):
     host, port = files.rig.address()
     address = f"postgresql://{OWNER}:{quote(SECRET, safe='')}@{host}:{port}/{files.name('one')}"
     place = server.ShardServer(server.ServerPlace(set_name=SET, shard="one", address=address))
+    group = MoveGroup(move="m", source="one", target="two", slots=(1,))
+    token = FencingToken(resource="world.mover", holder="a", incarnation=1, epoch=1)
 
     async def main():
         try:
-            return await place.read(lambda connection: server.rows(connection, "SHOW deadlock_timeout"))
+            return await place.write(group, token, lambda connection: server.rows(connection, "SHOW deadlock_timeout"))
         finally:
             await place.close()
 
     assert [("10ms",)] == asyncio.run(main())
+
+
+def test_a_move_through_transaction_poolers_leaves_no_setting_to_the_sessions_of_others(files):
+    slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot WHERE state = 'owner' LIMIT 4")]
+    row = "INSERT INTO place (slot, id, country, visits) VALUES (%s, gen_random_uuid(), 'FR', 1)"
+    for slot in slots:
+        files.sql("one", row, (slot,))
+    poolers = {shard: Pooler(files.rig, connections=2, database=files.name(shard)) for shard in ("one", "two")}
+
+    def settings(shard):
+        target = {"host": "127.0.0.1", "port": poolers[shard].port, "user": OWNER, "dbname": files.name(shard)}
+        with psycopg.connect(**target, autocommit=True, prepare_threshold=None) as connection:
+            found = connection.execute("SELECT name, setting FROM pg_settings WHERE source = 'session'").fetchall()
+            return {name: value for name, value in found if not name.startswith(("transaction_", "application_name"))}
+
+    async def main():
+        store = await connect(files.url)
+        for shard, pooler in poolers.items():
+            key = SetKeys(SET).shard(shard)
+            [item] = [each for each in (await store.scan(key)).items if each.key == key]
+            url = files.shards[shard].url.replace(f":{files.rig.port}/", f":{pooler.port}/")
+            put = api.Put(key=key, value=ShardRecord(url=url).encode())
+            await store.commit(when=[api.Unchanged(key=key, revision=item.revision)], puts=[put], deletes=())
+        await store.close()
+        before = [settings(shard) for shard in poolers]
+        plan = await admin.plan(files.url, SET, slots=slots, to="two")
+        assert (await admin.apply(files.url, SET, plan)).is_whole
+        return before, [settings(shard) for shard in poolers]
+
+    try:
+        before, after = asyncio.run(main())
+    finally:
+        for pooler in poolers.values():
+            pooler.stop()
+    assert before == after
+    assert [(4,)] == files.sql("two", "SELECT count(*) FROM place WHERE slot = ANY (%s)", (slots,))

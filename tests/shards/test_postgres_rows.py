@@ -52,7 +52,6 @@ SETTINGS = (
     "TimeZone = 'Asia/Tokyo'",
     "standard_conforming_strings = off",
     "array_nulls = off",
-    "idle_session_timeout = '50ms'",
 )
 PARTS = (
     "DROP TABLE thing",

@@ -27,7 +27,7 @@ class Pooler:
         if AS_POSTGRES:
             shutil.chown(self._folder, "postgres", "postgres")
         quoted = SECRET.replace('"', '""')
-        (self._folder / "users").write_text(f'"{USER}" "{quoted}"\n"{_ADMIN}" ""\n')
+        (self._folder / "users").write_text(f'"{USER}" "{quoted}"\n"postgres" "{quoted}"\n"{_ADMIN}" ""\n')
         self._configure(rig.port)
         with (self._folder / "log").open("wb") as log:
             self._process = subprocess.Popen(

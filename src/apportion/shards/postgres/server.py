@@ -31,6 +31,7 @@ _CUT_SECONDS = 0.05
 
 # A host that is cut off is given up after 11 s.
 _PATIENCE: dict[str, Any] = {
+    "client_encoding": "utf8",
     "connect_timeout": 5,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
@@ -41,22 +42,36 @@ _HELD = frozenset({"55P03", "40P01", "40001"})
 _READ_ONLY = "25006"  # a standby, which may be promoted soon
 _RETRY_HINT = "Nothing was changed. The same call goes on."
 
-# The session's own settings decide how values become text, and no default of a role cuts a transaction off.
-_SETTINGS = (
-    "SET search_path = pg_catalog, pg_temp; SET DateStyle = 'ISO, YMD'; SET IntervalStyle = postgres; "
-    "SET TimeZone = 'UTC'; SET bytea_output = hex; SET extra_float_digits = 3; SET statement_timeout = 0; "
-    "SET idle_in_transaction_session_timeout = 0; SET client_encoding = 'UTF8'; SET row_security = off; "
-    "SET default_transaction_read_only = off; SET default_transaction_deferrable = off; SET lock_timeout = 0; "
-    "SET idle_session_timeout = 0; SET standard_conforming_strings = on; SET array_nulls = on; "
-    "SET xmloption = content; SET lc_monetary = 'C'; SET quote_all_identifiers = off; "
-    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'; "
-    # A waiter asks a vacuum to give way when it looks for deadlocks, which is after one second otherwise.
-    "SELECT set_config('deadlock_timeout', '10ms', false) FROM pg_roles WHERE rolname = current_user AND rolsuper"
+# Our own settings decide how values become text, and no default of a role cuts a transaction off. They end with the
+# transaction: a pooler lends the connection to an application then.
+_SETTINGS = "; ".join(
+    f"SET LOCAL {each}"
+    for each in (
+        "search_path = pg_catalog, pg_temp",
+        "DateStyle = 'ISO, YMD'",
+        "IntervalStyle = postgres",
+        "TimeZone = 'UTC'",
+        "bytea_output = hex",
+        "extra_float_digits = 3",
+        "standard_conforming_strings = on",
+        "array_nulls = on",
+        "xmloption = content",
+        "lc_monetary = 'C'",
+        "quote_all_identifiers = off",
+        "row_security = off",
+        "statement_timeout = 0",
+        "idle_in_transaction_session_timeout = 0",
+        "lock_timeout = 0",
+    )
 )
-_READ = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_NO_LIMIT = "SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'"
+
+# A waiter asks a vacuum to give way when it looks for deadlocks, which is after one second otherwise.
+_LOOK = "SELECT set_config('deadlock_timeout', '10ms', true) FROM pg_roles WHERE rolname = current_user AND rolsuper"
+_READ = f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE; {_SETTINGS}; {_NO_LIMIT}"
 _WRITE = (
-    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE; "
-    "SET LOCAL lock_timeout = '20ms'; SET LOCAL synchronous_commit = on"
+    f"SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE; {_SETTINGS}; {_NO_LIMIT}; "
+    f"SET LOCAL lock_timeout = '20ms'; SET LOCAL synchronous_commit = on; {_LOOK}"
 )
 REPLICA = "SET LOCAL session_replication_role = replica"
 """The statement that switches triggers and foreign keys off until the end of a transaction."""
@@ -150,9 +165,9 @@ class ShardServer:
         named = {"host": url.host, "port": url.port, "user": url.username, "password": url.password}
         options: dict[str, Any] = {"application_name": "apportion mover", **_PATIENCE}
         options |= {"dbname": url.database, **named, **url.query}
-        connection: Connection = await psycopg.AsyncConnection.connect(autocommit=True, **options)
+        options |= {"autocommit": True, "prepare_threshold": None}  # behind a pooler, others have prepared theirs
+        connection: Connection = await psycopg.AsyncConnection.connect(**options)
         try:
-            await connection.execute(_SETTINGS)
             await self._require(connection)
         except (psycopg.Error, ApportionError, asyncio.CancelledError):
             await connection.close()
