@@ -1,8 +1,9 @@
 """Errors: one tree that tells where the fault lies, whether a retry can help, and whether data is at risk.
 
 Every message names the problem (with the values), the expected value, and the next step.
-Promises: foreign values are cut to a line, control characters escaped, URL passwords removed. Every error pickles.
-Refuses: to be raised bare. Pick the leaf that a caller would want to catch.
+Promises: foreign values are cut to a line, control characters escaped, URL passwords removed. Every error can be
+pickled.
+Refuses: an error of a base class. Raise the narrowest class that a caller would want to catch.
 A traceback names this package alone: `apportion.errors.InvalidInput`. A class from another file sets its `__module__`
 to this package.
 """
@@ -131,7 +132,7 @@ class LeaseLost(Outdated):
     """A lease has ended, and the keys attached to it are gone."""
 
     def __init__(self, lease: int) -> None:
-        hint = "Nothing was written. Stop the work that depended on it, ask for a new lease and write the keys again."
+        hint = "Nothing was written. Stop the work that needed it, ask for a new lease and write the keys again."
         super().__init__(f"lease {lease} has ended or was never granted.", hint)
         self.lease = lease
 

@@ -1,7 +1,7 @@
 """Brief: a `repr` of at most 200 characters, for a class that may hold a million values.
 
-Promises: a `repr` reads the first values of a long tuple or mapping only. A short one is as a dataclass writes it. A
-password in a URL is removed.
+Promises: a `repr` reads the first values of a long tuple or mapping only. A short value is shown as a dataclass
+shows it. A password in a URL is removed.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ Kind = TypeVar("Kind")
 
 
 def brief(kind: type[Kind]) -> type[Kind]:
-    """Give a class a brief `repr`: the one that it has, or the fields of a dataclass or a named tuple."""
+    """Give a class a brief `repr`: its own one, cut, or the fields of a dataclass or a named tuple."""
     has_own = not getattr(kind, "__dataclass_params__").repr if is_dataclass(kind) else not hasattr(kind, "_fields")  # noqa: B009
     written = kind.__repr__ if has_own else _fields_of
 

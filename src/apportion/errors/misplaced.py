@@ -9,7 +9,7 @@ _PUBLIC = "apportion.errors"
 
 
 class CrossShard(Unsafe):
-    """A row or a statement that a session pinned to other slots must not touch."""
+    """A row or a statement of a slot to which the session is not pinned."""
 
     __module__ = _PUBLIC
 
@@ -26,7 +26,7 @@ class CrossShard(Unsafe):
 
 
 class SchemaDiffers(Unsafe):
-    """Two schemas that have to be equal differ: those of two shards, or that of the models and that of a shard."""
+    """Two schemas must be equal, and they differ: those of two shards, or that of the models and that of a shard."""
 
     __module__ = _PUBLIC
 

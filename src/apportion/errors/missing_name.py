@@ -1,8 +1,7 @@
 """Missing name: the error for a name that a module does not have, with the line to write.
 
-Promises: an error that nobody reads costs nothing. An import asks for each submodule by this error first, so its
-message is built only for a reader. A class is looked up in the file of a room that is named as the class is; no other
-file is imported.
+Promises: the message is built only when it is read, because an import first raises this error for each submodule. A
+class is looked up in the file of the room that has the name of the class. No other file is imported.
 """
 
 from collections.abc import Iterable
@@ -39,7 +38,7 @@ class MissingName(AttributeError):
 
 
 def _home_of(name: str, room: str) -> str | None:
-    from pkgutil import walk_packages  # noqa: PLC0415 - only a reader of the error pays for it
+    from pkgutil import walk_packages  # noqa: PLC0415 - needed only when the message is read
 
     for found in walk_packages(import_module(room).__path__, f"{room}."):
         file = found.name.rpartition(".")[2].replace("_", "")

@@ -9,8 +9,8 @@ class ApportionError(Exception):
     problem: str
     retryable: ClassVar[bool] = False
 
-    # `Exception.__new__` has stored the constructor's own arguments, among them the values as they were passed. These
-    # values must not reach a `repr`, and they need not pickle.
+    # `Exception.__new__` has stored the arguments of the constructor, with the caller's values. The call below replaces
+    # them: these values must not reach a `repr`, and some of them cannot be pickled.
     def __init__(self, problem: str, hint: str) -> None:
         super().__init__(problem, hint)
         self.problem = problem
@@ -28,13 +28,13 @@ class ApportionError(Exception):
 
 
 class Unsafe(ApportionError):
-    """To continue could lose or misplace data."""
+    """Data could be lost or misplaced if the program went on."""
 
     __module__ = "apportion.errors"
 
 
 def _revived(kind: type[ApportionError], args: tuple[str, str], state: dict[str, object]) -> ApportionError:
-    """Make an error again without the constructor of its leaf, which takes other arguments."""
+    """Make an error again without the constructor of its class, which takes other arguments."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error

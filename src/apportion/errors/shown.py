@@ -10,7 +10,7 @@ _SHOWN_CHARACTERS = 60
 
 
 def shown(value: object) -> str:
-    """Show a foreign value in one line: cut, escaped, without the password of a URL, never its own `repr`.
+    """Show a foreign value in one line: cut, escaped, without the password of a URL, and never by its own `repr`.
 
     >>> print(shown("postgres://app:s3:cr/t@db/x"), shown("a" * 70)[50:], shown(10**80))
     'postgres://***@db/x' aaaaaaaaaa… (70 long) an int of 266 bits
@@ -29,7 +29,7 @@ def shown(value: object) -> str:
 
 def nearest(value: object, known: Iterable[str]) -> str | None:
     """Return the known name most like `value`, or None when none is near."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only an error pays for it
+    from difflib import get_close_matches  # noqa: PLC0415 - needed only for an error
 
     if not isinstance(value, str):
         return None
@@ -38,7 +38,7 @@ def nearest(value: object, known: Iterable[str]) -> str | None:
 
 
 def without_password(text: str) -> str:
-    """Hide all between `://` and the last `@`, and all options: a password may itself hold `@ : /` and blanks.
+    """Hide all between `://` and the last `@`, and all options. A password may itself contain `@ : /` and blanks.
 
     A text with one slash after the colon is hidden too: a URL that was read as a path has lost the other slash.
     """

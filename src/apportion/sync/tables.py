@@ -50,9 +50,10 @@ def follow(
         with apportion.sync.follow("sqlite:///work.db", "orders") as table:
             node = table.route("tenant-42")  # from memory, without I/O
 
-    The call raises the errors of `open_store` for the URL, and `InvalidInput` for the name. At its beginning the block
-    raises those of `open_store`, and these. `StoreUnavailable`: no version was published in time. `BadSnapshot`: the
-    table is damaged, and no publish mended it in time. `InvalidInput`: the table needs another hasher.
+    The call raises the errors of `open_store` for the URL, and `InvalidInput` for the name. When the block begins,
+    it raises the errors of `open_store`, and these. `StoreUnavailable`: no version was published in time.
+    `BadSnapshot`: the table is damaged, and no publish mended it in time. `InvalidInput`: the table needs another
+    hasher.
     """
     check_url(url)
     check_seconds(within_seconds)

@@ -6,18 +6,18 @@ from itertools import accumulate, takewhile
 
 from apportion.stores import api
 
-_SPACE_BYTES = 80  # a bound: no namespace with its slash is longer
+_SPACE_BYTES = 80  # an upper bound: a namespace and its slash are at most this long
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRoom:
-    """The room of a commit beside the new head and the compares that all commits share."""
+    """The room that is left in a commit beside the new head and the compares that all commits share."""
 
     operations: int
     size_bytes: int
 
     def takes(self, sizes: Iterable[int]) -> int:
-        """Return how many operations of these sizes, from the first on, fit."""
+        """Return the number of operations of these sizes that fit, counted from the first."""
         sums = takewhile(lambda total: total <= self.size_bytes, accumulate(sizes))
         return min(max(0, self.operations), sum(1 for _ in sums))
 
@@ -34,7 +34,7 @@ def room_of(limits: api.Capabilities, always: Sequence[api.Compare], pointer: ap
 
 
 def batches(puts: list[api.Put], room: CommitRoom) -> Iterator[list[api.Put]]:
-    """Yield the puts in groups that fit into a commit. A put that fits into none stands alone; the store refuses it."""
+    """Yield the puts in groups that fit into a commit. A put that fits into none is alone; the store refuses it."""
     while puts:
         count = max(1, room.takes(map(put_bytes, puts)))
         yield puts[:count]
@@ -42,15 +42,15 @@ def batches(puts: list[api.Put], room: CommitRoom) -> Iterator[list[api.Put]]:
 
 
 def absent(puts: Iterable[api.Put]) -> list[api.Compare]:
-    """Return the compares that let no put overwrite anything."""
+    """Return compares that fail if the key of a put exists already."""
     return [api.Absent(key=put.key) for put in puts]
 
 
 def put_bytes(put: api.Put) -> int:
-    """Return the most bytes that a put of a new key takes of a commit."""
+    """Return the most bytes that a put of a new key takes in a commit."""
     return len(put.value) + 2 * key_bytes(put.key)  # the key is compared and written
 
 
 def key_bytes(key: str) -> int:
-    """Return the most bytes that a key takes of a commit."""
+    """Return the most bytes that a key takes in a commit."""
     return len(key.encode()) + _SPACE_BYTES

@@ -1,4 +1,4 @@
-"""The copy of a published table in memory: scans and changes go in, and the newest version comes out as a whole.
+"""The copy of a published table in memory: it takes scans and changes, and gives the newest version as a whole.
 
 Each new version is made from the one before by its delta. If a delta does not apply, or leads to another epoch than
 announced, the error is raised and the version in use stays. The next scan then brings the table from its snapshot.
@@ -44,7 +44,7 @@ class TableCopy:
         return self.routes is not None and (version is None or self.routes.version > version)
 
     def is_before(self, version: Version) -> bool:
-        """Say whether the version in use is older than another one, or not there."""
+        """Say whether the version in use is older than `version`, or no version is in use."""
         return self.routes is None or self.routes.version < version
 
     def take(self, scan: Scan) -> Version | None:

@@ -179,7 +179,7 @@ class Follower:
             sent = self._clock.elapsed()
             scan = await self._store.scan(self._keys.head)
             if self._watching is not None and scan.incarnation != self._after[0]:
-                self._watching.cancel()  # its life is another one, or unknown if it has just begun
+                self._watching.cancel()  # this watch is of another life, or of an unknown one if it has just begun
             newest = self._copy.hear(scan)
             if newest is not None and self._copy.is_before(newest):
                 sent = self._clock.elapsed()

@@ -1,4 +1,4 @@
-"""Kept tables: the last tables that a change of a published table led from and to, so that a change can be undone.
+"""Kept tables: the tables before and after the last changes of a published table, so that a change can be undone.
 
     kept/<name>/head                        the kept tables: number, the number before, time, epoch, chunks
     kept/<name>/<number>.<nonce>/<part>     the chunks of one kept table: written once, never changed

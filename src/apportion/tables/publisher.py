@@ -168,7 +168,7 @@ class Publisher:
         return known.value
 
     async def renew(self) -> Published:
-        """Publish the newest version again, whole and under a number never seen, to mend a table that went back.
+        """Publish the newest version again, whole and under a number never given, to mend a table that went back.
 
         `BadSnapshot` when nobody can read it; the next publish mends it. Other errors are those of `publish`.
         """

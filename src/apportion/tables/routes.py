@@ -1,4 +1,4 @@
-"""Routes: one version of a followed table, laid out so that a question costs no I/O and no lock.
+"""Routes: one version of a followed table, prepared so that an answer needs no I/O and no lock.
 
 Promises: `Routes` never changes, so a reader that holds one is not disturbed by the next version. A `Frozen`
 placement answers by the native twin.
@@ -22,13 +22,13 @@ from apportion.tables.layout import Version
 
 Laid: TypeAlias = Frozen | Ranges
 
-_INT_ORDER = "int-order"  # how tables of `Ranges` over ints are labelled
+_INT_ORDER = "int-order"  # the `hasher` that tables of `Ranges` over ints name
 _FIRST_INT = -(2**63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routes:
-    """A version and its value. `placement` answers more questions: about many keys at once, or about reasons."""
+    """A version and its value. `placement` answers more questions: about many keys at once, and about reasons."""
 
     version: Version
     epoch: Epoch
