@@ -170,3 +170,9 @@ def test_a_notebook_shows_the_answer_and_a_line_for_each_placement_and_the_text_
 
 def test_few_names_are_all_listed_and_many_are_counted():
     assert ["a, b, c and d", "a, b, c and 2 more"] == [listed("abcd"), listed("abcde")]
+
+
+def test_of_two_nodes_chance_explains_twice_the_standard_error_of_one_share():
+    trial = trial_of(Topology(["a", "b"]))
+    assert pytest.approx((1 / len(KEYS)) ** 0.5) == trial.chance_variation
+    assert pytest.approx(2 * trial.chance_variation) == trial.chance_difference

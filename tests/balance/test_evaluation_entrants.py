@@ -7,7 +7,17 @@ import pytest
 
 from apportion import Assignment, Node, Topology, balance
 from apportion.balance import Resource, catalog
-from apportion.balance.evaluation import Cluster, Movement, State, entrant, make_scenario, measured, movement
+from apportion.balance.evaluation import (
+    BalancerTrial,
+    Cluster,
+    Entrant,
+    Movement,
+    State,
+    entrant,
+    make_scenario,
+    measured,
+    movement,
+)
 from apportion.errors import CannotPlace, UnknownOption
 
 NODES = [Node(f"n{number:02}", zone=(f"z{number % 4}",)) for number in range(12)]
@@ -94,3 +104,19 @@ def test_a_balancer_that_names_no_rule_is_judged_by_the_replicas_that_the_cluste
     cluster = cluster_of(2)
     state = State(topology=cluster.topology)
     assert 40 + 17 == measured(entrant("one").place(cluster, state, None), state).lacking
+
+
+def test_a_balancer_places_each_state_once_and_goes_on_from_the_state_before():
+    cluster, asked, optimal = cluster_of(2), [], entrant("optimal")
+
+    def place(cluster, state, before):
+        placed = optimal.place(cluster, state, before)
+        asked.append((state, before, placed))
+        return placed
+
+    scenario = make_scenario("remove-and-return", cluster.topology, seed=1)
+    trial = BalancerTrial(clusters=[(cluster, [scenario])], entrants=[Entrant("one", place)], absent={})
+    assert 1 == len([*trial.run(lambda: 0.0)])
+    states, befores, placed = zip(*asked, strict=True)
+    assert scenario.states == states
+    assert (None, *placed[:-1]) == befores

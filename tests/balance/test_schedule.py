@@ -4,13 +4,13 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pytest
 
 from apportion import Assignment, Node, Throttle, Topology, balance
 from apportion.errors import InvalidInput, UnknownOption
-from apportion.model import Copy, Drop, Lead, Wave
+from apportion.model import Copy, Drop, Lead, Traffic, Wave
 
 ABCD = Topology(["a", "b", "c", "d"])
 
@@ -284,3 +284,7 @@ def test_ten_thousand_partitions_take_a_second_and_not_a_minute():
     made = balance.schedule(before, after, throttle=Throttle(per_node=1, per_zone=4, per_cluster=10))
     assert 3000 == len(made.copies)
     assert len(made.waves) <= 400
+
+
+def test_the_traffic_of_no_step_is_zero_throughout():
+    assert {0} == set(astuple(Traffic()))

@@ -31,7 +31,7 @@ from tests.docs.blocks import ROOT
 
 WORDS = {0.1: "a tenth", 0.25: "a quarter", 1.0: "a second", 2: "two", 60.0: "a minute", 8_000_000: "eight megabytes"}
 STORES = [each.CAPABILITIES for each in (memory, sqlite, postgres, etcd, redis)]
-LIMITS = [(f"{each.max_value_bytes / 1e6:g}", f"{each.max_commit_bytes / 1e6:g}") for each in STORES]
+LIMITS = [(f"{each.max_value_bytes / 1e6:.7g}", f"{each.max_commit_bytes / 1e6:.7g}") for each in STORES]
 POSTGRES_KEPT = re.search(r"at_revision - (\d+)\b.*held > (\d+)\b", migrations._COMMIT, re.DOTALL).groups()
 LEAST = f"{leases._LEAST_SECONDS:g} s for a renewal and {leases._LEAST_COMMIT_SECONDS:g} s for a commit"
 

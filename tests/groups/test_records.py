@@ -188,6 +188,7 @@ def test_a_key_is_parsed_into_its_parts_and_a_key_outside_of_groups_has_no_prefi
 def test_a_name_that_is_no_number_of_a_partition_is_passed_over(name):
     assert None is partition_of(name, 32)
     assert 31 == partition_of("31", 32)
+    assert MAX_PARTITIONS - 1 == partition_of(f"{MAX_PARTITIONS - 1}", MAX_PARTITIONS)
 
 
 def test_the_name_of_a_group_may_be_as_long_as_that_of_its_table():

@@ -82,9 +82,10 @@ def test_a_mistake_names_the_value_an_expectation_and_the_next_step(call, proble
     check_refused(call, problem, hint, connection=connection, **NAMES)
 
 
-def test_a_check_without_its_table_is_the_error_of_the_driver_with_the_next_step(connection):
-    with pytest.raises(sqlite3.OperationalError, match="no such table: apportion_fences") as caught:
-        SqlGuard().check(connection, TOKEN)
+@pytest.mark.parametrize("table", ["apportion_fences", "main.fences"])
+def test_a_check_without_its_table_is_the_error_of_the_driver_with_the_next_step(connection, table):
+    with pytest.raises(sqlite3.OperationalError, match=f"no such table: {table}") as caught:
+        SqlGuard(table).check(connection, TOKEN)
     assert ["Nothing was written. Make the table once: call create(connection), or run ddl."] == caught.value.__notes__
     with pytest.raises(sqlite3.OperationalError, match="no such table: other") as caught:
         connection.execute("SELECT * FROM other")

@@ -186,3 +186,7 @@ def test_no_owning_node_and_a_narrow_hash_are_refused():
         Maglev([Node("a", weight=0)])
     with pytest.raises(InvalidInput, match="it has 16"):
         Maglev(["a"], hasher="crc16")
+
+
+def test_a_node_of_no_weight_is_not_counted_among_those_that_own_entries():
+    assert 1009 // 2 == Maglev(["a", "b", Node("c", weight=0)], table_size=1009).entries_per_node

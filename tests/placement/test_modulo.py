@@ -34,3 +34,8 @@ def test_an_explanation_says_where_the_key_goes_with_one_node_less():
 
 def test_a_single_node_has_nobody_to_follow_it():
     assert None is Modulo(["a"]).explain("k").if_owner_left
+
+
+def test_of_two_nodes_the_other_one_is_left():
+    explained = Modulo(["a", "b"]).explain("k")
+    assert {"a", "b"} == {explained.owner, explained.if_owner_left}

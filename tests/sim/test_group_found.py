@@ -195,6 +195,17 @@ def test_who_leaves_after_its_deadline_gives_up_what_a_late_renewal_would_bring_
     assert set() == held(driver, world)
 
 
+def test_work_is_cancelled_at_the_deadline_of_a_member_that_is_cut_off(world):
+    driver, cancelled = takes_part(world, "a"), []
+    world.run(until=1.0)
+    driver.holdings.enter(0, cancel=lambda: cancelled.append(world.now))
+    world.partition("a", "store", 60.0)
+    world.run(until=2.0)
+    deadline, began = driver.holdings.deadline, world.clock("a").elapsed() - world.now
+    world.run(until=10.0)
+    assert pytest.approx(deadline - began, abs=0.01) == cancelled[0]
+
+
 @pytest.mark.slow
 def test_a_controller_does_not_wait_for_an_answer_of_an_old_session(world):
     """Found by reading: a write whose task had ended with the session was waited for ever after."""

@@ -1,6 +1,7 @@
 """The two links of a process to a server: one pair for all handles that go by the time of this machine."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -29,3 +30,19 @@ def test_handles_share_their_links_where_their_clocks_agree(clocks, is_shared):
             await two.give_back()
 
     assert is_shared == asyncio.run(main())
+
+
+def test_a_doubt_makes_both_links_look_at_the_server_before_their_next_statement():
+    async def main():
+        links = Links.taken(parse("postgresql://host/db", schemes=["postgresql"]), Clock())
+        try:
+            both = (links.watching, links.committing)
+            for link in both:
+                link._looked_at = time.monotonic()
+            assert [False, False] == [link._is_doubtful for link in both]
+            links.doubt()
+            assert [True, True] == [link._is_doubtful for link in both]
+        finally:
+            await links.give_back()
+
+    asyncio.run(main())

@@ -256,3 +256,17 @@ def test_a_listing_of_ids_has_all_of_them(url, tmp_path):
             assert ids[:100] == tuple(row.id for row in await tasks.query(Listing()))
 
     asyncio.run(_run())
+
+
+def test_a_task_of_a_call_alone_is_in_the_middle_lane_and_a_claim_of_it_equals_itself_alone(url, tmp_path):
+    async def _run():
+        async with opened(url, tmp_path) as (store, tasks):
+            await tasks.enqueue([NewTask(id=uuid4().hex, queue="q", name="f", arguments=b"[]") for _ in range(2)])
+            worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
+            one, two = (await tasks.turn(worker, want=2)).claims
+            assert (2, "json", "") == (one.lane, one.codec, one.trace)
+            same = one._replace(waited_ms=one.waited_ms + 1)
+            assert (True, False) == (one == same, one != same)
+            assert (False, True) == (one == two, one != two)
+
+    asyncio.run(_run())

@@ -27,7 +27,7 @@ async def looked(*reads):
     await store.commit(when=[Absent(key=put.key) for put in (RECORD, *puts)], puts=[RECORD, *puts])
 
     async def renewals():
-        pairs = zip(leases, left.pop(0) if len(left) > 1 else left[0], (0.02, 0.04), strict=False)
+        pairs = zip(leases, left.pop(0) if len(left) > 1 else left[0], (0.2, 0.4), strict=False)
         return [Counter(lease=lease, renewals=count, ttl_seconds=ttl) for lease, count, ttl in pairs]
 
     found = await looked_at(store, SimpleNamespace(renewals=renewals), "g")
@@ -37,7 +37,7 @@ async def looked(*reads):
 @pytest.mark.parametrize(
     ("reads", "expected"),
     [
-        ([(3, 3)], (("a", "b"), 0.02)),
+        ([(3, 3)], (("a", "b"), 0.2)),
         ([(3, 3), (3, 4)], ((), 0.0)),
         ([(3, 3), (3, 3), (4, 3)], ((), 0.0)),
         ([(3, 3), (3,)], ((), 0.0)),

@@ -20,7 +20,7 @@ async def a_paused_queue_is_not_claimed_and_its_runs_go_on(stage: TaskStage) -> 
     (claim,) = await stage.claim(worker)
     await stage.claim(dead)
     await stage.end(dead)
-    await stage.tasks.control(Pause(queue=stage.queue))
+    same(1, await stage.tasks.control(Pause(queue=stage.queue)), "the queues that were paused")
     same((), await stage.claim(worker, want=5, of=await stage.handle()), "the claims while the queue is paused")
     await stage.settle(worker, done(claim))
     await stage.tasks.control(Pause(queue=stage.queue, is_paused=False))
