@@ -11,18 +11,22 @@ import apportion
 from apportion.groups import crash_loops, group, opening, session
 from apportion.groups.controller import arrivals, publish_owners
 from apportion.groups.view import records
-from apportion.placement import directory
+from apportion.model import topology
+from apportion.placement import directory, maglev, multiprobe, slots
+from apportion.placement.layouts import envoy, envoy_maglev, nginx
 from apportion.runtime import io_thread, signals
-from apportion.stores import lookout, requests, speed
+from apportion.stores import lookout, requests, speed, task_once, task_values
 from apportion.stores.etcd import administration as etcd_administration
 from apportion.stores.etcd import store as etcd
 from apportion.stores.etcd import wire
+from apportion.stores.lanes import values as lanes
 from apportion.stores.memory import store as memory
 from apportion.stores.postgres import door, leases, link, links, migrations
 from apportion.stores.postgres import store as postgres
 from apportion.stores.redis import link as redis_link
 from apportion.stores.redis import scripts
 from apportion.stores.redis import store as redis
+from apportion.stores.schedules import values as schedules
 from apportion.stores.sqlite import administration as sqlite_administration
 from apportion.stores.sqlite import checkpoint, ledger
 from apportion.stores.sqlite import store as sqlite
@@ -30,6 +34,7 @@ from apportion.tables import follower, layout
 from tests.docs.blocks import ROOT
 
 WORDS = {0.1: "a tenth", 0.25: "a quarter", 1.0: "a second", 2: "two", 60.0: "a minute", 8_000_000: "eight megabytes"}
+KEPT_DAYS = {7.0: "seven"}[task_values.KEPT_MS / 86_400_000]
 STORES = [each.CAPABILITIES for each in (memory, sqlite, postgres, etcd, redis)]
 LIMITS = [(f"{each.max_value_bytes / 1e6:.7g}", f"{each.max_commit_bytes / 1e6:.7g}") for each in STORES]
 POSTGRES_KEPT = re.search(r"at_revision - (\d+)\b.*held > (\d+)\b", migrations._COMMIT, re.DOTALL).groups()
@@ -95,6 +100,23 @@ def kept(module):
         ("stores/etcd", f"{etcd.CAPABILITIES.max_operations} operations, {LIMITS[3][1]} MB"),
         ("stores/etcd", f"{etcd_administration._USUAL_QUOTA_BYTES >> 30} GB by default"),
         ("stores/redis", "one Redis server, {}.{} or newer".format(*redis_link.OLDEST)),
+        ("tasks/commands", f"last slots of a schedule, at most {schedules.KEPT_MARKS}, oldest"),
+        ("tasks/cron-on-many-nodes", f"{schedules.MOST_DUE_SCHEDULES} fire per commit"),
+        ("tasks/index", f"`task.once` at most {task_once.MOST_ONCE_BYTES / 1024:g} KiB."),
+        ("tasks/index", f"read for {KEPT_DAYS} days."),
+        ("tasks/tenants", f"A key is 1 to {spaced(lanes.MOST_KEY_BYTES)} bytes of UTF-8."),
+        ("topology-file", f"outermost first, at most {topology.MAX_ZONE_LEVELS} |"),
+        ("topology-file", f"0, or {topology.MIN_WEIGHT:.6f} to {topology.MAX_WEIGHT:.0f} |"),
+        ("topology-file", f"at most {topology.MAX_NODES} nodes"),
+        ("topology-file", f"Names are 1 to {topology.MAX_NAME_BYTES} bytes"),
+        ("algorithms/slots", f"The first assignment has {slots.LEAST_SLOTS} slots."),
+        ("algorithms/slots", f"If {slots.SLOTS_PER_NODE} slots per node are more"),
+        ("algorithms/multiprobe", f"A key has {multiprobe.DEFAULT_PROBES} probes."),
+        ("algorithms/maglev", f"prime, by default {spaced(maglev.DEFAULT_ENTRIES)}."),
+        ("algorithms/envoy", f"at most {envoy.LARGEST_RING} points"),
+        ("algorithms/envoy_maglev", f"a prime of at most {envoy_maglev.MOST_SLOTS}, by default"),
+        ("algorithms/envoy_maglev", f"by default {envoy_maglev.DEFAULT_SLOTS}."),
+        ("algorithms/nginx", f"{nginx.POINTS_PER_WEIGHT} points per unit of weight"),
     ],
 )  # fmt: skip
 def test_a_number_in_the_docs_is_that_of_the_code(page, words):

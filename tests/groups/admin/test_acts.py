@@ -74,3 +74,15 @@ def test_a_resize_stands_when_a_member_joins_after_it():
     said, found = asyncio.run(raced(is_before=False))
     assert ("", ()) == (said, found.damaged)
     assert (4, (None,) * 4) == (found.record.partitions, found.view.target.owners)
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff", b"[]", b"{}"])
+def test_a_group_whose_record_shows_nothing_has_one_partition_and_guessed_settings(value):
+    async def read_damaged():
+        store = handle(memory())
+        await store.commit(when=[Absent(key=KEYS.record)], puts=[Put(key=KEYS.record, value=value)])
+        return await read(store, "g")
+
+    found = asyncio.run(read_damaged())
+    assert (GroupRecord(partitions=1), True) == (found.record, found.is_guessed)
+    assert [KEYS.record] == [each.key for each in found.damaged]

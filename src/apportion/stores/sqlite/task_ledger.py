@@ -74,7 +74,7 @@ def turn(
     worker: Worker,
     settlements: Sequence[Settlement],
     *,
-    want: int = 0,
+    want: int,
     now: int,
     is_one_by_one: bool = False,
 ) -> TurnAnswer:
