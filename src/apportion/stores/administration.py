@@ -1,7 +1,7 @@
 """Administration: the requests of an operator to a store, apart from those of a program.
 
-It also works on a store that `connect` would refuse: one with an older schema, with too few rights, or not durable as
-set up.
+These requests also work on a store that `connect` would refuse. Such a store has an older schema, grants too few
+rights, or is not set up to be durable.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Finding:
 
 
 def judged(subject: str, found: str, fault: str, *, verdict: Literal["warning", "error"] = "warning") -> Finding:
-    """Return a finding with advice against a fault; it is ok without a fault ("")."""
+    """Return a finding with `fault` as its advice. Without a fault (""), its verdict is ok."""
     return Finding(subject=subject, found=found, verdict=verdict if fault else "ok", advice=fault)
 
 
@@ -33,7 +33,7 @@ class Administration(Protocol):
     """An operator's requests to one store, given its URL. Each call connects and disconnects by itself."""
 
     async def inspect(self) -> tuple[Finding, ...]:
-        """Look at version, rights, durability and schema, and change nothing. A store that is away is a finding."""
+        """Check version, rights, durability and schema, and change nothing. An unavailable store becomes a finding."""
 
     def upgrade_statements(self) -> tuple[str, ...]:
         """Return the statements that make the newest schema with the tables of tasks, each with its semicolon.
@@ -59,7 +59,7 @@ class Administration(Protocol):
 
 
 def checked_user(user: str) -> str:
-    """Return the name of a user if a command can contain it; `InvalidInput` for a name that would be read as more."""
+    """Return the name of a user; `InvalidInput` for a name that a command could misread, such as one with a blank."""
     is_plain = isinstance(user, str) and user.isprintable() and set(user).isdisjoint(" '\"")
     if not user or not is_plain or user.startswith("-"):
         raise InvalidInput("user", user, "a name without blanks and quotes", "Name a user of the server.")

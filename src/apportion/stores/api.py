@@ -1,20 +1,20 @@
 """CoordinationStore: the foundation of everything that keeps an answer right over time.
 
-A store holds small items under keys, and every commit gives it the next revision. The conformance suite
-(`apportion.sim.conformance`) holds every store to these promises:
+A store holds small items under keys. Every commit raises the revision of the store by one. The conformance suite
+(`apportion.sim.conformance`) checks that every store keeps these promises:
 
 - A commit happens whole, at one revision, and only if every compare held; or it does not happen.
 - Revisions grow with every change, also through restarts. An item carries the revision of the commit that wrote it.
-- `scan` shows the state at one revision. `watch` shows every commit after one, in order, none left out, none twice.
-- A lease ends when it has not been renewed for its time to live, never before. Its keys are deleted with it, in one
-  commit. On some stores, reapers decide this (`lease_end`). A reaper is a handle with an open watch, so without an
-  open watch no lease ends.
-- A store that was restored from a copy has another incarnation, or raises `StoreWentBack` where the restore can be
-  seen.
+- `scan` shows the state at one revision. `watch` shows every commit after a given revision, in order and exactly once.
+- A lease ends when it is revoked, or has not been renewed for its time to live. The same commit deletes its keys. On
+  some stores, reapers end the leases (`lease_end`). A reaper is a handle with an open watch: without an open watch, no
+  lease expires.
+- After a restore from a copy, the store has another incarnation, or its calls raise `StoreWentBack` where the handle
+  can detect the restore.
 
 Refuses: to write a key that was not compared; to split a commit; to say that a commit failed when the store cannot
 know.
-Idea: etcd's key-value interface (Go, Apache-2.0), less its unconditional writes, its ranges and its older revisions.
+Idea: etcd's key-value interface (Go, Apache-2.0), without its unconditional writes, its ranges and its older revisions.
 """
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
@@ -30,7 +30,7 @@ Need = Literal["durable", "fencing", "gapless_watch", "linearizable", "multi_hos
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A key with its value, the revision that wrote it, and the lease that it ends with (None: the item stays)."""
+    """A key with its value, the revision that wrote it, and its lease (None: no lease ends the item)."""
 
     key: str
     value: bytes
@@ -99,7 +99,7 @@ class Refused:
 class Unknown:
     """No reply came: the commit may have happened, or may still happen.
 
-    Read back before you do anything else. A nonce in the value shows best whether the commit happened.
+    Read the key before you do anything else. The surest sign of the commit is a nonce in the value.
     """
 
     reason: str
@@ -123,8 +123,8 @@ class Event:
 class StoreChange:
     """All changes of one commit (or of the end of one lease) under a watched prefix, sorted by key.
 
-    Keys that are not text were written by another program and are left out. A commit of such keys alone may give no
-    event.
+    Keys that are not text were written by another program and are left out. A commit that wrote only such keys may
+    give no event.
     """
 
     revision: int
@@ -151,10 +151,10 @@ class Capabilities:
     gapless_watch     no change is missed, also through restarts
     multi_host        members may run on several hosts
     restore_seen      the store notices by itself that an older copy was restored under the same identity (id of a
-                      cluster or system, a file). On other stores, only handles that saw a later state than the
-                      copy notice the restore at first. All handles notice it after the command `store restored`
-    watch_delay_seconds   the longest delay until a change is seen after a quiet time
-    lease_end         decides that a lease has ended: the store itself, or a reaper that watches renewals
+                      cluster or system, a file). On other stores, a handle notices the restore only if it saw a
+                      later state than that of the copy. After the command `store restored`, all handles notice it
+    watch_delay_seconds   the longest delay until a watch shows a change after a quiet time
+    lease_end         the party that ends an expired lease: the store itself, or a reaper that watches renewals
     max_operations    the most compares in one commit, and also the most puts and deletes together
     max_commit_bytes  the most bytes of keys and values in one commit
     """
@@ -196,7 +196,8 @@ class CoordinationStore(Protocol):
 
     - `StoreUnavailable`: the call could not be done and has changed nothing.
     - `StoreDenied`: the store refuses this user.
-    - `StoreWentBack`: the store is not the same as when the call was made. The next `scan` accepts its new state.
+    - `StoreWentBack`: the store was restored, or lost data, after the handle last read it. The next `scan` accepts the
+      new state.
     - `StoreClosed`: the handle was closed or crossed a fork.
     """
 
@@ -216,16 +217,17 @@ class CoordinationStore(Protocol):
     def watch(self, prefix: str, *, after: int) -> AsyncGenerator[StoreChange, None]:
         """Yield every change under `prefix` with a revision above `after`, in order, each once, until closed.
 
-        The watch goes on by itself after the store was away, or refused for a while. A consumer that is cancelled
-        while it waits ends the watch, as with any generator. It then watches anew from the last revision it took.
-        Raises `Compacted` when the history is gone: scan and watch anew.
+        The watch resumes by itself after the store was unavailable, or refused the user for a while. If the consumer
+        is cancelled while it waits, the watch ends, as with any generator. Then start another watch after the last
+        revision that you received. Raises `Compacted` when the history is gone: scan, then start another watch.
         The consumer sets the pace: nothing is buffered without bound.
         """
 
     async def grant(self, *, ttl_seconds: float) -> Lease:
         """Make a lease. `InvalidInput` when the store cannot keep a lease with that time to live.
 
-        A member that waits for others' leases to end must watch: polling by `scan` alone ends no lease on SQL stores.
+        A process that waits for the lease of another to end must keep a watch open. Where reapers end the leases,
+        polling with `scan` ends none.
         """
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
@@ -238,4 +240,4 @@ class CoordinationStore(Protocol):
         """Return the promises of this store, as it is set up."""
 
     async def close(self) -> None:
-        """Give back connections and end the watches of this handle. Leases run to their end. May be called twice."""
+        """Close the connections and the watches of this handle. It revokes no lease. May be called twice."""

@@ -1,8 +1,8 @@
 """The catalog of stores: each `SPEC` in a `spec.py` of a folder of this room, and the stores of other packages.
 
 Other packages add their stores through the entry point group `apportion.stores`, with an entry `scheme =
-"module:SPEC"`. A `SPEC` imports its store and client only when a URL names its scheme: nobody needs to install an
-unused client.
+"module:SPEC"`. A `SPEC` imports its store and client only when a URL names its scheme. So unused clients need not be
+installed.
 """
 
 import asyncio
@@ -32,20 +32,23 @@ _INSPECT_SECONDS = 5.0
 CONNECT_HERE: ContextVar[Callable[[str], Coroutine[object, object, CoordinationStore]] | None] = ContextVar(
     "connect_here", default=None
 )
-"""How a simulated process connects: to the store of its world, which has every guarantee. None for a real process."""
+"""The function by which a simulated process connects to the store of its world. None in a real process.
+
+The store of a world has every guarantee.
+"""
 CONNECT_TASKS_HERE: ContextVar[Callable[[str], Coroutine[object, object, TaskStore]] | None] = ContextVar(
     "connect_tasks_here", default=None
 )
-"""How a simulated process connects to the tasks of its world. None for a real process."""
+"""The function by which a simulated process connects to the tasks of its world. None in a real process."""
 
 
 async def connect(url: str, *, needs: Collection[Need] = (), clock: Clock | None = None) -> CoordinationStore:
     """Connect to the store of a URL, in the running event loop.
 
-    `needs` are the guarantees that the caller builds on. `NotPromised` when the store, as it is set up, lacks one.
+    `needs` are the guarantees that the caller relies on. `NotPromised` when the store, as it is set up, lacks one.
     `clock` is the clock of the machine unless a test passes its own. `UnknownOption` for an unknown scheme or option.
     `MissingExtra` when the store's client is not installed. `StoreUnavailable` when no server answers, `StoreDenied`
-    when the store refuses us. A simulated process gets the store of its world, which has all guarantees.
+    when the store refuses the user. A simulated process gets the store of its world, which has all guarantees.
     """
     parsed = parsed_url(url)
     if (connect_here := CONNECT_HERE.get()) is not None:
@@ -77,7 +80,7 @@ async def connect_tasks(url: str, *, clock: Clock | None = None) -> TaskStore:
 
 @asynccontextmanager
 async def opened(url: str, *, needs: Collection[Need] = ()) -> AsyncIterator[CoordinationStore]:
-    """Connect to the store of a URL, and close it at the end; `InvalidInput` where no store was made yet.
+    """Connect to the store of a URL, and close it at the end; `InvalidInput` when the store does not exist yet.
 
     Other errors are those of `connect`.
     """
@@ -90,9 +93,9 @@ async def opened(url: str, *, needs: Collection[Need] = ()) -> AsyncIterator[Coo
 
 
 async def require_made(url: str) -> None:
-    """Raise `InvalidInput` where no store was made yet: the first to connect would make one at a mistyped URL.
+    """Raise `InvalidInput` when the store does not exist yet: `connect` would create one at a mistyped URL.
 
-    The store of a simulated process is always there.
+    The store of a simulated process always exists.
     """
     if CONNECT_HERE.get() is not None:
         return
@@ -107,13 +110,13 @@ async def require_made(url: str) -> None:
 
 
 def administration(url: str) -> "Administration":
-    """Return the administration of the store of a URL; it does not connect yet."""
+    """Return the administration of the store of a URL, without a connection."""
     parsed = parsed_url(url)
     return get(parsed.scheme).administration(parsed)
 
 
 def check_url(url: str, *, needs: Collection[Need] = ()) -> None:
-    """Refuse a URL that no store can have, before anything is opened. Errors are those of `administration`.
+    """Refuse an invalid URL before anything is opened. Errors are those of `administration`.
 
     `NotPromised` for a kind of store that never has one of the guarantees in `needs`.
     """
@@ -131,7 +134,7 @@ def _not_promised(url: StoreUrl, need: Need) -> NotPromised:
 
 
 def schemes() -> tuple[str, ...]:
-    """Return every scheme that a URL may have, sorted."""
+    """Return the schemes of all known stores, sorted."""
     return tuple(sorted({*_own(), *_foreign()}))
 
 
@@ -146,7 +149,7 @@ def shown_url(url: str) -> str:
 
 
 def parsed_url(url: str) -> StoreUrl:
-    """Take the URL of a store apart. Errors are those of `url.parse`."""
+    """Parse the URL of a store. Errors are those of `url.parse`."""
     return parse(url, schemes=schemes())
 
 
@@ -159,6 +162,6 @@ def _own() -> dict[str, StoreSpec]:
 
 
 def _foreign() -> dict[str, StoreSpec]:
-    from apportion.runtime.entry_points import added  # noqa: PLC0415 - slow to import, and rarely asked for
+    from apportion.runtime.entry_points import added  # noqa: PLC0415 - slow to import, and rarely needed
 
     return {scheme: spec for spec in added(ENTRY_POINTS, StoreSpec) for scheme in spec.schemes}

@@ -1,9 +1,9 @@
 """Clear text: a warning about requests and passwords that leave this machine unencrypted.
 
-Clear text is never assumed to be intended.
-Promises: the log warns once per process and store when requests may go in clear text to another host. It also names
-the change of the URL that encrypts them. A Unix socket and a loopback address count as this machine.
-Refuses: to forbid clear text. A network may be private, or may encrypt by itself.
+The warning appears even if the user chose clear text on purpose.
+Promises: the log warns once per process and store when requests may go in clear text to another host. The warning also
+names the change of the URL that encrypts them. A Unix socket and a loopback address count as this machine.
+Refuses: to block a connection in clear text. The network may be private, or may encrypt by itself.
 """
 
 import logging
@@ -26,7 +26,7 @@ def hosts_in_clear(spec: StoreSpec, url: StoreUrl) -> tuple[str, ...]:
 
 
 def say_clear_text(spec: StoreSpec, url: StoreUrl) -> None:
-    """Log once per process and store that its requests may go in clear text."""
+    """Log, once per process and store, a warning that the requests may go in clear text."""
     hosts = hosts_in_clear(spec, url)
     if hosts and str(url) not in _said:
         _said.add(str(url))

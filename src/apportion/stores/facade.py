@@ -18,15 +18,15 @@ def open_store(url: str, *, needs: Collection[Need] = ()) -> "AsyncResource[Coor
 
     - `url`: for example `sqlite:///work.db`, `postgresql://user@host/database`, `etcd://host:2379`,
       `redis://host:6379/0` or `memory://name`. The page "Stores" lists the options of each.
-    - `needs`: the guarantees that the program builds on: "durable", "fencing", "gapless_watch", "linearizable" or
+    - `needs`: the guarantees that the program relies on: "durable", "fencing", "gapless_watch", "linearizable" or
       "multi_host". Default: none.
 
         async with apportion.open_store("sqlite:///work.db", needs=["durable"]) as store:
             found = await store.scan("jobs/")
 
-    The call raises `InvalidInput` or `UnknownOption` for a URL that no store can have. `MissingExtra`: the client of
-    the store is not installed. At its beginning the block raises `StoreUnavailable` when no server answers,
-    `StoreDenied` when the store refuses the user, and `NotPromised` when the store lacks a need.
+    The call raises `InvalidInput` or `UnknownOption` for an invalid URL, and `MissingExtra` when the client of the
+    store is not installed. At its beginning the block raises `StoreUnavailable` when no server answers, `StoreDenied`
+    when the store refuses the user, and `NotPromised` when the store lacks a need.
     """
     check_url(url)
     opened = partial(connect, url, needs=check_needs(needs))
