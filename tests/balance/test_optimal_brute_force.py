@@ -86,6 +86,7 @@ def cases(first, count, **sizes):
         yield small.case(Random(seed), **sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 150 * CHUNKS, 150))
 def test_no_assignment_at_all_serves_the_goals_better(first):
     for case in cases(first, 150, most_nodes=5, most_partitions=4, most_replicas=3):

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from apportion import Assignment, Node, Throttle, Topology, balance
 from apportion.model.assignment import Rule
 from tests.balance import rollout
 
+pytestmark = pytest.mark.slow  # 200 examples each
 LIMITS = st.sampled_from([None, 1, 1, 2, 3])
 COUNTS = {"per_node": LIMITS, "per_zone": LIMITS, "per_cluster": LIMITS}
 BYTES = {"per_node_bytes": st.sampled_from([9, 10, 12])}

@@ -142,6 +142,7 @@ def test_nothing_is_fetched_and_nothing_runs(nodes):
     assert policy.attributes["content"].startswith("default-src 'none'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", [2, 10, 24, 25, 26, 100, 199, 200, 201, 400, 1000, 2000])
 @pytest.mark.parametrize("placements", [1, 14, 20])
 def test_the_page_stays_small_whatever_the_number_of_nodes(nodes, placements):

@@ -18,6 +18,7 @@ def told(report):
     return report.broken.partition(":")[0] or ("stuck" if report.stuck else "nothing")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", SMALL_MOVES, ids=str)
 def test_nothing_is_found_in_a_move(bounds):
     report = Explorer(Reshard(bounds)).run()

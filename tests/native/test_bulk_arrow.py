@@ -65,6 +65,7 @@ def test_every_hasher(name, kind):
     assert isinstance(agreed(lambda: array, name=name, threads=(1, 2)), bytes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*TEXT_TYPES, pa.int64()], ids=str)
 @pytest.mark.parametrize("skipped", [0, 1, 255, 256, 257, 20_000])
 def test_many_keys_of_a_slice(kind, skipped):
@@ -161,6 +162,7 @@ def test_a_null_of_a_series_is_refused_with_its_index(series):
     assert is_refused(agreed(lambda: series), "key at index 1 is None")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*TEXT_TYPES, pa.binary()], ids=str)
 @pytest.mark.parametrize("place", [0, 5, 300, 39_999])
 def test_a_key_that_is_too_long_is_refused_with_its_index(kind, place):

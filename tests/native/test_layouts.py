@@ -27,6 +27,7 @@ def test_it_is_at_every_length_and_for_every_tag(label):
         agrees(label, data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", LABELS)
 def test_it_is_for_every_byte_alone(label):
     for byte in range(256):  # each of which asks another entry of a table

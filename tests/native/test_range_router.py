@@ -196,6 +196,7 @@ class Level(IntEnum):
 OTHERS = [Level.HIGH, True, 2**63, -(2**63) - 1, 5, "5", b"5", "é", UUID(int=5), *SUBCLASSED, *REFUSED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranges", [TEXT, INTS], ids=["text", "ints"])
 @pytest.mark.parametrize("key", OTHERS, ids=range(len(OTHERS)))
 def test_any_key_alone_or_among_plain_ones_is_answered_or_refused_alike(ranges, key):

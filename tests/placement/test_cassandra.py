@@ -46,6 +46,7 @@ def test_replicas_are_those_that_cassandra_gave():
             assert tuple(ids[number] for number in by_simple) == simple.owners(asked + HALF)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_replicas_are_those_of_the_dumb_twin(seed):
     for cluster in CLUSTERS[seed::4]:

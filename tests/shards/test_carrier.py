@@ -201,6 +201,7 @@ def test_a_carrier_that_is_elected_no_more_begins_no_other_move(tmp_path, monkey
     assert len(plan.moves) == len(act("status", files).moves)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["SIGTERM", "SIGINT"])
 def test_apply_waits_for_a_locked_file_with_its_name_and_ends_at_a_signal(tmp_path, ends):
     files = Files(tmp_path)

@@ -213,6 +213,7 @@ def cut_off(files, monkeypatch, place, *, after):
 PLACES = [(place, after) for place in range(4) for after in (False, True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("place", "after"), PLACES)
 def test_a_pin_that_was_cut_off_is_ended_by_the_same_call(files, monkeypatch, place, after):
     cut_off(files, monkeypatch, place, after=after)
@@ -223,6 +224,7 @@ def test_a_pin_that_was_cut_off_is_ended_by_the_same_call(files, monkeypatch, pl
     assert is_sound(files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("place", "after"), PLACES)
 def test_a_pin_that_was_cut_off_is_ended_by_the_next_mover(files, monkeypatch, place, after):
     cut_off(files, monkeypatch, place, after=after)

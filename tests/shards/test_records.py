@@ -60,6 +60,7 @@ def ill(files):
     return [each.found for each in found if each.subject == "control store"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [b"", b"null", b"\xff\x00", b"[" * 100_000, HUGE])
 @pytest.mark.parametrize("name", ["set", SHARD, MOVING, MOVE])
 def test_an_error_names_the_record(files, tmp_path, name, value):
@@ -70,6 +71,7 @@ def test_an_error_names_the_record(files, tmp_path, name, value):
         assert f"record shards/{SET}/{name}: " in ill(files)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "members",
     [
@@ -131,6 +133,7 @@ def test_a_list_without_the_record_of_a_move_cannot_be_written_anew(files, tmp_p
     assert b"{" == read(tmp_path, MOVING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pin-zz", "pin-" + "9" * 5000, "pin--1", "gone"])
 def test_a_listed_move_without_a_record_holds_up_its_slots_alone(files, tmp_path, name):
     owners = asyncio.run(admin.status(files.url, SET)).table.owners

@@ -80,6 +80,7 @@ def test_what_is_lost_twice_and_tried_again_much_later_is_seen(monkeypatch):
     assert {} != late_after_two_losses(join, Way.ERROR)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "silent_seconds"), [(Way.REQUEST, TTL_SECONDS / 4), (Way.REPLY, 0.0), (Way.ERROR, 0.0)]
 )

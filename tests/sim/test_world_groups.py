@@ -239,6 +239,7 @@ def test_work_that_outlives_its_drain_is_cancelled(office):
     assert ((6, 6, 6), {"a": 3, "b": 3}) == (office.of["a"].ended, office.loads())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_handlers_that_hold_what_they_work_on_stand_a_nemesis_and_come_to_rest(seed):
     async def anew(mailer):

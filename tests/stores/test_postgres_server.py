@@ -651,6 +651,7 @@ def test_hints_that_say_nonsense_do_no_harm(rig):
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_directory_of_sockets_takes_the_place_of_a_host(rig):
     url = f"postgresql://{USER}:{quote(SECRET, safe='')}@:{rig.port}/{DATABASE}?namespace=socket&host={rig.folder}"
     asyncio.run(_connected(url))

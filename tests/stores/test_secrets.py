@@ -66,6 +66,7 @@ def test_no_error_of_a_url_and_no_name_of_a_store_holds_a_secret(scheme, place, 
     assert [] == [(url, text) for url, text in shown if is_shown(text)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("scheme", ["postgresql", "etcd", "etcds", "redis", "rediss"])
 def test_no_connect_says_a_secret_to_its_caller_or_to_the_log(scheme, place, caplog):

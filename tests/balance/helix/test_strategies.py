@@ -55,6 +55,7 @@ def test_multiround_fills_every_list_while_there_are_live_zones(cluster, model):
     assert all(cluster.replicas == len(nodes) for nodes in lists.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [auto, *ZONED])
 @given(cluster=clusters(), data=st.data())
 def test_the_order_of_nodes_does_not_matter_and_that_of_the_answer_is_as_asked(strategy, cluster, data):

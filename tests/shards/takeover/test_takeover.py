@@ -105,6 +105,7 @@ def _folder(path, name):
     return path / name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_writers_that_know_of_no_slot_leave_no_row_with_a_wrong_one(tmp_path, monkeypatch, seed):
     old, plain, random = OldFile(tmp_path), takeover.within, Random(seed)
