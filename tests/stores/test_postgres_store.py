@@ -133,7 +133,7 @@ def test_a_write_into_another_life_does_nothing_and_doubts_the_server(verdict):
         links.watching.given = [[(verdict, 2, 3, None)]]
         calls = (store.commit(**BOTH), store.grant(ttl_seconds=4), store.revoke(7), store.renew([7]))
         for call in calls:
-            with pytest.raises(StoreWentBack, match="it is at 3 of 2"):
+            with pytest.raises(StoreWentBack, match="it is at revision 3 of incarnation 2"):
                 await call
         assert (4, [], set()) == (links.doubts, links.lookout.written, set(links.leases.ids))
         assert (1, 5) == store._known()
@@ -264,7 +264,7 @@ def test_a_watch_reads_on_at_once_while_there_is_more_than_it_takes_at_a_time(mo
     ("rows", "error", "says"),
     [
         (history(9, incarnation=2), StoreWentBack, "revision 5 of incarnation 1"),
-        (history(4), StoreWentBack, "it is at 4 of 1"),
+        (history(4), StoreWentBack, "it is at revision 4 of incarnation 1"),
         (history(9, compacted=6), Compacted, "after revision 5"),
     ],
 )

@@ -110,7 +110,7 @@ async def test_lost_data_is_seen_and_no_lease_id_is_given_twice(make):
     before = await store.grant(ttl_seconds=60)
     await rig.kill()
     await rig.start()
-    with pytest.raises(StoreWentBack, match="it is at 0 of"):
+    with pytest.raises(StoreWentBack, match="it is at revision 0 of"):
         await put(store, "b")
     assert ((), 0) == ((await store.scan("")).items, (await store.scan("")).revision)
     assert (await store.grant(ttl_seconds=60)).id > before.id

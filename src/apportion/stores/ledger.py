@@ -1,8 +1,8 @@
 """Ledger: the rules of a store as plain data, without I/O.
 
-The memory store keeps a ledger; other stores are compared with one. It takes requests that `requests.py` has checked
-and times that the caller passes in, and answers at once. The code is deliberately simple: it is the specification for
-the stores on real engines, one request at a time.
+The memory store keeps a ledger, and tests compare other stores with one. A ledger takes requests that `requests.py`
+has checked, and times from its caller. It answers at once. The code is deliberately simple: it is the specification
+for the stores on real engines, one request at a time.
 """
 
 from bisect import bisect_right
@@ -80,7 +80,7 @@ class Ledger:
         )
 
     def since(self, after: int) -> list[Entry]:
-        """Return the history after a revision; `Compacted` when that history is no longer whole."""
+        """Return the history after a revision; `Compacted` when a part of that history is gone."""
         if after < self.compacted:
             raise Compacted(after, self.compacted)
         return self.history[bisect_right(self.history, after, key=attrgetter("revision")) :]
@@ -105,7 +105,7 @@ class Ledger:
         return alive
 
     def expire(self, now: float) -> None:
-        """End every lease whose time has come. Each lease ends with its keys in one revision."""
+        """End every lease whose time to live has passed. Each lease and its keys end in one revision."""
         for lease in [lease for lease, held in self.leases.items() if held.ends_at <= now]:
             self.end(lease)
 

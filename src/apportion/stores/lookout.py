@@ -1,9 +1,8 @@
 """Lookout: one task per process and store that looks for changes and for leases that have ended.
 
-It serves the watches of all handles: a look names the changed keys, and the watches of those keys read on. A change
-that was seen or made suggests that more changes follow. After each change the next look follows soon; then the pauses
-grow.
-Promises: no task runs without a watch; the longest pause bounds how late a change is seen.
+The task serves the watches of all handles. Each look finds the changed keys and wakes the watches of these keys, which
+then read. More changes often follow a change. So the pauses between looks are short after a change, and then grow.
+Promises: no task runs without a watch; a watch sees a change no later than after the longest pause.
 Refuses: to judge whether the store went back; each handle does that itself.
 """
 
@@ -30,7 +29,7 @@ def pause_seconds(quiet_seconds: float) -> float:
 
 
 class Lookout(ABC):
-    """Looks again and again while there is a watch. `own` are the leases of this process, current at each moment."""
+    """Looks at the store repeatedly while there is a watch. `own` always holds the present leases of this process."""
 
     def __init__(self, clock: Clock, own: Collection[int]) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""A store on the I/O thread: the part that its async and its sync façade share."""
+"""A store on the I/O thread: the code that the async and the sync façade share."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -30,7 +30,10 @@ class StoreOnThread(Handle):
 
 
 class PulledWatch(Generic[Seen]):
-    """A watch on the I/O thread, pulled change by change. A cancelled pull may still run when the watch is ended."""
+    """A watch on the I/O thread. Its consumer pulls one change at a time.
+
+    A cancelled pull may still run when the consumer ends the watch.
+    """
 
     def __init__(self, changes: AsyncGenerator[Seen, None]) -> None:
         self._changes = changes
@@ -42,7 +45,7 @@ class PulledWatch(Generic[Seen]):
             return await anext(self._changes, None)
 
     async def end(self) -> None:
-        """End the watch, once no pull is running."""
+        """End the watch as soon as no pull is running."""
         async with self._turn:
             await self._changes.aclose()
 

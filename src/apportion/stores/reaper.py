@@ -1,17 +1,17 @@
-"""The reaper: decides that a lease has ended, for a store that keeps no trustworthy time itself.
+"""The reaper: decides when a lease has ended, for a store without a clock that can be trusted.
 
 A holder renews by raising the counter of its lease. A reaper reads the counters from time to time. It compares the
 END of one read with the START of a later one, on its own clock. A lease has ended when its counter did not move
-between two reads that are at least a time to live apart. No wall clock is compared with another. So a clock that
-steps, or the clock of a standby, ends no lease. The process that then deletes the lease compares the counter again,
-so several reapers do no harm.
+between two reads that are at least a time to live apart. The reaper compares no wall clock with another. So no lease
+ends because a clock steps, or because a standby with another clock takes over. The process that then deletes the lease
+compares the counter again, so several reapers do no harm.
 
-A process needs one reaper per store. With up to 20 leases, each reaper reads all of them. With more, the holders of
-the three lowest leases read all. The others read only those three, and less often, so that dead readers are found.
-While none of the three moves, every reaper reads all. Each reaper also reads all from time to time: one of the three
-may belong to a holder that does not watch.
-Promises: a lease that is renewed within its time to live is never called ended, whatever delays the reads. The number
-of reads in a fleet grows with the number of leases, not with its square.
+A process needs one reaper per store. With up to 20 leases, each reaper reads all of them. With more, only the holders
+of the three leases with the lowest ids read all leases. The other reapers read only those three, and less often, to
+notice the death of a reader. While none of the three counters moves, every reaper reads all. Each reaper also reads all
+from time to time, because one of the three leases may belong to a holder that does not watch.
+Promises: a lease that is renewed within its time to live never counts as ended, even if reads are late. The number of
+reads in a fleet grows with the number of leases, not with its square.
 """
 
 from collections.abc import Collection
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 MOST_WITHOUT_READERS = 20
 READERS = 3
 _READS_PER_TTL = 20
-_LEASES_PER_READER = 50  # above this, reapers that all read everything share the work: each reads less often
+_LEASES_PER_READER = 50  # with more leases, each of the reapers that read all leases reads less often
 _SLOWEST_RATIO = 0.25
 _STILL_RATIO = 0.75  # a reader that has not renewed for this part of its time to live may be dead
 _LONGEST_PAUSE_SECONDS = 0.5  # a lease granted in the meantime may be a short one
@@ -38,8 +38,7 @@ class Counter:
 class Reaper:
     """The counters that one reader has seen.
 
-    `own` is the collection of leases that this process holds, current at each moment. None makes a reader that always
-    reads all.
+    `own` always holds the present leases of this process. With None, the reader always reads all leases.
 
     >>> reaper = Reaper()
     >>> seen = Counter(lease=7, renewals=3, ttl_seconds=2.0)
@@ -54,7 +53,7 @@ class Reaper:
         self.forget()
 
     def forget(self) -> None:
-        """Give every lease its whole time to live again: while the store is away, no holder can renew."""
+        """Give every lease its whole time to live again: while the store is unavailable, no holder can renew."""
         self._still_since: dict[int, tuple[int, float]] = {}
         self._crowd = 0  # leases at the last read of all
         self._shortest_seconds = float("inf")
@@ -63,7 +62,7 @@ class Reaper:
         self._whole_at = self._read_at = float("-inf")
 
     def most(self, now: float) -> int | None:
-        """Return how many of the lowest leases the next read must show; None for all.
+        """Return the number of leases, from the lowest id on, that the next read must show; None for all.
 
         >>> reaper = Reaper(own={40})
         >>> fleet = [Counter(lease=number, renewals=0, ttl_seconds=2.0) for number in range(1, 61)]

@@ -21,7 +21,7 @@ _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """A checked commit. `compares` pairs each key with its expected revision, None for absent. All sorted by key."""
+    """A checked commit, sorted by key. `compares` pairs each key with its expected revision (None: absent)."""
 
     compares: tuple[tuple[bytes, int | None], ...]
     puts: tuple[tuple[bytes, bytes, int | None], ...]
@@ -44,7 +44,7 @@ class Space:
         self._prefix = f"{namespace}/".encode()
 
     def key(self, key: str) -> bytes:
-        """Return the bytes of a key; `InvalidInput` for a key that no store keeps."""
+        """Return the bytes of a key; `InvalidInput` for a key that no store accepts."""
         return self._prefix + _utf8("key", key, least=1)
 
     def has(self, key: bytes) -> bool:
@@ -76,7 +76,7 @@ class Space:
     def span(self, prefix: str) -> tuple[bytes, bytes]:
         """Return the half-open range of bytes that holds every key with this prefix."""
         start = self._prefix + _utf8("prefix", prefix, least=0)
-        # Byte 255 never occurs in UTF-8, and the namespace ends in a slash. So the last byte can always be raised.
+        # No byte of UTF-8 is 255, and an empty prefix leaves the slash as the last byte. So that byte can be raised.
         return start, start[:-1] + bytes([start[-1] + 1])
 
     def request(
@@ -88,8 +88,8 @@ class Space:
                 raise InvalidInput(name, given, "a list", f"Write {name}=[...], also for a single one.")
         if (operations := max(len(when), len(puts) + len(deletes))) > limits.max_operations:
             most = f"at most {limits.max_operations} compares and as many writes (max_operations of this store)"
-            raise InvalidInput("commit of operations", operations, most, "A commit is never split: make several.")
-        # Both calls refuse an object of the wrong type, which would have no key.
+            raise InvalidInput("operations of a commit", operations, most, "A commit is never split: make several.")
+        # These two calls come first: they refuse an object of the wrong type, which has no `key`.
         expected = [_expected(each) for each in when]
         values = [_value(each, limits) for each in puts]
         compares = _distinct("compare", [(self.key(each.key), it) for each, it in zip(when, expected, strict=True)])
@@ -135,14 +135,15 @@ def checked_leases(leases: Collection[int]) -> tuple[int, ...]:
 
 def went_back(store: str, *, seen: tuple[int, int], found: tuple[int, int]) -> StoreWentBack:
     """Return the error for a store that contradicts an earlier reading. Both pairs are incarnation and revision."""
-    return StoreWentBack(store, f"revision {seen[1]} of incarnation {seen[0]}", f"it is at {found[1]} of {found[0]}")
+    before, now = (f"revision {revision} of incarnation {incarnation}" for incarnation, revision in (seen, found))
+    return StoreWentBack(store, before, f"it is at {now}")
 
 
 def lease_id() -> int:
-    """Return a random id for a new lease. A counter would go back with a store that is restored.
+    """Return a random id for a new lease. After a restore of the store, a counter would give the same ids again.
 
-    A process that has not noticed the restore renews and revokes its old lease. That id must not be the new lease of
-    another process.
+    A process that has not noticed the restore still renews and revokes its old lease. Another process must not have a
+    new lease with the same id.
     """
     return 1 + secrets.randbits(48)
 
@@ -194,7 +195,7 @@ def _check_keys(compares: dict[bytes, int | None], written: Iterable[bytes], rem
     if not written and not removed:
         raise InvalidInput("commit", "(no put, no delete)", "at least one", "To read, use scan.")
     for key in sorted({*written, *removed} - set(compares)):
-        hint = "Say which state you expect: Absent(key=...), or Unchanged(key=..., revision=...) from a scan."
+        hint = "Name the expected state: Absent(key=...), or Unchanged(key=..., revision=...) from a scan."
         raise InvalidInput("written key", _said(key), "one that is compared in `when`", hint)
     if len(set(removed)) < len(removed) or written & set(removed):
         raise InvalidInput("deletes", "(a key twice)", "each key written once in a commit", "Drop one of the two.")
@@ -209,13 +210,13 @@ def _check_size(
     size = sum(map(len, compares)) + sum(len(key) + len(value) for key, (value, _) in written.items())
     if size > limits.max_commit_bytes:
         expected = f"at most {limits.max_commit_bytes} bytes (max_commit_bytes of this store)"
-        raise InvalidInput("commit of bytes", size, expected, "A commit is never split: make several.")
+        raise InvalidInput("bytes of a commit", size, expected, "A commit is never split: make several.")
 
 
 def _utf8(field: str, text: str, *, least: int) -> bytes:
     if not isinstance(text, str):
         raise InvalidInput(field, text, "a str", "Decode it first.")
-    # A character is at most four bytes: a text that is far too long is refused before it is encoded.
+    # A character has at least one byte: a text with too many characters is refused before it is encoded.
     if not least <= len(text) <= MAX_KEY_BYTES or "\0" in text:
         expected = f"{least} to {MAX_KEY_BYTES} bytes of UTF-8 without NUL"
         raise InvalidInput(field, text, expected, "Shorten it, for example to its digest.")

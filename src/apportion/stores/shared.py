@@ -1,7 +1,7 @@
 """Shared: objects that the handles of one process share in one store, such as connections and a reaper.
 
-Promises: one thing per process, event loop and key, for as long as it has users. A forked child shares nothing with
-its parent, and frees nothing of it. Refuses: to open or to close anything; the last user closes the thing.
+Promises: one object per process, event loop and key, for as long as it has users. A forked child shares no object with
+its parent, and frees none of its parent's. Refuses: to open or to close an object; the last user closes it.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ class _Use(Generic[Thing]):
 
 
 class Shared(Generic[Thing]):
-    """The things of one kind. No call waits, so no cancellation can come between counting and using."""
+    """The shared objects of one kind. No call waits, so no cancellation can come between counting and using."""
 
     def __init__(self) -> None:
         self._uses: dict[_Key, _Use[Thing]] = {}
 
     def take(self, key: Hashable, make: Callable[[], Thing]) -> Thing:
-        """Count one more user of the thing of a key in the running loop. The first user makes the thing."""
+        """Return the object of a key in the running loop, with one more user. `make` makes it for the first user."""
         for each in [each for each in self._uses if each[0] == os.getpid() and each[1].is_closed()]:
-            del self._uses[each]  # it belonged to a loop that ended with open handles
+            del self._uses[each]  # its loop ended with open handles
         use = self._uses.get(_here(key))
         if use is None:
             use = self._uses[_here(key)] = _Use(make())
@@ -37,7 +37,7 @@ class Shared(Generic[Thing]):
         return use.thing
 
     def give_back(self, key: Hashable) -> bool:
-        """Count one user less; return whether that was the last user. The last user then closes the thing."""
+        """Count one user fewer; return whether that was the last one. The last user then closes the object."""
         use = self._uses[_here(key)]
         use.users -= 1
         if use.users == 0:

@@ -14,13 +14,13 @@ from apportion.stores.url import StoreUrl
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSpec:
-    """How the catalog finds a kind of store by the scheme of a URL, connects to it, and administers it.
+    """One kind of store: the schemes of its URLs, and the functions that connect to it and administer it.
 
-    `connect` and `administration` refuse unknown options (`StoreUrl.expect`). `example` is a URL as a reader would
-    write it. `is_clear` says whether requests to another host may go unencrypted. `encryption` is the change of the
-    URL that encrypts them. `promises` are the guarantees of a well set up store of this kind. When a caller needs a
+    `connect` and `administration` refuse unknown options (`StoreUrl.expect`). `example` is a URL for the documents.
+    `is_clear` returns whether requests to another host may go unencrypted. `encryption` is the change of the URL that
+    encrypts them. `promises` are the guarantees of a store of this kind that is set up well. When a caller needs a
     guarantee that its store lacks, the message names the stores that promise it. `tasks` connects to the tasks of a
-    store; None: stores of this kind keep no tasks.
+    store. It is None if stores of this kind keep no tasks.
     """
 
     name: str

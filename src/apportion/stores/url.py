@@ -1,11 +1,11 @@
-"""Store URLs: one line for a configuration that says where a store is and with which user we connect.
+"""Store URLs: the place of a store, and the user of the connection, in one line of a configuration.
 
     memory://name    sqlite:///relative/file    sqlite:////absolute/file    postgresql://user:password@host:5432/database
     etcd://host:2379,host2:2379    etcds://user:password@host:2379    redis://:password@host:6379/0
 
-Each takes `?namespace=`, so that several uses share one store. A password may be written plainly or percent-encoded.
-A plain password may hold any of `@ : / %` and blanks, but not `?`, which is written `%3F`. An `@` in an option is
-written `%40`. Password and options appear in no `repr`, in no message, and not in `str(url)`.
+Each takes `?namespace=`, so that several uses share one store. A password may be plain or percent-encoded. A plain
+password may contain `@`, `:`, `/`, `%` and blanks, but no `?`: write `%3F` instead. In an option, write `%40` for an
+`@`. No `repr`, no message and no `str(url)` shows the password. `repr` and `str(url)` omit the options too.
 """
 
 import os
@@ -46,7 +46,7 @@ class StoreUrl:
         return dict(self.options).get(name, default)
 
     def canonical(self) -> "StoreUrl":
-        """Return one form for all spellings: options in order, the path of a file absolute and without links."""
+        """Return the same URL for all its spellings: options sorted, the path of a file absolute and without links."""
         path = os.path.realpath(self.path) if self.scheme == "sqlite" else self.path
         return replace(self, path=path, options=tuple(sorted(each for each in self.options if each[0] != "namespace")))
 
@@ -76,7 +76,7 @@ class StoreUrl:
 
 
 def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
-    """Take a URL apart. `UnknownOption` names the nearest scheme, `InvalidInput` the mistake; both without secrets."""
+    """Parse a URL. `UnknownOption` names the nearest scheme, and `InvalidInput` the mistake; neither shows a secret."""
     said = "(not shown)" if isinstance(url, str) and {"@", "?"} & {*url} else url  # an option may be a password
     if not isinstance(url, str) or _CONTROL.search(url) or len(url) > 4096:
         expected = "a str of at most 4096 characters without control characters"
@@ -110,7 +110,7 @@ def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
 
 
 def _divided(before: str) -> tuple[str, str]:
-    """Divide at the slash after the last `@`: earlier slashes belong to the password. A file's path has no host."""
+    """Divide at the first slash after the last `@`: earlier slashes belong to the password. A file has no host."""
     if before.startswith("/"):
         return "", before[1:]
     credentials, at, after = before.rpartition("@")

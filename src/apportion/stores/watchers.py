@@ -1,7 +1,7 @@
 """Watchers: the watches of all handles of a process in one store. Each watch waits for changes in its own range.
 
-One look at the store serves all watches: it names the changed keys, and only watches of those keys wake and read.
-Promises: a watch that takes its event before it reads misses no change that is reported afterwards.
+One look at the store serves all watches. It finds the changed keys, and wakes only the watches of these keys, which
+then read. Promises: a watch that takes its event before it reads misses no change that is reported afterwards.
 """
 
 import asyncio
