@@ -94,7 +94,10 @@ def overview_of(
     workers: Sequence[Worker],
     now: int,
 ) -> Overview:
-    """Return the numbers of all queues: counts by queue and state, and since when the oldest task of each is ready."""
+    """Return the numbers of all queues.
+
+    `counts` counts tasks by queue and state. `oldest` is the time from which the oldest ready task of a queue is ready.
+    """
     names = {name for name, _ in counts} | {*controls} | {queue for worker in workers for queue in worker.queues}
     queues = (
         QueueStats(

@@ -2,19 +2,20 @@
 
 A task is open until it is done, dead or cancelled. A worker claims tasks under the lease of its process's session. A
 receipt names one claim: the task, the attempt and the session. The conformance suite (`apportion.sim.conformance`)
-holds every store to these promises:
+checks that every store keeps these promises:
 
 - An acknowledged task stays until it is settled. Enqueueing it twice with one id makes one task.
-- A task has at most one claim. Attempts of a task only grow, so no receipt comes twice.
+- A task has at most one claim. Each claim raises the number of the attempt, so no two claims have the same receipt.
 - A settlement counts only under the receipt of the open claim. Every other receipt is refused, and changes nothing.
-- Another session takes a claim over only after the lease of the claimant has ended; then old work goes before new.
+- Another session takes over a claim only after the lease of the claimant has ended. A turn takes over claims before it
+  claims waiting tasks.
 - A session claims nothing once its lease has ended.
-- An effect under a name is begun by one open claim at a time, and is not begun again once it is done.
-- A task is not claimed before it is due, nor while its queue is paused, nor beyond the limits of its queue.
+- One open claim at a time may begin the effect of an entry in the idempotency log. No claim begins a done effect again.
+- No session claims a task before it is due, while its queue is paused, or beyond the limits of its queue.
 
 All times are milliseconds since 1970 on the clock of the store.
-Refuses: to know any task function; a budget stands in the row of its task. To wait: a caller polls, and wake-ups are
-hints.
+Refuses: to know any task function; the row of a task contains its budget. To hold a call until work arrives: a caller
+polls, and `wait` gives hints.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -34,7 +35,7 @@ SqlValue: TypeAlias = bytes | str | int | float | None
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatement:
-    """A statement with values named as in `:name`. It returns rows, even if they are of no interest."""
+    """A statement with values named as in `:name`. It always returns rows, even if the caller needs none."""
 
     sql: str
     values: Mapping[str, SqlValue]
@@ -45,31 +46,31 @@ Insertion: TypeAlias = Generator[TaskStatement, list[Any], tuple[tuple[str, bool
 
 
 class TaskTransactions(Protocol):
-    """The tasks of one database, for statements on connections of its own libraries.
+    """The tasks of one database, as statements for a connection of the caller.
 
-    The statements are pure, and count under the same rules as the calls of `TaskStore`, when the caller commits. Each
-    call is good from any thread. `NotPromised` for a store without a database.
+    The statements follow the rules of `TaskStore`, and take effect when the caller commits. Each method may be called
+    from any thread. `NotPromised` for a store without a database.
     """
 
     dialect: str
 
     def begin(self) -> AbstractContextManager[Any]:
-        """Open a connection of the database's own library for a handler, in a transaction that the block ends.
+        """Open a connection of the database's own library, and begin a transaction.
 
-        The block commits, or rolls back if it raises.
+        The block commits the transaction at its end, or rolls it back if it raises.
         """
 
     def completion(self, receipt: Receipt) -> TaskStatement:
         """Return the statement that completes a claim. It returns a row if the receipt is that of the open claim."""
 
     def outcome(self, receipt: Receipt, result: bytes) -> TaskStatement:
-        """Return the statement that keeps the result of a claim, in the transaction that completes it afterwards."""
+        """Return the statement that keeps the result of a claim. Run it before `completion`, in one transaction."""
 
     def place(self) -> TaskStatement:
-        """Return the statement that tells the database of a connection."""
+        """Return the statement that identifies the database of a connection."""
 
     def require_here(self, rows: Sequence[Any]) -> None:
-        """Raise `InvalidInput` unless the rows of `place` are those of the database of the tasks."""
+        """Raise `InvalidInput` unless the rows of `place` identify the database of the tasks."""
 
     def insertion(self, tasks: Sequence[NewTask]) -> Insertion:
         """Return the statements that enqueue tasks, by the rules of `TaskStore.enqueue`."""
@@ -78,17 +79,17 @@ class TaskTransactions(Protocol):
 class TaskStore(Protocol):
     """One handle of the tasks in a store, used by one event loop. Every call is bounded in time.
 
-    Every call may raise the errors of `CoordinationStore`, and compares the life of the store as its calls do.
-    `transactions` are the tasks as statements for a transaction of the caller, and `schedules` enqueue tasks in time.
+    Every call may raise the errors of `CoordinationStore`, and checks the incarnation of the store as those calls do.
+    `transactions` gives statements for a transaction of the caller. `schedules` keeps the schedules of the queues.
     """
 
     transactions: TaskTransactions
     schedules: ScheduleStore
     is_prompt: bool = False
-    """Whether `enqueue` needs no task of the event loop in its first step: it ends there, or has sent its request."""
+    """Whether `enqueue` ends, or sends its request, in its first step. That step then needs no task of the loop."""
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
-        """Add tasks, all or none; return for each the id of the open task, and whether this call made it.
+        """Add all tasks or none. Return for each task the id of the open task, and whether this call made it.
 
         The tasks are on the disk before the call returns. `OutcomeUnknown` when no reply came and no task has these
         ids: the tasks may still arrive, or may be done already.
@@ -97,34 +98,35 @@ class TaskStore(Protocol):
     async def turn(self, worker: Worker, settlements: Sequence[Settlement] = (), *, want: int = 0) -> TurnAnswer:
         """Settle claims, and claim up to `want` tasks, in one commit.
 
-        Work of ended sessions comes before new work, in up to half of the places. `LeaseLost` when tasks are wanted
-        and the lease of the session has ended: then nothing was done.
+        Up to half of the claims are first taken over from ended sessions. `LeaseLost` when `want` is above 0 and the
+        lease of the session has ended: then nothing was done.
         """
 
     async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
-        """Write notes of runs under way, and learn which of the session's tasks are to be cancelled."""
+        """Write the notes of running tasks; return the refused notes, and the claims to cancel in this session."""
 
     async def once(self, step: OnceStep) -> OnceState:
-        """Make a step at an entry of the idempotency log. It is on the disk before the call returns.
+        """Begin or end an entry of the idempotency log. The change is on the disk before the call returns.
 
-        A step may be sent again after its reply was lost. An entry is kept for 7 days, and as long as its task is open.
+        A caller may repeat a step whose reply was lost. An entry is kept for 7 days, and as long as its task is open.
         """
 
     async def query(self, question: Question[Answer]) -> Answer:
-        """Answer a question of `task_control`; one state of the store answers it.
+        """Answer a question of `task_control` from one state of the store.
 
-        A `Listing` also takes note of the life of the store, so that a caller can go on after `StoreWentBack`.
+        A `Listing` also accepts a new incarnation of the store. So a caller can continue after `StoreWentBack`.
         """
 
     async def control(self, command: Command) -> int:
-        """Do the command of an operator; return how many tasks (for `Pause` and `SetLimit`: queues) it changed."""
+        """Do the command of an operator; return the number of changed tasks (for `Pause` and `SetLimit`: of queues)."""
 
     async def wait(self, seconds: float) -> None:
-        """Return when there may be new work, or after some seconds. A hint: it may come without work, or not at all.
+        """Return when there may be new work, or after `seconds`.
 
-        From the first claim or wait of a handle to its close, this process takes part in ending the leases of dead
-        sessions. So a worker that is never idle, and never waits, does so too.
+        The return is a hint: it may come without new work, and new work may come without it. From the first claim or
+        wait of a handle to its close, this process helps to end the leases of dead sessions. So a worker that is never
+        idle, and never waits, helps too.
         """
 
     async def close(self) -> None:
-        """Give the connections back. May be called twice."""
+        """Release the connections. May be called twice."""

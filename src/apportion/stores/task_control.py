@@ -11,7 +11,7 @@ Answer = TypeVar("Answer")
 
 
 class Question(Generic[Answer]):
-    """A question for `TaskStore.query`; its type tells the type of the answer."""
+    """A question for `TaskStore.query`; the type parameter is the type of the answer."""
 
     __slots__ = ()
 
@@ -21,7 +21,7 @@ class Question(Generic[Answer]):
 class TaskRow:
     """A task as an operator sees it; `due` is None for a task that waits for nothing.
 
-    `deaths_of` are the sessions that ended while they ran the task. `reason` is the reason of its last failed attempt.
+    `deaths_of` are the sessions that ended while they ran the task. `reason` is that of its last failure or its end.
     """
 
     id: str
@@ -54,12 +54,12 @@ class TaskRow:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing(Question[tuple[TaskRow, ...]]):
-    """The tasks to list: those with these ids, or of a queue, in some states, with a name, under a session.
+    """The tasks to list: by their ids (`tasks`), by a `prefix` of the id, or by queue, states, name and session.
 
-    None stands for all. A listing of ids has all of them. A listing of a `prefix` has the tasks with an id that begins
-    with it. All listings but those of ids have at most `most` tasks: open tasks after a position, then ended tasks in
-    the order of their end. With `after_ended` (a time of an end, and an id), a listing has only the ended tasks after
-    that one.
+    None means any value. A listing by ids returns all tasks with these ids. Each other listing returns at most `most`
+    tasks: first the open tasks by position, then the ended tasks by the time of their end. To continue a listing, pass
+    the position of the last open task as `after`. After an ended task, pass the time of its end, and its id, as
+    `after_ended`: then the listing has only later ended tasks.
     """
 
     tasks: tuple[str, ...] | None = None
@@ -82,10 +82,10 @@ class StoreTime(Question[int]):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStats:
-    """The numbers of one queue. `oldest_ready_ms` is how long the oldest ready task has been ready.
+    """The numbers of one queue. `oldest_ready_ms` is the time for which its oldest ready task has been ready.
 
-    `starts_left` is how many claims the rate allows now; it means nothing without a rate. `partitions` counts the
-    partitions of the keys.
+    `starts_left` is the number of claims that the rate allows now; without a rate, it has no meaning. `partitions` is
+    the number of partitions of the keys.
     """
 
     queue: str
@@ -122,7 +122,7 @@ class Survey(Question[Overview]):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
-    """Cancel these tasks: waiting ones at once; the workers of running ones are asked to stop."""
+    """Cancel these tasks. A waiting task is cancelled at once; the worker of a running task gets a request to stop."""
 
     tasks: tuple[str, ...]
 

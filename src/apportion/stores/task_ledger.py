@@ -1,7 +1,7 @@
 """Task ledger: the rules of a task store as plain data, without I/O.
 
-The memory store keeps a task ledger, and other stores are compared with one. It takes checked values and times that
-the caller passes in, and answers at once. The code is deliberately simple: it is the specification for the statements
+The memory store keeps a task ledger, and tests compare other stores with one. A task ledger takes checked values and
+times from its caller. It answers at once. The code is deliberately simple: it is the specification for the statements
 on real engines, one call at a time.
 """
 
@@ -41,13 +41,13 @@ from apportion.stores.task_values import (
     Worker,
 )
 
-_SHARE_OF_THE_OLDEST = 8  # of so many places in a claim, one goes to the lane with the oldest head
-_MANY_DEATHS = 2  # a task with so many deaths is claimed beside no other suspect
+_SHARE_OF_THE_OLDEST = 8  # of this many claims in a turn, one takes the oldest head of all lanes
+_MANY_DEATHS = 2  # a session with a suspect claims no task that has this many deaths
 
 
 @dataclass(slots=True, kw_only=True)
 class TaskLedger:
-    """All tasks of one store. `alive` holds the leases that live now; each call gets the time `now`.
+    """All tasks of one store. Callers pass the time `now`, and the live leases as `alive`.
 
     >>> ledger = TaskLedger()
     >>> ledger.enqueue([NewTask(id="t", queue="q", name="f", arguments=b"")], now=0)
@@ -154,7 +154,7 @@ class TaskLedger:
         return self.last_position
 
     def _held(self, receipt: Receipt) -> OpenTask | None:
-        """Return the task that this receipt claims, None for any other receipt."""
+        """Return the task whose open claim has this receipt, None if there is none."""
         task = self.open.get(receipt.task)
         return task if task is not None and receipt_of(task) == receipt else None
 
@@ -171,7 +171,7 @@ class TaskLedger:
             self.wait(freed.task, freed.delay_ms or 0, now)
 
     def wait(self, task: OpenTask, delay_ms: int, now: int) -> None:
-        """Put a task that nobody holds, or that has ended, at the end of its lane, or among the delayed ones.
+        """Put an ended task, or one without a claim, at the end of its lane, or with a delay among the delayed tasks.
 
         A keyed task that is open, or blocks its key, keeps its place in the order of its key.
         """
@@ -195,7 +195,7 @@ class TaskLedger:
     def end(self, task: OpenTask, state: EndState, now: int, result: bytes | None = None) -> None:
         """Close an open task; keep its outcome, unless it is done without a result.
 
-        A dead task that blocks its key stays among the open ones too.
+        A dead task that blocks its key also stays among the open tasks.
         """
         task = replace(task, is_blocking=state == "dead" and task.new.on_dead == "block" and task.new.key is not None)
         del self.open[task.id]
@@ -205,9 +205,10 @@ class TaskLedger:
             self.open[task.id] = replace(task, session=None)
 
     def _outlived(self, session: int, now: int) -> None:
-        """Remove a session from the deaths of tasks, for its process lives.
+        """Remove a session from the deaths of tasks, because its process is alive.
 
-        A task that is dead by this session becomes ready again, unless another open task has its unique name.
+        A task that is dead because this session ended becomes ready again, unless another open task has its unique
+        name.
         """
         for task in self.open.values():
             if session in task.deaths_of:
@@ -230,7 +231,7 @@ class TaskLedger:
             self.open[each] = replace(task, due=None, position=position, ready_at=since)
 
     def _retaken(self, worker: Worker, most: int, alive: Collection[int], now: int) -> Iterator[str]:
-        """Take over work of ended sessions, oldest first; a task with a second death waits first."""
+        """Take over tasks of ended sessions, oldest first. After its second and each further death, a task waits."""
         for task in [each for each in self.by_position() if each.session is not None and each.session not in alive]:
             if most <= 0 or not self.is_served(task, worker):
                 continue
@@ -285,7 +286,7 @@ class _Claiming:
     now: int
 
     def claim(self, most: int, taken: list[str]) -> None:
-        """Claim ready tasks of the worker's queues, those of the first lane first, one of eight the oldest."""
+        """Claim ready tasks of the worker's queues, lane by lane. Each eighth claim takes the oldest head of a lane."""
         expired = 0
         while most > 0 and (task := self._next(len(taken))) is not None:
             if task.new.expires_at is not None and task.new.expires_at <= self.now:

@@ -1,8 +1,8 @@
 """The idempotency log of tasks: one entry per scope and key, begun before an effect and done after it.
 
-Promises: an entry is begun under the receipt of an open claim alone, and by one caller at a time. Once it is done, its
-value stays. An entry that was begun by a claim that is no longer open is `unknown`: its effect may have happened.
-Refuses: to decide about such an entry. The caller decides, and names the receipt that it takes the entry over from.
+Promises: only an open claim can begin an entry, and only one at a time. The value of a done entry stays. If the claim
+that began an entry is no longer open, the entry is `unknown`: its effect may have happened.
+Refuses: to decide about an unknown entry. The caller decides. To take the entry over, the caller names its receipt.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ MOST_ONCE_BYTES = 64 * 1024
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnceStep:
-    """A step of a claim at an entry: without a `value` it begins the entry, with one it ends the entry.
+    """One step of a claim. It begins an entry if it has no `value`, and ends the entry if it has one.
 
     `instead_of` is the receipt of an unknown entry that this step takes over.
     """
@@ -36,12 +36,12 @@ class OnceStep:
 class OnceState:
     """The answer to a step.
 
-    - begun: the entry is the caller's, and it may do the effect now. `is_new` is False if the caller had begun it
-      before: this step was sent again, or the run has tried the effect already.
-    - busy: another open claim, of `receipt`, does the effect now.
-    - unknown: a claim that is no longer open, of `receipt`, began the effect and did not end it.
+    - begun: the entry belongs to the caller, which may do the effect now. `is_new` is False if the caller had begun the
+      entry before: this step was sent again, or the run has tried the effect already.
+    - busy: another open claim, with this `receipt`, does the effect now.
+    - unknown: the claim with this `receipt` began the effect, did not end it, and is no longer open.
     - done: the entry is done, with this `value`.
-    - refused: the claim of the caller is no longer open, or the entry is no longer the caller's.
+    - refused: the claim of the caller is no longer open, or the entry no longer belongs to the caller.
     """
 
     found: OnceFound
@@ -52,7 +52,7 @@ class OnceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnceEntry:
-    """The entry of a scope and a key; without a value its effect has not ended."""
+    """The entry of a scope and a key. If it has no value, its effect has not ended."""
 
     receipt: Receipt
     at: int
@@ -62,7 +62,7 @@ class OnceEntry:
 def once(
     entry: OnceEntry | None, step: OnceStep, *, is_open: Callable[[Receipt], bool], now: int
 ) -> tuple[OnceState, OnceEntry | None]:
-    """Return the answer to a step, and the entry to write (None: it stays). `is_open`: whether a live claim holds it.
+    """Return the answer to a step, and the entry to write (None: no change). `is_open` checks the claim of a receipt.
 
     >>> first, second = (Receipt(task=task, attempt=1, session=7) for task in "ab")
     >>> begin = OnceStep(scope="q", key="charge/7", receipt=first)

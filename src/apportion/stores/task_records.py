@@ -8,10 +8,11 @@ from apportion.stores.task_values import MOST_CRASHES, Claim, NewTask, Receipt, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTask:
-    """The row of an open task. `position` orders the ready tasks of a lane; `ready_at` is when it became ready.
+    """The row of an open task. `position` orders the ready tasks of a lane. The task is ready from `ready_at` on.
 
-    `deaths_of` are sessions that ended while they had a claim on it. A `is_replaced` task has given its unique name
-    to a newer call, so its failure is its end. A `is_blocking` task is dead, and the tasks of its key wait for it.
+    `deaths_of` are sessions that ended while they had a claim on the task. An `is_replaced` task has lost its unique
+    name to a newer task, so it ends at its next failure or death. An `is_blocking` task is dead, and blocks the tasks
+    of its key.
     """
 
     new: NewTask
@@ -61,7 +62,7 @@ EndState = Literal["done", "dead", "cancelled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freed:
-    """A task after the end of its claim: ended in a state, or waiting for some time, or (both None) to be retaken."""
+    """A task after the end of its claim. It ended in `state`, or waits for `delay_ms`, or is retaken (both None)."""
 
     task: OpenTask
     state: EndState | None = None
@@ -70,7 +71,7 @@ class Freed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTask:
-    """The outcome of a task that is no longer open: its last row, its end, and when it is forgotten."""
+    """The outcome of a task: its last row, its final state, the time of its end, and its result."""
 
     task: OpenTask
     state: EndState
@@ -92,12 +93,12 @@ class QueueControl:
 
 
 def receipt_of(task: OpenTask) -> Receipt:
-    """Return the receipt of the claim on a task; that of a task without a claim is nobody's."""
+    """Return the receipt of the claim on a task; without a claim, it names session 0, which does not exist."""
     return Receipt(task=task.id, attempt=task.attempt, session=task.session or 0)
 
 
 def claim_of(task: OpenTask, now: int, *, is_retaken: bool = False) -> Claim:
-    """Return a task that was claimed `now`, as its worker gets it."""
+    """Return the claim that a worker gets for a task that it claimed `now`."""
     return Claim(
         receipt=receipt_of(task),
         queue=task.queue,
@@ -136,7 +137,7 @@ def settled(task: OpenTask, settlement: Settlement) -> Freed:
 
 
 def orphaned(task: OpenTask) -> Freed:
-    """Return a claimed task after the end of its session: it is retaken at once after the first death alone."""
+    """Return a claimed task after the end of its session. Only after its first death is it retaken at once."""
     deaths_of = (*task.deaths_of, task.session or 0)
     free = replace(task, session=None, deaths_of=deaths_of)
     if task.is_cancelling or task.is_replaced:
@@ -147,7 +148,7 @@ def orphaned(task: OpenTask) -> Freed:
 
 
 def is_condemned(task: OpenTask) -> bool:
-    """Whether the deaths of a dead task have ended it; a failure or a crash ends a task with fewer."""
+    """Whether a dead task has reached its limit of deaths. A task that a failure or a crash ended has fewer deaths."""
     return task.new.most_deaths is not None and len(task.deaths_of) >= task.new.most_deaths
 
 
@@ -157,9 +158,9 @@ def without(sessions: tuple[int, ...], lived: int) -> tuple[int, ...]:
 
 
 def tokens(control: QueueControl, now: int) -> float:
-    """Return how many claims the rate of a queue allows now: at most as many as in one period.
+    """Return the number of claims that the rate of a queue allows now, at most that of one period.
 
-    After a clock was set back by more than a period, the count begins anew.
+    After the clock was set back by more than a period, the count begins again.
     """
     rate = control.rate or 0
     if control.tokens_at - now > control.per_ms:

@@ -65,7 +65,7 @@ def shared_values(task: OpenTask) -> tuple[Value, ...]:
 
 
 def clean(text: str) -> str:
-    """Return a text that both engines can keep: no NUL, no half of a character."""
+    """Return a text that both engines can keep: without NUL and lone surrogates."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
@@ -102,7 +102,7 @@ def receipt_values(receipt: Receipt) -> tuple[Value, ...]:
 
 
 def receipt_texts(receipt: Receipt) -> dict[str, str]:
-    """Return a receipt as the named values of a statement for any library: all of them are texts."""
+    """Return a receipt as the named values of a statement. All values are texts, which every library accepts."""
     return {"id": receipt.task, "attempt": str(receipt.attempt), "session": str(receipt.session)}
 
 
@@ -111,7 +111,7 @@ def once_entry(row: tuple[Any, ...]) -> OnceEntry:
     task, attempt, session, at, value = row
     is_counted = 0 <= attempt <= MOST_NUMBER and session >= 0 and 0 <= at <= MOST_TIME
     if not is_counted or not isinstance(task, str) or not isinstance(value, bytes | None):
-        raise ValueError(f"claim or time of the effect of task {task}")
+        raise ValueError(f"invalid claim or time of the effect of task {task}")
     if len(value or b"") > MOST_ONCE_BYTES:
         raise ValueError(f"{len(value or b'')} bytes of the effect of task {task}")
     return OnceEntry(receipt=Receipt(task=task, attempt=attempt, session=session), at=at, value=value)
@@ -126,10 +126,10 @@ def _task(position: int, session: int | None, row: Sequence[Any], *, is_blocking
     (id_, queue, lane, name, codec, arguments, unique, due, expires, attempt, failures, crashes, deaths_of) = row[:13]
     (most_deaths, cancelling, replaced, progress, note, reason, trace) = row[13:20]
     (schedule, slot, key, on_dead, enqueued, ready_at, _) = row[20:]
-    if not all(0 <= count <= MOST_NUMBER for count in (attempt, failures, crashes)):  # it could not grow
+    if not all(0 <= count <= MOST_NUMBER for count in (attempt, failures, crashes)):  # nothing could add to it
         raise ValueError(f"attempt {attempt}, failures {failures} or crashes {crashes} of task {id_}")
     if not (isinstance(arguments, bytes) and all(isinstance(each, str) for each in (queue, name, codec, trace))):
-        raise TypeError(f"another type of a column of task {id_}")
+        raise TypeError(f"wrong type of a column of task {id_}")
     new = NewTask(
         id=id_,
         queue=queue,

@@ -19,15 +19,15 @@ OnDead = Literal["skip", "block"]
 LANES = range(4)  # the priorities, 0 first
 MOST_NUMBER = 1 << 53  # the highest count in a stored row; a higher one is damage
 MOST_TIME = 253_402_300_799_999  # the end of the year 9999, in milliseconds
-MOST_DUE = 100  # delayed tasks that become ready in one turn, at most
-MOST_EXPIRED = 100  # expired tasks that one turn cancels, at most; the next one ends its claims
-MOST_CRASHES = 2  # so many child processes in a row condemn a task
-KEPT_MS = 7 * 24 * 3_600 * 1_000  # how long a cancelled task, and the result of one that is done, can be read
+MOST_DUE = 100  # the most delayed tasks that become ready in one turn
+MOST_EXPIRED = 100  # the most expired tasks that one turn cancels; at the next one, the turn stops claiming
+MOST_CRASHES = 2  # a task is dead after this many crashes in a row
+KEPT_MS = 7 * 24 * 3_600 * 1_000  # the time for which a cancelled task, or the result of a done task, is kept
 _LONGEST_DEATH_DELAY_SECONDS = 60
 
 
 def death_delay_ms(deaths: int) -> int:
-    """Return how long a task waits after its second and each further death.
+    """Return the wait of a task after its second or a further death.
 
     >>> [death_delay_ms(deaths) for deaths in (2, 3, 4, 20)]
     [1000, 2000, 4000, 60000]
@@ -42,13 +42,14 @@ class NewTask:
 
     `id` is a UUID in hexadecimal, made by the caller, so that a repeat of a lost request is recognised. `arguments`
     are bytes in a `codec` that the worker knows. The task is due after `delay_ms`, or at the time `due_at`. It is
-    cancelled if it is claimed after `expires_at`. `unique` names the task among the open tasks of its queue.
-    `most_deaths` ended sessions condemn it (None: none do). `trace` is the context of a trace, as text. `schedule` and
-    `slot` name the slot of a schedule that the task was made for.
+    cancelled if it is claimed after `expires_at`. `unique` names the task among the open tasks of its queue. The task
+    is dead after `most_deaths` deaths (None: no limit). `trace` is the context of a trace, as text. `schedule` and
+    `slot` name the slot of a schedule for which the task was made.
 
     Tasks of one `key` run one at a time, in the order of their positions, in the `lane` of the key's partition. When
-    one is dead, the next goes on ("skip"), or waits until the dead one is redriven or cancelled ("block"). The lane was
-    chosen from so many `partitions`: `InvalidInput` if the queue has another number (None: any).
+    one is dead, the next one runs ("skip"), or waits until the dead one is redriven or cancelled ("block").
+    `partitions` is the number of partitions that gave the lane (None: not checked). `InvalidInput` if the queue has
+    another number.
     """
 
     id: str
@@ -76,16 +77,16 @@ class NewTask:
         check_key(self.key or "")
         if self.lane < KEYED_LANES:
             hint = "A keyed task has no priority: its lane is that of the partition of its key."
-            raise InvalidInput("lane", self.lane, f"{KEYED_LANES} or more, beside a key", hint)
+            raise InvalidInput("lane", self.lane, f"{KEYED_LANES} or more for a keyed task", hint)
         if self.delay_ms or self.due_at is not None:
             hint = "Enqueue it when it is due, or leave out the key."
-            raise InvalidInput("delay", self.due_at or self.delay_ms, "none beside a key", hint)
+            raise InvalidInput("delay", self.due_at or self.delay_ms, "none for a keyed task", hint)
 
 
 def alike(task: NewTask, ids: Sequence[str], arguments: Sequence[bytes]) -> list[NewTask]:
-    """Return tasks that differ from one, which was checked, by ids and arguments alone.
+    """Return copies of a checked task that differ from it only in their ids and arguments.
 
-    One call into C fills a field of all these tasks. It takes a quarter of the time that single tasks would take.
+    One call into C fills one field of all copies. This takes a quarter of the time of single constructions.
 
     >>> task = NewTask(id="a", queue="q", name="send", arguments=b"1", lane=0)
     >>> [NewTask(id="b", queue="q", name="send", arguments=b"2", lane=0)] == alike(task, ["b"], [b"2"])
@@ -101,7 +102,7 @@ def alike(task: NewTask, ids: Sequence[str], arguments: Sequence[bytes]) -> list
 
 @brief
 class Receipt(NamedTuple):
-    """One claim of one task; every verb about a claim names it, and stores compare all three parts.
+    """The receipt of one claim. Every call about a claim names the receipt, and stores compare all three parts.
 
     A worker makes a receipt, a claim and a settlement per task. Named tuples take a third of the time of dataclasses.
     """
@@ -115,11 +116,10 @@ class Receipt(NamedTuple):
 class Claim(NamedTuple):
     """A claimed task, as its worker gets it.
 
-    `failures` are runs that raised; `deaths` are sessions that ended under it, one after another; `crashes` are child
-    processes that ended under it. A task with a death or a crash is a suspect: it may end the next process too.
-    `waited_ms` is the time since it was ready. `is_retaken`: the claim was taken over from a session that has ended.
-    `lane_token` is the token of the lane of a keyed task; the worker adds it. Two claims are compared without it, and
-    without the wait.
+    `failures` counts runs that raised. `deaths` counts sessions that ended, and `crashes` child processes that ended,
+    while they ran the task. A task with a death or a crash is a suspect: it may end the next process too. `waited_ms`
+    is the time from ready to claimed. `is_retaken`: the claim was taken over from a session that has ended. The worker
+    adds `lane_token`, the token of the lane of a keyed task. Comparisons ignore `lane_token` and `waited_ms`.
     """
 
     receipt: Receipt
@@ -180,11 +180,11 @@ class Settlement(NamedTuple):
     done        the task is done; with a `result`, its outcome is kept
     retry       the run failed: the task is due again after `delay_ms`
     dead        the run failed for the last time, for the `reason`
-    released    the run did not happen, or not fully; nothing counts, and the task is due again after `delay_ms`
+    released    the run did not happen, or not fully; no failure counts, and the task is due again after `delay_ms`
     crashed     the child process of the run ended; the second time in a row, the task is dead
     cancelled   the task was cancelled, and its run has ended
 
-    `is_repeat`: the run has completed the task in a transaction, so this settlement is refused if that was committed.
+    `is_repeat`: the run completed the task in a transaction. If that was committed, this settlement is refused.
     """
 
     receipt: Receipt
@@ -200,8 +200,8 @@ class Settlement(NamedTuple):
 class Worker:
     """The worker that makes a turn: its session, the queues it serves, and a description of its process.
 
-    `former` are earlier sessions of this process, which lives on. So no task killed them, and they are struck from the
-    deaths of all tasks. `lanes` are those that it owns now: it claims keyed tasks from them alone.
+    `former` are earlier sessions of this process. No task killed the process, so the turn removes these sessions from
+    the deaths of all tasks. `lanes` are the lanes that the worker owns now, and the only lanes of its keyed claims.
     """
 
     session: int
@@ -217,9 +217,9 @@ class Worker:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnAnswer:
-    """The answer to a turn: receipts that were refused, and claims, oldest work first.
+    """The answer to a turn: the refused receipts, and the claims, those taken over first.
 
-    `fenced` are lanes from which nothing was claimed, for a newer token was seen there.
+    `fenced` are lanes with a newer token in the store; the turn claimed nothing from them.
     """
 
     refused: tuple[Receipt, ...] = ()
@@ -230,7 +230,7 @@ class TurnAnswer:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A sign of life of a run: a part between 0 and 1, and a text."""
+    """The progress of a run: a ratio between 0 and 1, and a text."""
 
     receipt: Receipt
     progress: float
@@ -240,7 +240,7 @@ class Note:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeatAnswer:
-    """The answer to a beat: receipts of notes that were refused, and claims of the session that are to be cancelled."""
+    """The answer to a beat: the receipts of refused notes, and of the session's claims that are to be cancelled."""
 
     refused: tuple[Receipt, ...] = ()
     cancels: tuple[Receipt, ...] = ()
