@@ -1,5 +1,5 @@
 # Generated from work/facade.py by `python -m generate`; change that file, and generate anew.
-"""The task queue as users open it, without an event loop. The I/O thread does the work.
+"""The task queue for programs without an event loop. Requests to the store run on the I/O thread.
 
 The async twin of this file is `work/facade.py`.
 """
@@ -29,13 +29,13 @@ from apportion.work.thread_worker import ThreadWorker
 
 
 class SyncQueue(TaskQueue):
-    """A queue of tasks in a store. Making it does no I/O: the first call that needs the store opens it.
+    """A queue of tasks in a store. The constructor does no I/O: the first call that needs the store connects to it.
 
     - `url`: the store, for example `sqlite:///work.db` or `postgresql://user@host/database`.
     - `name`: the name of the queue: letters, digits, `.`, `_`, `-`.
     - `lease_ttl`: the time for which a killed worker keeps its tasks. Default: 10 seconds.
-    - `partitions`: the number of lanes of the keys, 1 to 262 144, for tasks with `key=`; several times as many as the
-      workers that you will ever have. All programs of the queue pass the same number. Default: None, no keys.
+    - `partitions`: the number of lanes, 1 to 262 144, for tasks with `key=`. Choose several times the greatest number
+      of workers that you expect. All programs of the queue pass the same number. Default: None, no keys.
     - `group_url`: the store in which the workers agree on the owner of each lane, such as etcd. Default: the store of
       the queue.
 
@@ -53,7 +53,7 @@ class SyncQueue(TaskQueue):
 
     @classmethod
     def of(cls, queue: TaskQueue) -> "SyncQueue":
-        """Return a queue of either form in this form: the same functions, wrappers, statistics and connection."""
+        """Return a queue, async or sync, in this form, with the same functions, wrappers, statistics and connection."""
         if not isinstance(queue, TaskQueue):
             raise InvalidInput("queue", queue, "a queue", 'Write apportion.sync.Queue(url, "mail").')
         return queue._shown_as(cls)
@@ -72,10 +72,11 @@ class SyncQueue(TaskQueue):
         on_dead: OnDead | None = None,
         within: object = None,
     ) -> "SyncTaskHandle":
-        """Add a task, and return its handle; it is on the disk then. For the options see `Call.options`.
+        """Add a task, and return its handle. For the options see `Call.options`.
 
-        `within` is a connection in a transaction of yours: the task is there if that commits. It is one of sqlite3,
-        psycopg, SQLAlchemy (or a session of its ORM) or Django, to the database of the queue.
+        Without `within`, the task is on the disk when the call returns. `within` is a connection with an open
+        transaction of yours. The task is added if that transaction commits. The connection leads to the database of
+        the queue. It belongs to sqlite3, psycopg, SQLAlchemy (also as a session of its ORM) or Django.
         `OutcomeUnknown` if no reply came, `StoreUnavailable` if nothing was added.
         """
         call = checked_call(call).options(
@@ -118,15 +119,15 @@ class SyncQueue(TaskQueue):
           Default: 0, which runs plain functions in threads. Async functions run on an event loop of the worker.
         - `observer`: a plain function that is called with each event of an attempt, on the I/O thread. It must not
           block.
-        - `member`: on a queue with `partitions`, the part of this worker in the group that shares the lanes of keys,
-          such as its id and its weight. Default: a member of weight 1 with a new id.
+        - `member`: on a queue with `partitions`, the id, the weight and the other options of this worker in the group
+          that shares the lanes. Default: a member of weight 1 with a new id.
 
-        On such a queue the block raises the errors of `open_group` at its beginning.
+        On a queue with `partitions`, the block may raise the errors of `open_group` when it begins.
         """
         return self._thread_worker_of(concurrency, processes, observer, member)
 
     def drain(self, ahead: timedelta = timedelta(0)) -> Drained:
-        """Run all tasks that are due, or will be within `ahead`, here and now; return how they ended. For tests."""
+        """Run all tasks that are due now or within `ahead`, in this process; return how the runs ended. For tests."""
         io_thread().wait(self._opened.hastened(self._full_name, milliseconds(length("ahead", ahead))))
         ends = Counter[type[AttemptEvent]]()
         with self._thread_worker_of(None, 0, lambda event: ends.update([type(event)]), fires=False) as worker:
@@ -134,7 +135,7 @@ class SyncQueue(TaskQueue):
         return Drained(done=ends[AttemptDone], failed=ends[AttemptFailed], dead=ends[AttemptDead])
 
     def pending(self, function: AnyTaskFunction) -> list[Call]:
-        """Return the calls of a task function that wait, oldest first; at most 10 000."""
+        """Return the waiting calls of a task function, in the order of the queue; at most 10 000."""
         name = function.task_options.name
         listing = Listing(queue=self._full_name, name=name, states=("ready", "delayed"), most=10_000)
         rows = io_thread().wait(self._opened.rows(listing))
@@ -144,9 +145,9 @@ class SyncQueue(TaskQueue):
         ]
 
     def complete(self, receipt: str, *, within: object = None) -> None:
-        """Complete a task from any process, by the text of its receipt. `ClaimLost` if another attempt is open.
+        """Complete a task from any process, by the text of its receipt. `ClaimLost` if the claim is no longer open.
 
-        `within` is a connection in a transaction of yours, as for `enqueue`: the task is done if that commits.
+        `within` is a connection with an open transaction of yours, as for `enqueue`. The task is done if it commits.
         """
         if within is None:
             self._settle(Settlement(receipt=parsed_receipt(receipt), fate="done"))
@@ -155,11 +156,11 @@ class SyncQueue(TaskQueue):
             follow(within, course)
 
     def fail(self, receipt: str, why: str) -> None:
-        """End a task as dead, by the text of its receipt. `ClaimLost` if another attempt is open."""
+        """End a task as dead, by the text of its receipt. `ClaimLost` if the claim is no longer open."""
         self._settle(Settlement(receipt=parsed_receipt(receipt), fate="dead", reason=str(why)))
 
     def release(self, receipt: str) -> None:
-        """Give a task back, by the text of its receipt; nothing counts. `ClaimLost` if another attempt is open."""
+        """Give a task back, by the text of its receipt, without a failure. `ClaimLost` if the claim is not open."""
         self._settle(Settlement(receipt=parsed_receipt(receipt), fate="released", reason="released"))
 
     def schedule(
@@ -176,9 +177,9 @@ class SyncQueue(TaskQueue):
         fold: Fold = "first",
         jitter: timedelta = timedelta(0),
     ) -> bool:
-        """Keep a schedule from data, such as one per tenant; return whether it is new. Change a stored one of its name.
+        """Add a schedule from data, such as one per tenant, or change the one of this name; return whether it is new.
 
-        Give `cron` or `every`. The other options are those of `SyncQueue.cron`. No slot of the past fires.
+        Give `cron` or `every`. The other options are those of `queue.cron`. A new rule fires no slot of the past.
         """
         policies: Policies = {"zone": zone, "missed": missed, "overlap": overlap, "gap": gap, "fold": fold}
         policies["jitter"] = jitter
@@ -186,19 +187,19 @@ class SyncQueue(TaskQueue):
         return io_thread().wait(self._opened.scheduled(schedule))
 
     def unschedule(self, name: str) -> bool:
-        """Forget a schedule; its tasks stay. Return False if there was none of this name."""
+        """Remove a schedule; its enqueued tasks stay. Return False if the queue has no schedule of this name."""
         return io_thread().wait(self._opened.unscheduled(self._full_name, checked_schedule_name(name)))
 
     def trigger(self, name: str, slot: datetime) -> "SyncTaskHandle":
-        """Enqueue the task of a slot of a schedule, and return its handle. Only later slots fire after it.
+        """Enqueue the task of one slot of a schedule, and return its handle. Afterwards only later slots fire.
 
-        `AlreadyTriggered` for a slot that has passed: it was fired, or a later one was.
+        `AlreadyTriggered` if the schedule has passed the slot: the slot or a later one was fired or skipped.
         """
         task = io_thread().wait(self._opened.triggered(self._full_name, name, slot))
         return SyncTaskHandle(self, task, True)
 
     def close(self) -> None:
-        """Close the connection of this process. Another call opens it again."""
+        """Close the connection of this process. The next call that needs the store connects again."""
         io_thread().wait(self._opened.close())
 
     def _settle(self, settlement: Settlement) -> None:
@@ -206,7 +207,7 @@ class SyncQueue(TaskQueue):
 
 
 class SyncTaskHandle(Handle):
-    """A task that was enqueued. `created` is False if it stands for an older task of its unique name."""
+    """The handle of a task. `created` is False if the handle is of an older open task with the same unique name."""
 
     def __init__(self, queue: SyncQueue, task: str, created: bool) -> None:
         self.id = task
@@ -217,21 +218,21 @@ class SyncTaskHandle(Handle):
         return f"SyncTaskHandle({self.id!r}, created={self.created})"
 
     def state(self) -> TaskState:
-        """Return the state of the task; a task that is done and kept no result is "missing"."""
+        """Return the state of the task; it is "missing" for a task that is done and keeps no result."""
         opened = self._queue._opened
         return (io_thread().wait(opened.row(self.id))).state
 
     def result(self, timeout: timedelta = timedelta(seconds=30)) -> Any:  # noqa: ANN401 - the task's
         """Wait for the result of a task that keeps its result, and return it.
 
-        `TaskDead` if the task is dead or cancelled, `TimedOut` if it is still open then. `InvalidInput` if the task
-        keeps no result.
+        `TaskDead` if the task is dead or cancelled, `TimedOut` if it is still open after `timeout`. `InvalidInput` if
+        the task keeps no result.
         """
         opened = self._queue._opened
         return self._result_of(io_thread().wait(opened.ended(self.id, length("timeout", timeout))))
 
     def cancel(self) -> bool:
-        """Cancel the task: at once if it waits; a running one is asked to stop. Return False if it had ended."""
+        """Cancel the task: at once if it waits, else by the worker that runs it. Return False if it had ended."""
         opened = self._queue._opened
         return bool(io_thread().wait(opened.cancelled(self.id)))
 

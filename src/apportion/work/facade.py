@@ -1,4 +1,4 @@
-"""The task queue as users open it, on any event loop. The I/O thread does the work.
+"""The task queue for programs on any event loop. Requests to the store run on the I/O thread.
 
 The sync twin of this file is `sync/tasks.py`.
 """
@@ -31,13 +31,13 @@ if TYPE_CHECKING:  # the sync form registers itself
 
 
 class Queue(TaskQueue):
-    """A queue of tasks in a store. Making it does no I/O: the first call that needs the store opens it.
+    """A queue of tasks in a store. The constructor does no I/O: the first call that needs the store connects to it.
 
     - `url`: the store, for example `sqlite:///work.db` or `postgresql://user@host/database`.
     - `name`: the name of the queue: letters, digits, `.`, `_`, `-`.
     - `lease_ttl`: the time for which a killed worker keeps its tasks. Default: 10 seconds.
-    - `partitions`: the number of lanes of the keys, 1 to 262 144, for tasks with `key=`; several times as many as the
-      workers that you will ever have. All programs of the queue pass the same number. Default: None, no keys.
+    - `partitions`: the number of lanes, 1 to 262 144, for tasks with `key=`. Choose several times the greatest number
+      of workers that you expect. All programs of the queue pass the same number. Default: None, no keys.
     - `group_url`: the store in which the workers agree on the owner of each lane, such as etcd. Default: the store of
       the queue.
 
@@ -60,7 +60,7 @@ class Queue(TaskQueue):
 
     @classmethod
     def of(cls, queue: TaskQueue) -> "Queue":
-        """Return a queue of either form in this form: the same functions, wrappers, statistics and connection."""
+        """Return a queue, async or sync, in this form, with the same functions, wrappers, statistics and connection."""
         if not isinstance(queue, TaskQueue):
             raise InvalidInput("queue", queue, "a queue", 'Write Queue(url, "mail").')
         return queue._shown_as(cls)
@@ -79,10 +79,11 @@ class Queue(TaskQueue):
         on_dead: OnDead | None = None,
         within: object = None,
     ) -> "TaskHandle":
-        """Add a task, and return its handle; it is on the disk then. For the options see `Call.options`.
+        """Add a task, and return its handle. For the options see `Call.options`.
 
-        `within` is a connection in a transaction of yours: the task is there if that commits. It is one of sqlite3,
-        psycopg, SQLAlchemy (or a session of its ORM) or Django, to the database of the queue.
+        Without `within`, the task is on the disk when the call returns. `within` is a connection with an open
+        transaction of yours. The task is added if that transaction commits. The connection leads to the database of
+        the queue. It belongs to sqlite3, psycopg, SQLAlchemy (also as a session of its ORM) or Django.
         `OutcomeUnknown` if no reply came, `StoreUnavailable` if nothing was added.
         """
         call = checked_call(call).options(
@@ -125,15 +126,15 @@ class Queue(TaskQueue):
           Default: 0, which runs plain functions in threads. Async functions run on the event loop of the block.
         - `observer`: a plain function that is called with each event of an attempt, on the I/O thread. It must not
           block.
-        - `member`: on a queue with `partitions`, the part of this worker in the group that shares the lanes of keys,
-          such as its id and its weight. Default: a member of weight 1 with a new id.
+        - `member`: on a queue with `partitions`, the id, the weight and the other options of this worker in the group
+          that shares the lanes. Default: a member of weight 1 with a new id.
 
-        On such a queue the block raises the errors of `open_group` at its beginning.
+        On a queue with `partitions`, the block may raise the errors of `open_group` when it begins.
         """
         return self._worker_of(concurrency, processes, observer, member)
 
     async def drain(self, ahead: timedelta = timedelta(0)) -> Drained:
-        """Run all tasks that are due, or will be within `ahead`, here and now; return how they ended. For tests."""
+        """Run all tasks that are due now or within `ahead`, in this process; return how the runs ended. For tests."""
         await io_thread().hop(self._opened.hastened(self._full_name, milliseconds(length("ahead", ahead))))
         ends = Counter[type[AttemptEvent]]()
         async with self._worker_of(None, 0, lambda event: ends.update([type(event)]), fires=False) as worker:
@@ -141,7 +142,7 @@ class Queue(TaskQueue):
         return Drained(done=ends[AttemptDone], failed=ends[AttemptFailed], dead=ends[AttemptDead])
 
     async def pending(self, function: AnyTaskFunction) -> list[Call]:
-        """Return the calls of a task function that wait, oldest first; at most 10 000."""
+        """Return the waiting calls of a task function, in the order of the queue; at most 10 000."""
         name = function.task_options.name
         listing = Listing(queue=self._full_name, name=name, states=("ready", "delayed"), most=10_000)
         rows = await io_thread().hop(self._opened.rows(listing))
@@ -151,9 +152,9 @@ class Queue(TaskQueue):
         ]
 
     async def complete(self, receipt: str, *, within: object = None) -> None:
-        """Complete a task from any process, by the text of its receipt. `ClaimLost` if another attempt is open.
+        """Complete a task from any process, by the text of its receipt. `ClaimLost` if the claim is no longer open.
 
-        `within` is a connection in a transaction of yours, as for `enqueue`: the task is done if that commits.
+        `within` is a connection with an open transaction of yours, as for `enqueue`. The task is done if it commits.
         """
         if within is None:
             await self._settle(Settlement(receipt=parsed_receipt(receipt), fate="done"))
@@ -162,11 +163,11 @@ class Queue(TaskQueue):
             await follow_async(within, course)
 
     async def fail(self, receipt: str, why: str) -> None:
-        """End a task as dead, by the text of its receipt. `ClaimLost` if another attempt is open."""
+        """End a task as dead, by the text of its receipt. `ClaimLost` if the claim is no longer open."""
         await self._settle(Settlement(receipt=parsed_receipt(receipt), fate="dead", reason=str(why)))
 
     async def release(self, receipt: str) -> None:
-        """Give a task back, by the text of its receipt; nothing counts. `ClaimLost` if another attempt is open."""
+        """Give a task back, by the text of its receipt, without a failure. `ClaimLost` if the claim is not open."""
         await self._settle(Settlement(receipt=parsed_receipt(receipt), fate="released", reason="released"))
 
     async def schedule(
@@ -183,9 +184,9 @@ class Queue(TaskQueue):
         fold: Fold = "first",
         jitter: timedelta = timedelta(0),
     ) -> bool:
-        """Keep a schedule from data, such as one per tenant; return whether it is new. Change a stored one of its name.
+        """Add a schedule from data, such as one per tenant, or change the one of this name; return whether it is new.
 
-        Give `cron` or `every`. The other options are those of `Queue.cron`. No slot of the past fires.
+        Give `cron` or `every`. The other options are those of `queue.cron`. A new rule fires no slot of the past.
         """
         policies: Policies = {"zone": zone, "missed": missed, "overlap": overlap, "gap": gap, "fold": fold}
         policies["jitter"] = jitter
@@ -193,19 +194,19 @@ class Queue(TaskQueue):
         return await io_thread().hop(self._opened.scheduled(schedule))
 
     async def unschedule(self, name: str) -> bool:
-        """Forget a schedule; its tasks stay. Return False if there was none of this name."""
+        """Remove a schedule; its enqueued tasks stay. Return False if the queue has no schedule of this name."""
         return await io_thread().hop(self._opened.unscheduled(self._full_name, checked_schedule_name(name)))
 
     async def trigger(self, name: str, slot: datetime) -> "TaskHandle":
-        """Enqueue the task of a slot of a schedule, and return its handle. Only later slots fire after it.
+        """Enqueue the task of one slot of a schedule, and return its handle. Afterwards only later slots fire.
 
-        `AlreadyTriggered` for a slot that has passed: it was fired, or a later one was.
+        `AlreadyTriggered` if the schedule has passed the slot: the slot or a later one was fired or skipped.
         """
         task = await io_thread().hop(self._opened.triggered(self._full_name, name, slot))
         return TaskHandle(self, task, True)
 
     async def close(self) -> None:
-        """Close the connection of this process. Another call opens it again."""
+        """Close the connection of this process. The next call that needs the store connects again."""
         await io_thread().hop(self._opened.close())
 
     async def _settle(self, settlement: Settlement) -> None:
@@ -213,7 +214,7 @@ class Queue(TaskQueue):
 
 
 class TaskHandle(Handle):
-    """A task that was enqueued. `created` is False if it stands for an older task of its unique name."""
+    """The handle of a task. `created` is False if the handle is of an older open task with the same unique name."""
 
     def __init__(self, queue: Queue, task: str, created: bool) -> None:
         self.id = task
@@ -224,21 +225,21 @@ class TaskHandle(Handle):
         return f"TaskHandle({self.id!r}, created={self.created})"
 
     async def state(self) -> TaskState:
-        """Return the state of the task; a task that is done and kept no result is "missing"."""
+        """Return the state of the task; it is "missing" for a task that is done and keeps no result."""
         opened = self._queue._opened
         return (await io_thread().hop(opened.row(self.id))).state
 
     async def result(self, timeout: timedelta = timedelta(seconds=30)) -> Any:  # noqa: ANN401 - the task's
         """Wait for the result of a task that keeps its result, and return it.
 
-        `TaskDead` if the task is dead or cancelled, `TimedOut` if it is still open then. `InvalidInput` if the task
-        keeps no result.
+        `TaskDead` if the task is dead or cancelled, `TimedOut` if it is still open after `timeout`. `InvalidInput` if
+        the task keeps no result.
         """
         opened = self._queue._opened
         return self._result_of(await io_thread().hop(opened.ended(self.id, length("timeout", timeout))))
 
     async def cancel(self) -> bool:
-        """Cancel the task: at once if it waits; a running one is asked to stop. Return False if it had ended."""
+        """Cancel the task: at once if it waits, else by the worker that runs it. Return False if it had ended."""
         opened = self._queue._opened
         return bool(await io_thread().hop(opened.cancelled(self.id)))
 
