@@ -45,11 +45,11 @@ store.commit(when=[], puts=stores.Put(key="k", value=b"v")) | puts is a Put | Wr
 store.commit(when=None) | when is None | Write when=[...], also for a single one.
 store.commit(when=[], puts=[]) | commit is '(no put, no delete)' | To read, use scan.
 store.commit(when=[], deletes="k") | deletes is 'k' | Write deletes=[...], also for a single
-store.commit(when=[], deletes=["a", "a"]) | written key is 'a' | Say which state you expect:
+store.commit(when=[], deletes=["a", "a"]) | written key is 'a' | Name the expected state:
 store.commit(when=[], deletes=[3]) | key is 3 | Decode it first.
 store.commit(when=["k"], deletes=[]) | compare is 'k' | There is no other compare.
 store.commit(when=[], puts=[stores.Put(key="k", value=b"x" * 2_000_000)]) | length of a value is 2000000 | Cut it into
-store.commit(when=[], puts=[stores.Put(key="k", value=b"x", lease=999)]) | written key is 'k' | Say which state you
+store.commit(when=[], puts=[stores.Put(key="k", value=b"x", lease=999)]) | written key is 'k' | Name the expected state
 store.scan(None) | prefix is None | Decode it first.
 store.scan(3) | prefix is 3 | Decode it first.
 store.scan(b"k") | prefix is b'k' | Decode it first.

@@ -444,7 +444,7 @@ def test_a_request_that_may_be_asked_twice_is_unavailable_when_in_doubt(path):
         lease = await store.grant(ttl_seconds=5)
         for request in (store.grant(ttl_seconds=5), store.renew([lease.id]), store.revoke(lease.id)):
             plan["faults"].append((IOERR_FSYNC, True))
-            with pytest.raises(StoreUnavailable, match="It may have happened"):
+            with pytest.raises(StoreUnavailable, match="The commit may have happened"):
                 await request
         assert frozenset() == await store.renew([lease.id])
         await store.close()

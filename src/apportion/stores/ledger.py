@@ -105,7 +105,7 @@ class Ledger:
         return alive
 
     def expire(self, now: float) -> None:
-        """End every lease whose time to live has passed. Each lease and its keys end in one revision."""
+        """End every lease that has reached the end of its time. Each lease and its keys end in one revision."""
         for lease in [lease for lease, held in self.leases.items() if held.ends_at <= now]:
             self.end(lease)
 

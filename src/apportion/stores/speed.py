@@ -1,6 +1,6 @@
 """Speed: the time that a store takes for each request, and its promises at the time of the connection.
 
-Promises: the measurement leaves nothing behind. It happens in a namespace of its own, whose keys are deleted.
+Promises: the measurement leaves nothing behind. It uses a namespace of its own, and deletes its keys.
 """
 
 import time

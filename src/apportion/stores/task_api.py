@@ -108,7 +108,7 @@ class TaskStore(Protocol):
     async def once(self, step: OnceStep) -> OnceState:
         """Begin or end an entry of the idempotency log. The change is on the disk before the call returns.
 
-        A caller may repeat a step whose reply was lost. An entry is kept for 7 days, and as long as its task is open.
+        After a lost reply, a caller may repeat the step. An entry is kept for 7 days, and as long as its task is open.
         """
 
     async def query(self, question: Question[Answer]) -> Answer:

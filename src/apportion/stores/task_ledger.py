@@ -154,7 +154,7 @@ class TaskLedger:
         return self.last_position
 
     def _held(self, receipt: Receipt) -> OpenTask | None:
-        """Return the task whose open claim has this receipt, None if there is none."""
+        """Return the task with an open claim under this receipt, None if there is none."""
         task = self.open.get(receipt.task)
         return task if task is not None and receipt_of(task) == receipt else None
 

@@ -1,6 +1,6 @@
-"""Administration of a store in an SQLite file; it also looks at a file that `connect` would refuse.
+"""Administration of a store in an SQLite file; it also inspects a file that `connect` would refuse.
 
-Promises: `inspect` writes nothing and makes no file. Refuses: to upgrade an older release's file by itself.
+Promises: `inspect` writes nothing and makes no file. Refuses: to upgrade the file of an older release unasked.
 """
 
 import sqlite3
@@ -28,7 +28,7 @@ from apportion.stores.sqlite.tasks import make_tables, tasks_version
 from apportion.stores.url import StoreUrl
 
 _LARGE_BYTES = 10**9
-_MADE = "The first connect makes it; or: apportion store upgrade URL"
+_MADE = "The first connect makes it. Or run: apportion store upgrade URL"
 _OF_TASKS = (*TABLES, *SCHEDULE_TABLES, *KEY_TABLES)
 _CHECKED_BYTES = 256 * 2**20
 
@@ -49,11 +49,11 @@ class SqliteAdministration(Administration):
         except ApportionError as error:
             return (Finding(subject="file", found=error.problem, verdict="error", advice=error.hint),)
         except (sqlite3.Error, OSError) as error:
-            advice = f"Look at the file and the disk; it may be damaged. {RESTORING}"
+            advice = f"Check the file and the disk: the file may be damaged. {RESTORING}"
             return (Finding(subject="file", found=f"{self._path}: {error}", verdict="error", advice=advice),)
 
     def upgrade_statements(self) -> tuple[str, ...]:
-        """See `Administration`. The statements are for sqlite3(1), starting without a file."""
+        """See `Administration`. The statements are for sqlite3(1) and a new file."""
         script = ("PRAGMA journal_mode=WAL", "BEGIN IMMEDIATE", *statements(since=0), *_OF_TASKS, "COMMIT")
         return tuple(f"{statement};" for statement in script)
 
@@ -64,7 +64,7 @@ class SqliteAdministration(Administration):
             return await file.upgrade(), NEWEST
 
     async def upgrade_tasks(self) -> tuple[int, int]:
-        """See `Administration`. The file must be there."""
+        """See `Administration`. The file must exist."""
         check(self._path)
         self._require_file("Make it first: apportion store upgrade URL")
         with closing(self._file()) as file:
@@ -102,7 +102,7 @@ class SqliteAdministration(Administration):
         with closing(self._file()) as file:
             await file.refuse_leftover(is_restored=True)
             before = self._restored_incarnation()
-            await file.open()  # this begins another incarnation by itself where it sees a copy
+            await file.open()  # if the file is a copy, this begins another incarnation already
             after = await file.read(_incarnation)
             if after == before:
                 after = await file.write(self._begin_incarnation)
@@ -113,10 +113,10 @@ class SqliteAdministration(Administration):
 
     def _require_file(self, hint: str) -> None:
         if not self._path.exists():
-            raise InvalidInput("file of the store", str(self._path), "a file that is there", hint)
+            raise InvalidInput("file of the store", str(self._path), "a file that exists", hint)
 
     def _restored_incarnation(self) -> int:
-        """Return the incarnation of a file that is sound and holds a store."""
+        """Return the incarnation of a restored file; `StoreUnavailable` for a damaged file or another schema."""
         with closing(open_to_read(self._path)) as connection:
             try:
                 damage = damage_of(connection, "integrity_check")
@@ -137,14 +137,14 @@ class SqliteAdministration(Administration):
 
     def _of_place(self) -> Iterator[Finding]:
         kind = file_system(self._path if self._path.exists() else self._path.parent)
-        fault = "It is gone after a power cut: use a disk." if is_in_memory(kind) else ""
+        fault = "A power cut would lose the file: use a disk." if is_in_memory(kind) else ""
         yield judged("file system", kind or "not known", fault if kind else "Check that it is a local disk.")
         if not self._path.exists():
             yield Finding(subject="file", found=f"{self._path}: not there yet", verdict="absent", advice=_MADE)
             return
         for each in (self._path.parent, self._path):
             mode = each.stat().st_mode
-            fault = "Anybody on this host can write here: chmod o-w" if mode & S_IWOTH else ""
+            fault = "Every user of this host can write here. Run: chmod o-w" if mode & S_IWOTH else ""
             yield judged("permissions", f"{filemode(mode)} {each}", fault)
         size_bytes = self._path.stat().st_size
         fault = "A store holds small items: find the program that writes large values."
@@ -174,7 +174,7 @@ def _of_schema(version: int) -> Finding:
 
 def _of_state(connection: Connection) -> Iterator[Finding]:
     mode = value_of(connection, "PRAGMA journal_mode")
-    fault = "" if mode == "wal" else "Something changed it; the next member that connects sets it again."
+    fault = "" if mode == "wal" else "A program changed it. The next member that connects sets it to wal again."
     yield judged("journal mode", str(mode), fault)
     yield Finding(subject="durability", found="synchronous=FULL for commits and leases, NORMAL for renewals")
     incarnation, revision, compacted = connection.execute(sql.META).fetchall()[0]
@@ -192,7 +192,7 @@ def _of_tasks(connection: Connection) -> Iterator[Finding]:
 
 def _of_soundness(connection: Connection, size_bytes: int) -> Finding:
     if size_bytes > _CHECKED_BYTES:
-        advice = 'It is large; to check it: sqlite3 work.db "PRAGMA quick_check"'
+        advice = 'The file is large. To check it, run: sqlite3 work.db "PRAGMA quick_check"'
         return Finding(subject="content", found="not checked for damage", advice=advice)
     damage = damage_of(connection, "quick_check")
     return judged("content", damage or "sound", RESTORING if damage else "", verdict="error")

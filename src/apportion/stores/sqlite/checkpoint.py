@@ -1,11 +1,11 @@
 """Checkpoints that empty a -wal after it has grown large.
 
-SQLite begins the -wal anew only at a moment without readers. With sixty processes that poll there may be no such
-moment, and the -wal grows for as long as they run. So a writer that finds the -wal large asks for a checkpoint that
-truncates the -wal. The checkpoint waits some milliseconds for present readers, while new readers read the file alone.
-It costs as much as some commits. A -wal of four megabytes, as SQLite itself keeps it, is left alone.
-Promises: the -wal stays near eight megabytes, or twice the file, while readers end. An error of a checkpoint is no
-error of the write before it: the next writer tries again.
+SQLite writes from the start of the -wal again only at a moment without readers. With sixty processes that poll there
+may be no such moment, and the -wal grows for as long as they run. So a writer that finds a large -wal runs a checkpoint
+that truncates it. The checkpoint waits some milliseconds for present readers, while new readers read the file alone. A
+checkpoint costs as much as some commits. SQLite itself keeps a -wal of four megabytes, which is not large.
+Promises: the -wal stays near eight megabytes, or twice the size of the file, if readers finish. An error of a
+checkpoint is no error of the write before it: the next writer tries again.
 Source: https://www.sqlite.org/wal.html (§6, avoiding excessively large WAL files)
 """
 
@@ -32,7 +32,7 @@ class Checkpoints:
         self._next_at = float("-inf")
 
     def make(self, connection: Connection) -> None:
-        """Empty the -wal if it is large, unless that was tried a moment ago. The larger it is, the longer the wait."""
+        """Empty a large -wal, unless that was tried a moment ago. For a larger -wal, the wait for readers is longer."""
         now = self._clock.elapsed()
         if now < self._next_at:
             return

@@ -1,4 +1,4 @@
-"""A connection to an SQLite file: the used part of the library, and the meaning of its errors."""
+"""A connection to an SQLite file: the part of the library that this store uses, and the meaning of its errors."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 
 
 class SqliteRows(Protocol):
-    """The rows of a statement: values of a foreign library; the schema knows their types."""
+    """The rows of a statement. The library does not type their values; the schema does."""
 
     @property
     def rowcount(self) -> int:
@@ -38,7 +38,7 @@ class Connection(Protocol):
 
 
 def open_sqlite(path: Path) -> Connection:
-    """Open a file with the standard library's SQLite: no waiting, no automatic transactions, any thread."""
+    """Open a file for any thread, without waits for locks and without automatic transactions."""
     return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=64)
 
 
@@ -55,7 +55,7 @@ def value_of(connection: Connection, statement: str, values: Sequence[Value] = (
 
 
 def number_of(connection: Connection, statement: str) -> int:
-    """Return the number that a statement returns in each sound file; SQLite's error of a damaged file without it."""
+    """Return the number that a statement finds in each sound file. Without it, raise SQLite's error of damage."""
     value = value_of(connection, statement)
     if not isinstance(value, int):
         error = sqlite3.DatabaseError("a number of the store is missing")
@@ -65,7 +65,7 @@ def number_of(connection: Connection, statement: str) -> int:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Say whether another connection held a lock, so that nothing was done."""
+    """Say whether the reason is the lock of another connection. Then nothing was done."""
     return code_of(error) in _BUSY
 
 

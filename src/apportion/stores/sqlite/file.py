@@ -1,8 +1,8 @@
 """One SQLite file: transactions that wait for locks without blocking, and their errors.
 
-Promises: a transaction happens whole or not at all. When COMMIT itself fails, the error says whether it may have
-happened. Waiting for a lock is sleeping. A durable transaction is on the disk when it returns. A file that replaced
-the open one is noticed before the next transaction.
+Promises: a transaction happens whole or not at all. When COMMIT itself fails, the error says whether the transaction
+may have happened. A wait for a lock does not block the event loop. A durable transaction is on the disk when its call
+returns. Each transaction first checks that no other file replaced the open one.
 Source: https://www.sqlite.org/pragma.html#pragma_synchronous
 """
 
@@ -36,11 +36,11 @@ _REASONS = {
 
 
 class InDoubt(StoreUnavailable):
-    """COMMIT failed, and it is unknown whether the transaction will be there; `result` is its return value."""
+    """COMMIT failed, and the outcome of the transaction is unknown. `result` is its return value."""
 
     def __init__(self, store: str, error: sqlite3.Error, result: object) -> None:
         super().__init__(
-            store, f"COMMIT failed ({error})", "It may have happened, and a repeat does no harm: ask again."
+            store, f"COMMIT failed ({error})", "The commit may have happened. A repeat does no harm: try again."
         )
         self.result = result
 
@@ -101,9 +101,9 @@ class SqliteFile:
         return await self._patiently(self._link.upgrade)
 
     async def refuse_leftover(self, *, is_restored: bool = False) -> None:
-        """Raise `StoreUnavailable` when an earlier file's -wal stands beside the file: opening it would do harm.
+        """Raise `StoreUnavailable` when the -wal beside the file belongs to an earlier file: SQLite would apply it.
 
-        While a checkpoint is being made, the -wal looks like that for a moment.
+        During a checkpoint, the -wal may look like this for a moment.
         """
         deadline = self._clock.elapsed() + _CHECKPOINT_SECONDS
         while self._has_leftover(is_restored=is_restored):
@@ -118,7 +118,7 @@ class SqliteFile:
 
     @property
     def moved(self) -> bool:
-        """Whether another file, or none, stands where the open one stood."""
+        """Whether the path names another file than the open one, or none."""
         return self._link.moved
 
     async def read(self, work: Callable[[Connection], Result]) -> Result:
@@ -126,9 +126,9 @@ class SqliteFile:
         return await self._patiently(lambda: self._transact("BEGIN", work))
 
     async def write(self, work: Callable[[Connection], Result], *, synchronous: str = "FULL") -> Result:
-        """Run a transaction without interference by others; it is on the disk when this returns, unless NORMAL.
+        """Run a transaction that writes. With `FULL`, it is on the disk when this returns; no other write interferes.
 
-        `InDoubt` when COMMIT failed so that the outcome is unknown. Any other error means that nothing was changed.
+        `InDoubt` when COMMIT failed and the outcome is unknown. Any other error means that nothing was changed.
         """
         deadline = self._clock.elapsed() + LOCK_WAIT_SECONDS
         async with self._turns.ordinary:
@@ -143,12 +143,12 @@ class SqliteFile:
         return result
 
     async def renew(self, work: Callable[[Connection], Result]) -> Result:
-        """As `write`, before all others of this process, and not flushed to the disk."""
+        """As `write`, but before all other writes of this process, and without a flush to the disk."""
         with self._turns.first():
             return await self._patiently(lambda: self._transact("BEGIN IMMEDIATE", work, "NORMAL"))
 
     async def data_version(self) -> tuple[int, int]:
-        """Return a value that differs after a change by others; cheap enough for a poll, which pauses by itself."""
+        """Return a value that differs after a change by others. It is cheap; the caller pauses between two calls."""
         version = await self._tried(lambda: int(value_of(self._link.connected(), "PRAGMA data_version")))
         return self._link.openings, version
 
@@ -160,16 +160,16 @@ class SqliteFile:
     async def _patiently(
         self, step: Callable[[], Result], deadline: float | None = None, *, is_first: bool = True
     ) -> Result:
-        """Let other tasks of this loop run first, unless this is a prompt start; then run a step as `_tried` does."""
+        """Run a step as `_tried` does. Unless this is a prompt start, other tasks of the loop run first."""
         self.require_open()
         if not is_prompt_start():
-            await asyncio.sleep(0)  # a caller that never pauses must not keep the loop from renewals and watches
+            await asyncio.sleep(0)  # else a caller that never pauses would starve renewals and watches
         return await self._tried(step, deadline, is_first=is_first)
 
     async def _tried(
         self, step: Callable[[], Result], deadline: float | None = None, *, is_first: bool = True
     ) -> Result:
-        """Run a step again and again while others hold the lock, up to the longest wait; renewals go first."""
+        """Run a step, and repeat it while others hold the lock, up to the longest wait. Renewals go first."""
         deadline = self._clock.elapsed() + LOCK_WAIT_SECONDS if deadline is None else deadline
         while True:
             if not is_first:
@@ -217,7 +217,7 @@ class SqliteFile:
             return StoreUnavailable(self.name, f"other processes held its lock for {LOCK_WAIT_SECONDS:g} s")
         code = code_of(error)
         if code in _OUT_OF_REACH:
-            self._link.let_go()  # a connection that was opened without a right to write would stay without it
+            self._link.let_go()  # a connection that was opened read-only would stay read-only
         if code in _REASONS:
             return StoreUnavailable(self.name, *_REASONS[code])
         if f"{error}".startswith("no such "):  # of a column or table that every file has

@@ -34,7 +34,7 @@ def state(connection: Connection) -> LedgerState:
 
 
 def within(connection: Connection, start: bytes, end: bytes, most: int = -1) -> list[Row]:
-    """Return key, value, revision and lease of the first items in [start, end), sorted by key; of all by default."""
+    """Return key, value, revision and lease of the first `most` items (-1: all) in [start, end), sorted by key."""
     return connection.execute(sql.ITEMS, (start, end, most)).fetchall()
 
 
@@ -77,13 +77,13 @@ def renew(connection: Connection, leases: Collection[int]) -> frozenset[int]:
 
 
 def counters(connection: Connection, most: int | None = None) -> tuple[Counter, ...]:
-    """Return the counters of the lowest leases, or of all."""
+    """Return the counters of the leases with the `most` lowest ids, or of all leases."""
     rows = connection.execute(sql.COUNTERS, (-1 if most is None else most,)).fetchall()
     return tuple(Counter(lease=lease, renewals=renewals, ttl_seconds=ttl) for lease, renewals, ttl in rows)
 
 
 def reap(connection: Connection, ended: Iterable[Counter]) -> None:
-    """End the leases with a counter that is unchanged since it was read, each at a revision of its own."""
+    """End the leases with counters that have not changed since the read, each at a revision of its own."""
     for each in ended:
         if value_of(connection, sql.LEASE, (each.lease,)) == each.renewals:
             end(connection, each.lease)

@@ -1,10 +1,9 @@
 """A -wal left behind by an earlier file: SQLite would replay it over a copy that replaced that file.
 
 Promises: nothing is written. A file that is older than its -wal is accepted. A newer file is accepted if a checkpoint
-explains it, in one of two ways. In the first, the file holds everything in the -wal. In the second, the -shm says
-that a checkpoint was begun and not ended (as by kill -9), and the file holds the part copied until then.
-Refuses: to notice a copy that was written over the file with an old time (cp -p), unless the caller says it was
-restored.
+wrote it. There are two such cases. In the first, the file contains every page of the -wal. In the second, the -shm
+shows that a checkpoint began and did not end (as after kill -9), and the file contains the pages copied until then.
+Does not notice: a copy that was written over the file with an old time (cp -p), unless `is_restored` is True.
 A process that has the file open must not call this: closing the reading connection would drop SQLite's locks on the
 file.
 Source: https://www.sqlite.org/fileformat2.html#walformat, https://www.sqlite.org/walformat.html (2.2),
@@ -22,7 +21,7 @@ from apportion.stores.sqlite.connection import number_of, open_to_read, value_of
 
 COPYING = "stop all members, delete -wal and -shm, copy the file, and run: apportion store restored URL"
 RESTORING = f'Restore it: sqlite3 work.db ".restore copy.db"; or {COPYING}'
-NOTHING_RESTORED = 'If no copy was put there, this joins them: sqlite3 work.db "PRAGMA wal_checkpoint"'
+NOTHING_RESTORED = 'If no copy replaced the file, apply the -wal: sqlite3 work.db "PRAGMA wal_checkpoint"'
 _HEADER = struct.Struct(">IIII8sII")
 _FRAME = struct.Struct(">II8sII")
 _MAGIC = {0x377F0682, 0x377F0683}
@@ -35,20 +34,21 @@ def side_file(path: Path, end: str) -> Path:
 
 
 def has_leftover(path: Path, *, is_restored: bool) -> bool:
-    """Say whether the -wal beside a file is an earlier file's. A restored file may have kept its old times."""
+    """Say whether the -wal beside a file belongs to an earlier file. A restored file may have kept its old times."""
     try:
         file, wal = path.stat(), side_file(path, "-wal").stat()
     except FileNotFoundError:
         return False
     is_younger = file.st_mtime_ns >= wal.st_mtime_ns
     if not is_younger and file.st_ctime_ns >= wal.st_ctime_ns:
-        # A move keeps the time of the last write, and changes ctime. Only a change of permissions does the same.
+        # A move keeps the time of the last write, and changes ctime. So does a change of permissions, which keeps the
+        # inode.
         is_younger = is_restored or _remembered_inode(path) not in (0, file.st_ino)
     return is_younger and not _holds_all(path) and (is_restored or not _was_cut_short(path))
 
 
 def _remembered_inode(path: Path) -> int:
-    """Return the inode that the file alone (no -wal) remembers: 0 if it has none yet, -1 if it is no store."""
+    """Return the inode in the file, read without the -wal: 0 if it has none yet, -1 if it is no store."""
     try:
         with closing(open_to_read(path, alone=True)) as connection:
             is_new = not value_of(connection, "SELECT count(*) FROM sqlite_master")
@@ -58,7 +58,7 @@ def _remembered_inode(path: Path) -> int:
 
 
 def _holds_all(path: Path) -> bool:
-    """Say whether the file holds every page with the content of the -wal."""
+    """Say whether the file contains every page of the -wal with the same content."""
     with path.open("rb") as file, side_file(path, "-wal").open("rb") as wal:
         page_bytes, pages = _committed(wal)
         for number, place in pages.items():
@@ -70,7 +70,7 @@ def _holds_all(path: Path) -> bool:
 
 
 def _was_cut_short(path: Path) -> bool:
-    """Say whether a checkpoint of this -wal into this file was begun and not ended. It copies from the first page."""
+    """Say whether a checkpoint of this -wal began and did not end. A checkpoint copies the pages in order."""
     try:
         index = side_file(path, "-shm").read_bytes()[: _INDEX.size]
     except FileNotFoundError:

@@ -1,8 +1,8 @@
 """The connection of one process to an SQLite file: opened when needed, and closed while the process forks.
 
-Promises: a file that replaced the open one is noticed, and is not opened unasked. No connection is open while the
-process forks: SQLite's locks belong to a process. A child that inherits the library's memory of them would write
-without any lock.
+Promises: a file that replaced the open one is noticed, and is opened only on request. No connection is open while the
+process forks, because SQLite's locks belong to a process. A child would inherit the library's record of the locks, and
+would write without any lock.
 Refuses: to wait, to repeat, and to begin or end a transaction of its users; `file` does that.
 Source: https://www.sqlite.org/howtocorrupt.html (§2.6)
 """
@@ -24,7 +24,7 @@ from apportion.stores.sqlite.schema import NEWEST, make_schema, use_wal, version
 
 
 class SqliteLink:
-    """At most one open connection to the file at a path; `inode` is that of the file opened last, 0 before.
+    """At most one open connection to the file at a path. `inode` is that of the file opened last, or 0.
 
     All methods that use the connection are called under the lock `forking`. A test can replace `opener`.
     """
@@ -45,12 +45,12 @@ class SqliteLink:
 
     @property
     def inode(self) -> int:
-        """The inode of the file that was opened last."""
+        """The inode of the file that was opened last, 0 if there is none."""
         return (self._stood_at or (0, 0))[1]
 
     @property
     def moved(self) -> bool:
-        """Whether another file, or none, stands where the open one stood."""
+        """Whether the path names another file than the one opened last, or none."""
         return identity(self.path) != self._stood_at
 
     @property
@@ -67,7 +67,7 @@ class SqliteLink:
             raise StoreClosed(self.name)
 
     def connected(self) -> Connection:
-        """Return the connection; open it again if it was let go and the file is still the same."""
+        """Return the connection; if it was closed and the file is still the same, open it again."""
         self.require_open()
         if self.connection is not None:
             return self.connection
@@ -75,7 +75,7 @@ class SqliteLink:
         return self.open()
 
     def require_same(self) -> None:
-        """Raise `StoreWentBack` when another file stands at the path, `StoreUnavailable` when none does."""
+        """Raise `StoreWentBack` when the path names another file, `StoreUnavailable` when it names none."""
         if not self.moved:
             return
         found = identity(self.path)
@@ -85,7 +85,7 @@ class SqliteLink:
         raise StoreWentBack(self.name, seen, f"another file has its name now, inode {found[1]}")
 
     def gone(self) -> StoreUnavailable:
-        """Return the error for a file that was there and is gone."""
+        """Return the error for a file that no longer exists."""
         hint = "Nothing was changed. Put the file back, or connect again to begin an empty store."
         return StoreUnavailable(self.name, "its file is gone", hint)
 
@@ -100,7 +100,7 @@ class SqliteLink:
         return connection
 
     def adopt(self) -> None:
-        """Open the present file if it holds a store; otherwise leave the state as it was, with nothing open."""
+        """Open the present file if it holds a store. Otherwise close it, and keep the earlier identity."""
         before, is_ours = self._stood_at, False
         try:
             self._prepare(self.open())
@@ -129,13 +129,13 @@ class SqliteLink:
         return make_schema(connection)
 
     def flush(self, synchronous: str) -> None:
-        """Set how a transaction reaches the disk, unless it is set already: `FULL`, or `NORMAL`."""
+        """Set when SQLite flushes a transaction to the disk (`FULL` or `NORMAL`), unless it is set so already."""
         if synchronous != self._synchronous:
             self.connected().execute(f"PRAGMA synchronous={synchronous}")
             self._synchronous = synchronous
 
     def has_leftover(self, *, is_restored: bool) -> bool:
-        """Say whether the -wal beside the file is of an earlier file. Nothing is checked while it is open here."""
+        """Say whether the -wal belongs to an earlier file. False while this process has the file open."""
         place = identity(self.path)
         is_open_here = any(link.holds(place) for link in list(links))
         return not is_open_here and has_leftover(self.path, is_restored=is_restored)

@@ -1,4 +1,4 @@
-"""The lookout of SQLite: it reads the file again and again, and only when others have changed the file.
+"""The lookout of SQLite: it polls the version of the file, and reads the file only after others have changed it.
 
 Promises: a watch of quiet keys still advances before the history at its position is forgotten.
 """
@@ -26,18 +26,18 @@ class SqliteLookout(Lookout):
         super().__init__(clock, self.leases)
         self._file = file
         self._polled = _NEVER
-        self._state = LedgerState(0, 0, 0)  # watches were woken up to this state
+        self._state = LedgerState(0, 0, 0)  # all changes up to this state have woken their watches
         self._all_read_at = 0
         self._highest = 0  # the highest revision that this process knows
         self._changed = asyncio.Event()
 
     async def change(self) -> None:
-        """Return after the next change of any kind to the file, while there is a watch."""
+        """Return after the next change of any kind to the file. Without a watch, only this process's changes count."""
         self._changed.clear()
         await self._changed.wait()
 
     def wrote(self, keys: Iterable[bytes] | None = None, *, at: int = 0) -> None:
-        """Wake the watches of keys that this process has written, all without keys; look often for a while."""
+        """Wake the watches of keys that this process has written (None: all watches), and look often for a while."""
         if at == self._state.revision + 1:
             self._state = self._state._replace(revision=at)
         self._highest = max(self._highest, at)
@@ -59,14 +59,14 @@ class SqliteLookout(Lookout):
                 await self._reap()
             is_going_on = True
         except StoreWentBack:
-            pass  # the watches are woken, and get the error when they read
+            pass  # the woken watches get the error when they read
         except (StoreUnavailable, StoreDenied):
-            self._reaper.forget()  # while the store is away, no holder can renew
+            self._reaper.forget()  # while the store is unavailable, no holder can renew
             self._reap_at = self._clock.elapsed() + self._reaper.pause_seconds()
             is_going_on = True
         finally:
             if not is_going_on:
-                self._watchers.wake()  # they learn of the change, or of the error that ended the task
+                self._watchers.wake()  # the watches then read the change, or raise the error that ended the task
 
     def _changes(self, connection: Connection) -> tuple[LedgerState, list[bytes]]:
         now = ledger.state(connection)
@@ -74,11 +74,11 @@ class SqliteLookout(Lookout):
         return now, ledger.touched(connection, self._state.revision, _MOST_KEYS) if is_same else []
 
     def _take(self, now: LedgerState, keys: list[bytes]) -> None:
-        """Wake the watches of the keys that a look has found. Renewals change the file, and wake none."""
+        """Wake the watches of the keys that a look has found. A renewal changes the file, but wakes no watch."""
         before, self._state = self._state, now
         went_back = now.incarnation != before.incarnation or now.revision < self._highest
         self._highest = now.revision
-        # A watch of quiet keys reads on from time to time, before the history after its position is forgotten.
+        # A watch of quiet keys reads from time to time, before the history after its position is forgotten.
         is_far = now.revision - self._all_read_at >= ledger.KEPT_REVISIONS // 4
         if went_back:
             self._reaper.forget()

@@ -1,8 +1,7 @@
 """The place of an SQLite file: the facts that can be known before the file is opened.
 
-Promises: each refusal names the thing at that place and the remedy. Refuses: directories, and file systems that
-several kernels share, where SQLite's locks and shared memory do not hold. A file system that cannot be determined is
-accepted.
+Promises: each error names the fault of the path and the remedy. Refuses: directories, and file systems that several
+kernels share, where SQLite's locks and shared memory do not work. A file system of unknown type is accepted.
 Source: https://www.sqlite.org/wal.html (all processes must be on the same host).
 """
 
@@ -14,9 +13,8 @@ from apportion.errors import InvalidInput
 from apportion.stores.url import StoreUrl
 
 _FIELD = "file of the store"
-# File systems of networks and clusters, and those that a virtual machine shares with its host: several kernels keep
-# locks and shared memory of their own. A file system in user space (fuse.*) is refused unless it is known to be
-# local.
+# File systems of networks and clusters, and those that a virtual machine shares with its host: each kernel keeps locks
+# and shared memory of its own. A file system in user space (fuse.*) is refused unless it is known to be local.
 _REMOTE = {
     *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "auristorfs", "coda", "ncpfs", "acfs", "cvfs"),
     *("ceph", "glusterfs", "lustre", "beegfs", "fhgfs", "gfs", "gfs2", "gpfs", "mmfs", "ocfs2", "orangefs", "pvfs2"),
@@ -39,11 +37,11 @@ def path_of(url: StoreUrl) -> Path:
 
 
 def check(path: Path) -> None:
-    """Raise `InvalidInput` when no store can stand at this path."""
+    """Raise `InvalidInput` when a store cannot have this path."""
     try:
         _check(path)
     except OSError as error:
-        hint = "Look at the length of its name, and at the rights of this user on each directory above it."
+        hint = "Check the length of its name, and the rights of this user on each directory above it."
         found = f"out of reach ({error.strerror}): {path}"
         raise InvalidInput(_FIELD, found, "a file that this user can reach", hint) from error
 
@@ -68,7 +66,7 @@ def _check(path: Path) -> None:
 
 
 def _mode(path: Path) -> int | None:
-    """Return the mode of a file, None where none is; `Path.exists` drops every other error from Python 3.14 on."""
+    """Return the mode of a file, None for no file. From Python 3.14 on, `Path.exists` would hide other errors."""
     try:
         return path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -76,7 +74,7 @@ def _mode(path: Path) -> int | None:
 
 
 def side_files(path: Path) -> tuple[Path, ...]:
-    """Return the files that SQLite keeps beside a file at this moment, among -wal and -shm."""
+    """Return the paths of the -wal and the -shm beside a file, as far as they exist now."""
     return tuple(each for end in ("-wal", "-shm") if (each := path.with_name(path.name + end)).exists())
 
 
@@ -88,7 +86,7 @@ def refuse_empty(path: Path) -> None:
 
 
 def file_system(path: Path) -> str:
-    """Return the type of the file system as the kernel names it, empty where it does not say."""
+    """Return the kernel's name of the type of the file system, empty if it is not known."""
     device = path.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     try:
@@ -114,7 +112,7 @@ def is_in_memory(file_system: str) -> bool:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of the file, None when none can be reached. They tell a replaced file apart."""
+    """Return device and inode of the file, None if it cannot be reached. A file that replaced it has others."""
     try:
         status = os.stat(path)  # noqa: PTH116 - called before each transaction, and twice as fast
     except OSError:

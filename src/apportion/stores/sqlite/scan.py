@@ -1,9 +1,9 @@
 """A scan in portions, so that neither the event loop nor a checkpoint waits for a million keys.
 
-Each step is one transaction. It reads more items, and the changes since the last step to the items found before.
-After a step, all found items are as they are at the revision of that step. So after the last step, the whole scan is
-of one revision.
-Promises: where the history that this needs is gone, or the store is another, the scan begins anew.
+Each step is one transaction. It reads more items, and also the changes of the found items since the last step. After a
+step, all found items have their state at the revision of that step. So after the last step, the whole scan shows one
+revision.
+Promises: if the needed history is gone, or the store has another incarnation, the scan begins again.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class SqliteScan:
         self.is_complete = False
 
     def step(self, connection: Connection) -> LedgerState:
-        """Read on; return the state of the store to which all found items now belong."""
+        """Read the next items; return the state of the store that all found items now show."""
         now = ledger.state(connection)
         if self._at is not None and self._at != now:
             self._catch_up(connection, self._at, now)

@@ -1,7 +1,7 @@
 """The schedules in an SQLite file: the rules of `schedules/ledger.py` in SQL, and one transaction per call.
 
-Promises: the tasks of a firing and its last slot are one commit, which survives a power cut. A look that finds nothing
-due takes no lock.
+Promises: one commit, which survives a power cut, writes the tasks of a firing and the last slot. A look that finds no
+due schedule takes no lock of writers.
 """
 
 import json
@@ -88,13 +88,13 @@ _HISTORY = "SELECT slot, at, by, mark, task FROM slot_mark WHERE queue = ? AND n
 
 
 class TasksInFile(Protocol):
-    """The handle of the tasks, as far as its schedules need it."""
+    """The two calls of the handle of the tasks that its schedules need."""
 
     async def read(self, work: Callable[[Connection, int], Result]) -> Result:
-        """Run work that reads, at the time of the file, in the life of the store that the handle knows."""
+        """Run work that reads, at the time of the file, in the incarnation that the handle knows."""
 
     async def write(self, work: Callable[[Connection, int], Result]) -> Result:
-        """Run work in a transaction that is flushed, likewise."""
+        """Run work that writes, as `read` does, in a transaction that is flushed."""
 
 
 class SqliteSchedules(ScheduleStore):

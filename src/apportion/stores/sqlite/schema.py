@@ -1,7 +1,7 @@
 """The schema in an SQLite file: its versions, its owner, and the inode at which its present incarnation began.
 
-Promises: a version that was released is never changed; the next one is the list of statements that lead to it. The
-version stands in the file's header (`user_version`), beside the mark of this application (`application_id`).
+Promises: a released version never changes; each later version is a list of statements that lead to it. The header of
+the file contains the version (`user_version`), and the mark of this application (`application_id`).
 """
 
 import sqlite3
@@ -56,7 +56,7 @@ def make_schema(connection: Connection) -> int:
 
 
 def use_wal(connection: Connection) -> str:
-    """Change the journal mode for good, unless it is WAL already; return the mode after that."""
+    """Set the journal mode of the file to WAL, unless it is WAL already; return the mode after that."""
     # EXTRA syncs the directory after the rollback journal of this change is deleted. If that journal came back after
     # a power cut, it would roll back all later commits.
     connection.execute("PRAGMA synchronous=EXTRA")

@@ -1,7 +1,7 @@
-"""The shared part of a process's handles in one SQLite file: its connection, and the lookout over it.
+"""The objects that all handles of a process share for one SQLite file: the connection and the lookout.
 
 Promises: handles on one event loop share one connection when their URLs differ only in the namespace. The last handle
-that is closed closes the connection. Refuses: to judge for a handle. Each handle keeps its own view of the store.
+that is closed closes the connection. Refuses: to check incarnation and revision; each handle does that itself.
 """
 
 from collections.abc import Hashable
@@ -16,7 +16,7 @@ from apportion.stores.url import StoreUrl
 
 
 class SharedFile:
-    """One file of one process. Without a key it belongs to one handle alone."""
+    """One file of one process. Without a key, one handle alone uses it."""
 
     def __init__(self, file: SqliteFile, clock: Clock, key: Hashable = None) -> None:
         self.file = file
@@ -25,7 +25,7 @@ class SharedFile:
 
     @classmethod
     def taken(cls, url: StoreUrl, clock: Clock) -> "SharedFile":
-        """Return this process's share of the file of a URL, with one more user. The file need not be open yet."""
+        """Return the shared file of a URL, with one more user. The file need not be open yet."""
         path = path_of(url)
         key = (replace(url.canonical(), namespace=""), None if isinstance(clock, SystemClock) else id(clock))
         return _shared.take(key, lambda: cls(SqliteFile(path, str(url), clock), clock, key))

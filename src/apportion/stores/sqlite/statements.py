@@ -1,6 +1,6 @@
-"""The statements of the SQLite store. Keys are bytes with the namespace in front, in the order of blobs.
+"""The statements of the SQLite store. Keys are blobs that begin with the namespace, in the order of blobs.
 
-A value that an operator wrote by hand may be text: it is read as its bytes.
+A value that an operator wrote by hand may be text. The statements read it as bytes.
 """
 
 NOW_MILLISECONDS = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"

@@ -3,7 +3,7 @@
 Promises: an acknowledged commit survives a power cut (`synchronous=FULL`). Only renewals use `synchronous=NORMAL`,
 since a lost renewal only shortens a lease. Revisions come from one counter in the file. A reaper watches leases and
 ends them.
-Refuses: several hosts, and so any file system over a network; to see by itself that a copy was written over the file.
+Refuses: several hosts, and so any file system over a network. Does not notice by itself: a copy written over the file.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ CAPABILITIES = api.Capabilities(
 
 
 class SqliteStore(api.CoordinationStore):
-    """One handle of a file, within a namespace. It shares the connection with others of the process."""
+    """One handle of a file, within a namespace. It shares the connection with other handles of the process."""
 
     def __init__(self, shared: SharedFile, namespace: str, seen: LedgerState) -> None:
         self._shared = shared
@@ -77,7 +77,7 @@ class SqliteStore(api.CoordinationStore):
     ) -> api.Outcome:
         """See `CoordinationStore`. One write to the disk."""
         request = self._space.request(when, puts, deletes, CAPABILITIES)
-        seen = self._seen  # as the caller knows it: while this call waits for a lock, a scan may accept another life
+        seen = self._seen  # the caller's view: while this call waits for a lock, a scan may accept a new incarnation
 
         def _work(connection: Connection) -> api.Committed | api.Refused:
             known = self._same(connection, seen)
@@ -125,7 +125,7 @@ class SqliteStore(api.CoordinationStore):
         return api.Lease(id=lease, ttl_seconds=ttl_seconds)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
-        """See `CoordinationStore`. Before all other writes of the process."""
+        """See `CoordinationStore`. The renewal goes before all other writes of the process."""
         wanted = checked_leases(leases)
         return await self._file.renew(self._checked(lambda connection: ledger.renew(connection, wanted)))
 
@@ -152,7 +152,7 @@ class SqliteStore(api.CoordinationStore):
         self._file.require_open()
 
     def _checked(self, work: Callable[[Connection], Result]) -> Callable[[Connection], Result]:
-        """Return work that may be done twice, on the store that this handle knows now."""
+        """Return work that runs only on the store that this handle knows now. A retry repeats the check."""
         self._require_open()
         seen = self._seen
 
@@ -163,7 +163,7 @@ class SqliteStore(api.CoordinationStore):
         return _work
 
     async def _settled(self, doubt: InDoubt) -> api.Outcome:
-        """Resolve a doubtful commit: one more write confirms the content of the disk, or takes the commit's place."""
+        """Resolve a commit in doubt: one more write confirms the content of the disk, or replaces the commit."""
         try:
             found = await self._file.write(_touched)
         except (StoreUnavailable, StoreDenied, StoreWentBack):
@@ -173,7 +173,7 @@ class SqliteStore(api.CoordinationStore):
         return api.Unknown(reason=doubt.reason)
 
     def _same(self, connection: Connection, seen: LedgerState) -> LedgerState:
-        """Return the state if its incarnation is the one seen and its revision is not older than seen."""
+        """Return the state; `StoreWentBack` if its incarnation is not that of `seen`, or its revision is lower."""
         self._require_open()
         found = ledger.state(connection)
         if found.incarnation != seen.incarnation or found.revision < seen.revision:
@@ -182,7 +182,7 @@ class SqliteStore(api.CoordinationStore):
         return found
 
     def _met(self, found: LedgerState) -> None:
-        """Take a later state of the life that this handle knows."""
+        """Accept a later state of the incarnation that this handle knows."""
         if self._is_later(found, self._seen):
             self._seen = found
 
@@ -193,7 +193,7 @@ class SqliteStore(api.CoordinationStore):
     async def _next(
         self, span: tuple[bytes, bytes], after: int, incarnation: int
     ) -> tuple[int, api.StoreChange | None] | None:
-        """Return the next change and its revision; or the revision reached and no change; None: read again."""
+        """Return the next change and its revision, or the last revision and no change. None means: read again."""
 
         def _work(connection: Connection) -> tuple[int, api.StoreChange | None]:
             known = self._same(connection, self._seen)
@@ -232,9 +232,9 @@ async def in_file(shared: SharedFile, namespace: str) -> SqliteStore:
 
 
 async def connected(url: StoreUrl, clock: Clock) -> SqliteStore:
-    """Open the file of a URL; log if a power cut would lose it."""
+    """Open the file of a URL; log a warning if a power cut would lose the file."""
     shared = SharedFile.taken(url, clock)
     store = await in_file(shared, url.namespace)
     if not store.capabilities().durable:
-        _log.warning("%s is in memory and is gone after a power cut: use a file on a disk.", shared.file.name)
+        _log.warning("%s is in memory, and a power cut would lose it: use a file on a disk.", shared.file.name)
     return store

@@ -1,7 +1,8 @@
 """The rules of `task_ledger.py` in SQL: the effect of each call on an SQLite file, in the caller's transaction.
 
-`now` is the clock of the file, read once per transaction. Hot paths are single statements. Rare ones read the row,
-change it by the rules of `task_records`, and write it back; no other writer comes between, in an SQLite file.
+`now` is the clock of the file, read once per transaction. Frequent changes are single statements. Rare changes read the
+row, change it by the rules of `task_records`, and write it back. An SQLite file has one writer at a time, so no other
+writer can come between.
 """
 
 import json
@@ -61,7 +62,7 @@ def time_and_life(connection: Connection) -> tuple[int, int]:
 
 
 def enqueue(connection: Connection, tasks: Sequence[NewTask], now: int) -> tuple[tuple[str, bool], ...]:
-    """See `TaskStore.enqueue`. Without a unique name or a key, a task is looked at only if it is there."""
+    """See `TaskStore.enqueue`. New tasks without unique names and keys take few statements, as `plain_tasks` says."""
     for queue, _ in counted(tasks):
         check_counted(tasks, queue, control_of(connection, queue).partitions)
     if all(each.unique is None and each.key is None for each in tasks) and are_added(connection, tasks, now):
@@ -102,7 +103,7 @@ def turn(
 
 
 def has_all(connection: Connection, ids: Iterable[str]) -> bool:
-    """Whether each of these tasks is open or has an outcome; writes the time of the file as it is."""
+    """Whether each of these tasks is open or has an outcome. A write that changes no value confirms the disk first."""
     connection.execute(sql.TOUCH)
     looks = (sql.BY_ID, sql.ENDED_BY_ID)
     return all(any(value_of(connection, each, (task,)) is not None for each in looks) for task in ids)
@@ -139,7 +140,7 @@ def control_of(connection: Connection, queue: str) -> QueueControl:
 
 
 def wait(connection: Connection, task: OpenTask, delay_ms: int, now: int) -> None:
-    """Put a task that nobody holds at the end of its lane, or among the delayed ones.
+    """Put a task without a claim at the end of its lane, or with a delay among the delayed tasks.
 
     A keyed task that is open, or blocks its key, keeps its place in the order of its key.
     """
@@ -155,7 +156,7 @@ def wait(connection: Connection, task: OpenTask, delay_ms: int, now: int) -> Non
 
 
 def end(connection: Connection, task: OpenTask, state: EndState, now: int, result: bytes | None = None) -> None:
-    """Close an open task; keep its outcome, unless it is done without a result. A dead one may block its key."""
+    """Close an open task; keep its outcome, unless it is done without a result. A dead task may block its key."""
     is_blocking = state == "dead" and task.new.on_dead == "block" and task.new.key is not None
     connection.execute(sql.BLOCK if is_blocking else sql.REMOVE, (task.id,))
     if state != "done" or result is not None:
@@ -196,10 +197,10 @@ def _expire(connection: Connection, task: str, *, now: int) -> None:
 def _settled(
     connection: Connection, settlements: Sequence[Settlement], now: int, *, is_one_by_one: bool
 ) -> tuple[Receipt, ...]:
-    """Settle claims; return the receipts that were refused. Plain completions are one statement if all of them count.
+    """Settle claims; return the refused receipts. If none is refused, one statement does all plain completions.
 
-    If two settlements are of one task, only the first counts, so all are settled one by one. So are repeats, because
-    most of them are refused.
+    If two settlements name one task, only the first counts, so all settlements are done one by one. Repeats are always
+    done one by one, because most of them are refused.
     """
     done = [each.receipt for each in settlements if _is_plain(each) and not each.is_repeat]
     is_each_once = len({each.receipt.task for each in settlements}) == len(settlements)
@@ -215,7 +216,7 @@ def _is_plain(settlement: Settlement) -> bool:
 
 
 def _are_done(connection: Connection, receipts: Sequence[Receipt]) -> bool:
-    """Complete tasks; return whether all of them count."""
+    """Complete tasks; return whether all of these receipts were valid."""
     attempts: dict[int, dict[str, int]] = {}
     for each in receipts:
         attempts.setdefault(each.session, {})[each.task] = each.attempt
@@ -241,9 +242,9 @@ def _free(connection: Connection, freed: Freed, now: int, result: bytes | None =
 
 
 def _outlive(connection: Connection, session: int, now: int) -> None:
-    """Remove a session from the deaths of tasks, for its process lives.
+    """Remove a session from the deaths of tasks, because its process is alive.
 
-    A task that is dead by this session becomes ready again, unless another open task has its unique name.
+    A task that is dead because this session ended becomes ready again, unless another open task has its unique name.
     """
     for task in map(open_task, connection.execute(sql.OF_DEATHS).fetchall()):
         if session in task.deaths_of:
@@ -278,7 +279,7 @@ def _become_due(connection: Connection, queues: Collection[str], now: int) -> No
 
 
 def _retake(connection: Connection, worker: Worker, queues: Collection[str], most: int, now: int) -> list[OpenTask]:
-    """Take over work of ended sessions, oldest first; a task with a second death waits first."""
+    """Take over tasks of ended sessions, oldest first. After its second and each further death, a task waits."""
     sessions = [session for (session,) in connection.execute(sql.ENDED_SESSIONS).fetchall()]
     rows = [
         row

@@ -1,7 +1,7 @@
-"""The tables of tasks in an SQLite file, and the statements on them; a part of the schema of its own.
+"""The tables of tasks in an SQLite file, and the statements on them. These tables have a version of their own.
 
-The first handle of tasks makes the tables. Live groups on the same file go on: the version of their part stays.
-Times are milliseconds since 1970 on the clock of SQLite, moved by `work_meta.offset_ms`.
+The first handle of tasks makes the tables. Groups on the same file keep running, because the version of their tables
+does not change. Times are milliseconds since 1970 on the clock of SQLite, plus `work_meta.offset_ms`.
 """
 
 # ruff: noqa: S608 - every statement is ours
@@ -15,7 +15,7 @@ TASKS_VERSION = 1
 TABLES: tuple[str, ...] = (
     "CREATE TABLE IF NOT EXISTS work_meta (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL,"
     " offset_ms INTEGER NOT NULL)",
-    # Open tasks alone. `deaths_of` lists sessions with commas between them; `deaths` is their number.
+    # Only open tasks. `deaths_of` lists sessions with commas between them; `deaths` is their number.
     "CREATE TABLE IF NOT EXISTS task (pos INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, queue TEXT NOT NULL,"
     " lane INTEGER NOT NULL, name TEXT NOT NULL, codec TEXT NOT NULL, arguments BLOB NOT NULL, uniq TEXT,"
     " due INTEGER, expires INTEGER, attempt INTEGER NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0,"
@@ -52,13 +52,13 @@ TABLES: tuple[str, ...] = (
 )
 NEVER = MOST_TIME
 
-# The part of keyed tasks, added to files that were made before.
-# A task is *behind* while an older task of its key is open; the first of each key is not. Triggers keep that mark, so
-# that it holds for completions in a transaction of the caller's too. Blocked tasks are in no index that a claim reads.
-# A dead task that blocks its key has a row here, `blocking`, beside its outcome; it is due at no time that comes.
+# The tables and columns of keyed tasks. A file without them gets them too.
+# A task is *behind* while an older task of its key is open; the first task of each key is not. Triggers maintain this
+# mark, so a completion in a transaction of the caller updates it too. No index that a claim reads contains blocked
+# tasks. A dead task that blocks its key keeps a row here (`blocking`) besides its outcome; its due time never comes.
 _OF_KEY = "SELECT {found} FROM task AS t WHERE t.queue = {row}.queue AND t.key = {row}.key"
-# Without OR FAIL, SQLite saves each page that a statement changes, for the case that one of its rows breaks a rule. An
-# error in a statement ends the transaction here, and no value of these statements breaks one.
+# Without OR FAIL, SQLite saves each page that a statement changes, in case a later row violates a constraint. Here, an
+# error in a statement ends the transaction anyway, and no value of these statements violates a constraint.
 _NEXT_OF_OLD = (
     f"UPDATE OR FAIL task SET behind = 0 WHERE pos = ({_OF_KEY.format(found='min(t.pos)', row='OLD')}) AND behind"
 )
@@ -102,7 +102,7 @@ ADD = (
     f"INSERT INTO task ({SHARED}, behind) SELECT {_MARKS}, {_IS_BEHIND.format(queue='?2', key=_KEY)}"
     " WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE id = ?1) ON CONFLICT DO NOTHING RETURNING pos"
 )
-# The same for a connection of the caller's: its statements have named values.
+# The same statement for a connection of the caller, with named values.
 _NAMED = ", ".join(f":{each}" for each in COLUMNS)
 INSERT = (
     f"INSERT INTO task ({SHARED}, behind) SELECT {_NAMED}, {_IS_BEHIND.format(queue=':queue', key=':key')}"
@@ -132,8 +132,8 @@ BLOCK = (
 )
 FORGET_BLOCKING = "DELETE FROM task WHERE queue = ? AND blocking"
 DONE = "DELETE FROM task WHERE id = ? AND attempt = ? AND session = ? RETURNING pos"
-# The same for a JSON object of tasks and their attempts. One statement for many tasks: each step of one hands the
-# interpreter's lock on.
+# The same for a JSON object of tasks and their attempts. One statement is for many tasks, because each step of a
+# statement releases the interpreter's lock.
 ALL_DONE = (
     "DELETE FROM task WHERE pos IN (SELECT task.pos FROM json_each(?1) AS r CROSS JOIN task"
     " WHERE task.id = r.key AND attempt = r.value AND session = ?2)"
@@ -162,7 +162,7 @@ IS_READY = (
     "SELECT 1 FROM task INDEXED BY task_ready WHERE session IS NULL AND due IS NULL AND queue = ?"
     f" AND lane < {KEYED_LANES} LIMIT 1"
 )
-# The sessions of workers and of open claims, one seek each: a claim is taken over even if no row of a worker names it.
+# The sessions of workers and of open claims, one seek each. So a claim is taken over even if its worker has no row.
 _SESSIONS = (
     "WITH RECURSIVE held(session) AS (SELECT min(session) FROM task WHERE session IS NOT NULL UNION ALL"
     " SELECT (SELECT min(session) FROM task WHERE session > held.session) FROM held WHERE held.session IS NOT NULL)"
@@ -176,7 +176,7 @@ HEAD_COLUMNS = (
 )
 _HEAD = f"SELECT {HEAD_COLUMNS} FROM task WHERE queue = ? AND lane = ? AND session IS NULL AND due IS NULL"
 READY = f"{_HEAD} ORDER BY pos LIMIT ?"
-MANY_DEATHS = 2  # so many sessions that ended under a task forbid a claim of it beside another suspect
+MANY_DEATHS = 2  # a session with a suspect claims no task that has this many deaths
 READY_OF_NO_DEATHS = f"{_HEAD} AND deaths < {MANY_DEATHS} ORDER BY pos LIMIT ?"
 HAS_SUSPECT = "SELECT 1 FROM task WHERE session = ? AND (deaths > 0 OR crashes > 0) LIMIT 1"
 STRIKE = "UPDATE task SET deaths_of = ?, deaths = ? WHERE pos = ?"
@@ -210,7 +210,7 @@ IS_OPEN = (
 )
 ONCE = "SELECT task, attempt, session, at, value FROM once WHERE scope = ? AND key = ?"
 PUT_ONCE = "REPLACE INTO once (scope, key, task, attempt, session, at, value) VALUES (?, ?, ?, ?, ?, ?, ?)"
-FORGET_ONCE = (  # a time that no release writes is damage, and no reason to forget an effect
+FORGET_ONCE = (  # an invalid time is damage, and no reason to forget an effect
     "DELETE FROM once WHERE at BETWEEN 0 AND ? AND NOT EXISTS (SELECT 1 FROM task WHERE task.id = once.task)"
 )
 

@@ -21,7 +21,7 @@ from apportion.stores.task_values import KEPT_MS, NewTask, Receipt
 
 
 class SqliteTransactions(TaskTransactions):
-    """The statements on the tasks of one file, in the life of the store that its handle knew at first."""
+    """The statements on the tasks of one file, in the incarnation that its handle knew at first."""
 
     dialect = "sqlite"
 
@@ -30,7 +30,7 @@ class SqliteTransactions(TaskTransactions):
 
     @contextmanager
     def begin(self) -> Iterator[sqlite3.Connection]:
-        """See `TaskTransactions`. Waits for the lock of the file as long as every write of this store does."""
+        """See `TaskTransactions`. Waits for the lock of the file for as long as each write of this store does."""
         with closing(sqlite3.connect(self._path, timeout=LOCK_WAIT_SECONDS, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             with connection:

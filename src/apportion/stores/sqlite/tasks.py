@@ -1,7 +1,7 @@
 """The tasks in an SQLite file: tables beside those of the coordination store, and one transaction per call.
 
 Promises: an acknowledged enqueue, settlement or command survives a power cut (`synchronous=FULL`). A turn that only
-claims uses `NORMAL`: a lost claim is made again. A turn that finds nothing to do takes no lock.
+claims uses `NORMAL`: after a lost claim, the task is claimed again. A turn without work takes no lock of writers.
 """
 
 import asyncio
@@ -106,7 +106,7 @@ class SqliteTasks(TaskStore):
         if self._file.moved:
             await self._file.reopen()
         if not await self._file.read(lambda at: value_of(at, HAS_KEYS)):
-            await self._file.write(make_tables)  # a copy from before the first task was restored
+            await self._file.write(make_tables)  # the restored copy is older than the first task
         incarnation, found = await self._file.read(
             lambda at: (ledger.state(at).incarnation, task_admin.answer(at, question, tasks_in.now_ms(at)))
         )
@@ -134,23 +134,23 @@ class SqliteTasks(TaskStore):
         self._shared.give_back()
 
     async def read(self, work: Callable[[Connection, int], Result]) -> Result:
-        """Run work that reads, at the time of the file, in the life of the store that this handle knows."""
+        """Run work that reads, at the time of the file, in the incarnation that this handle knows."""
         return await self._file.read(self._same(work))
 
     async def write(self, work: Callable[[Connection, int], Result]) -> Result:
-        """Run work in a transaction that is flushed, and wake the waits for tasks."""
+        """Run work in a transaction that is flushed, and end the waits for tasks."""
         return self._wrote(await self._file.write(self._same(work)))
 
     async def _or_put_aside(self, work: Callable[[], Awaitable[Result]]) -> Result:
         return await or_put_aside(work, lambda: self.write(put_aside), of=sqlite3.OperationalError)
 
     def _take_part(self) -> None:
-        """Look for leases that have ended, from the first claim or wait to the close."""
+        """Begin to look for ended leases, at the first claim or wait; `close` ends this."""
         if self._watcher is None:
             self._watcher = self._lookout.join(b"", b"")
 
     async def _has_all(self, ids: list[str]) -> bool:
-        """Whether each of these tasks is there, after a write that confirms the content of the disk."""
+        """Whether the file has each of these tasks, after a write that confirms the content of the disk."""
         try:
             return await self._file.write(self._same(lambda connection, _: tasks_in.has_all(connection, ids)))
         except (StoreDenied, StoreUnavailable, StoreWentBack):
@@ -162,7 +162,7 @@ class SqliteTasks(TaskStore):
         self._file.require_open()
 
     def _same(self, work: Callable[[Connection, int], Result]) -> Callable[[Connection], Result]:
-        """Return work at the time of the file, in the life of the store that this handle knows."""
+        """Return work that gets the time of the file; `StoreWentBack` if the file has another incarnation."""
         self._require_open()
 
         def _work(connection: Connection) -> Result:
@@ -179,7 +179,7 @@ class SqliteTasks(TaskStore):
 
 
 def make_tables(connection: Connection) -> int:
-    """Make the tables of tasks where they are absent; `InvalidInput` for those of a later release. Return the life."""
+    """Make the tables of tasks that are absent, and return the incarnation. `InvalidInput` for another version."""
     if not tasks_version(connection):
         for statement in (*sql.TABLES, *SCHEDULE_TABLES):
             connection.execute(statement)
@@ -199,9 +199,9 @@ def tasks_version(connection: Connection) -> int:
 
 
 async def connected(url: StoreUrl, clock: Clock) -> SqliteTasks:
-    """Open the tasks in the file of a URL; the first to open them makes their tables.
+    """Open the tasks in the file of a URL. The first process that opens them makes their tables.
 
-    Where they are, nothing is written: a caller may hold the lock of the file, and enqueue in its transaction.
+    If the tables exist, nothing is written: a caller may hold the lock of the file to enqueue in its transaction.
     """
     shared = SharedFile.taken(url, clock)
     with ExitStack() as undo:

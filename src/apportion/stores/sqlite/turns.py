@@ -1,10 +1,10 @@
 """Turns: the order in which writers take the one lock of an SQLite file.
 
-SQLite's lock has no queue: after a release, the first writer that tries gets the lock. So within a process one writer
-tries at a time, in the order of their calls, and renewals go before all of them. While other processes write too, a
+SQLite's lock has no queue: after a release, the first writer that tries gets the lock. So within a process, one writer
+tries at a time, in the order of the calls. Renewals go before all other writers. While other processes write too, a
 process that has just written waits some milliseconds before its next write.
-Promises: no renewal waits behind a commit of the same process. Among writers that never pause, none waits for ever.
-Refuses: to slow a process that is alone.
+Promises: no renewal waits for the turn of another writer in its process. No writer waits for ever, even if others never
+pause. Refuses: to slow a process that is the only writer.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class Turns:
         return _jittered(_RENEWAL_PAUSE_SECONDS if self._renewals else _PAUSE_SECONDS)
 
     def wrote(self, version: int) -> None:
-        """Note a write. `version` is the file's version before it; it differs once another process has written."""
+        """Note a write. `version` is the file's version before it, which differs if another process has written."""
         now = self._clock.elapsed()
         if version != self._version:
             if self._version is not None:
