@@ -1,9 +1,9 @@
-"""Attempts: the claims of one worker that are under way, and the events that its observers hear of them.
+"""Attempts: the open claims of one worker, and the events of these claims for its observers.
 
-Promises: every claim has one claimed event and one end, whatever the order of the news. The end follows the answer of
-the store; it is `AttemptLost` when the session was over before.
-Refuses: to decide. It notes events, and tells them on the I/O thread. `begin`, `end`, `fail` and `complete` only note,
-so any thread may call them.
+Promises: every claim gets one claimed event and one end event, in whatever order the methods are called. The end event
+comes after the answer of the store. It is `AttemptLost` if the session ended before that answer.
+Refuses: to decide how a claim ends. The observers are called on the I/O thread. `begin`, `end`, `fail` and `complete`
+only write notes, so any thread may call them.
 """
 
 from collections.abc import Collection, Iterable
@@ -31,7 +31,7 @@ from apportion.stores.task_values import MOST_CRASHES, Claim, Receipt, Settlemen
 from apportion.work.observers.log import is_log_of_all, log
 from apportion.work.observers.statistics import TaskStatistics
 
-_NOT_TOLD = "the session ended before its end was told"
+_NOT_TOLD = "the session ended before the worker had settled the attempt"
 
 
 class _Who(TypedDict):
@@ -47,7 +47,7 @@ class _Who(TypedDict):
 
 @dataclass(slots=True)
 class _UnderWay:
-    """An attempt under way. Times are of the elapsed clock; None: not yet."""
+    """An attempt under way. Times are readings of the elapsed clock; None stands for a time that has not come yet."""
 
     name: str
     claimed_at: float
@@ -59,7 +59,7 @@ class _UnderWay:
     is_completed: bool = False
 
     def run_seconds(self, now: float) -> float | None:
-        """Return how long the run took, or has taken until now; None if it did not begin."""
+        """Return the duration of the run, up to its end or up to now; None if the run has not begun."""
         if self.started_at is None:
             return None
         return (now if self.ended_at is None else self.ended_at) - self.started_at
@@ -68,8 +68,8 @@ class _UnderWay:
 class Attempts:
     """The attempts of one worker of one queue.
 
-    The log and the `statistics` hear of each, and then the observers of the program. A child has no statistics: its
-    worker counts and logs.
+    The log and the `statistics` get each event first, then the observers of the program. A child process has no
+    statistics: its worker counts and logs.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Attempts:
         self._lost: set[Receipt] = set()
 
     def begin(self, receipt: Receipt) -> bool:
-        """Note that the run of a claim begins, perhaps anew; from any thread. Return whether that is to be told."""
+        """Note that the run of a claim begins; from any thread. Return whether this is its first begin."""
         noted = self._under_way.get(receipt)
         if noted is None:
             return False
@@ -114,7 +114,7 @@ class Attempts:
         return noted is not None and noted.is_completed
 
     def claimed(self, claims: Iterable[Claim]) -> None:
-        """Tell of new claims."""
+        """Note new claims, and report their events."""
         now = self._clock.elapsed()
         for claim in claims:
             waited = claim.waited_ms / 1_000
@@ -124,12 +124,12 @@ class Attempts:
                 self._tell(AttemptClaimed(**who, waited_seconds=waited, is_retaken=claim.is_retaken))
 
     def found(self, row: TaskRow, receipt: Receipt) -> None:
-        """Note a claim that the store has, although no reply has reported it. It is given back."""
+        """Note a claim that is in the store, but was in no reply to this worker. The worker gives it back."""
         if receipt not in self._lost and receipt not in self._under_way:
             self._under_way[receipt] = _UnderWay(row.name, self._clock.elapsed())
 
     def started(self, receipts: Iterable[Receipt]) -> None:
-        """Tell of runs that have begun."""
+        """Report the events of runs that have begun."""
         for receipt in receipts:
             noted = self._under_way.get(receipt)
             if noted is not None and noted.started_at is not None:
@@ -141,14 +141,14 @@ class Attempts:
                     tell(self._observers, AttemptStarted(**who, waited_seconds=waited))
 
     def settled(self, settlements: Iterable[Settlement], refused: Collection[Receipt]) -> None:
-        """Tell of the ends that the store has answered."""
+        """Report the events of ends that the store has answered; the store has `refused` some of them."""
         now, late = self._clock.elapsed(), frozenset(refused)
         counted = None if self._observers or late or is_log_of_all() else self._statistics
         for settlement in settlements:
             noted = self._under_way.pop(settlement.receipt, None)
             if noted is None:
                 continue
-            if counted is not None and settlement.fate == "done":  # nobody hears an event of it
+            if counted is not None and settlement.fate == "done":  # it needs no event: only the count is wanted
                 counted.count_done(noted.run_seconds(now))
             else:
                 is_late = bool(late) and settlement.receipt in late
@@ -157,7 +157,7 @@ class Attempts:
                 self._tell(_refused(settlement, noted, who) if is_refused else _end(settlement, noted, who))
 
     def lose(self, session: int | None = None) -> None:
-        """Tell that claims are lost: all of them (None), or those of a session with runs that have not ended."""
+        """Report lost claims: all of them (None), or the claims of a session whose runs have not ended."""
         now = self._clock.elapsed()
         self._lost = {each for each in self._lost if each.session == session}
         for receipt, noted in list(self._under_way.items()):
@@ -185,7 +185,7 @@ def _refused(settlement: Settlement, noted: _UnderWay, who: _Who) -> AttemptEven
 
 
 def _end(settlement: Settlement, noted: _UnderWay, who: _Who) -> AttemptEvent:
-    """Return the event of an end that counts."""
+    """Return the event of an end that took effect."""
     took, reason, again = noted.run_seconds(who["at"]), settlement.reason, settlement.delay_ms / 1_000
     match settlement.fate:
         case "done":

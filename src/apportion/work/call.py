@@ -1,7 +1,7 @@
-"""Call: a task function with its arguments and options, checked and encoded where it is made.
+"""Call: one call of a task function, with its arguments and options, checked and encoded when it is made.
 
-Promises: a call that can be made can be run: the arguments fit the signature, and come back equal from their bytes.
-Refuses: values that JSON cannot hold, or that would come back as another value; calls of more than a mebibyte.
+Promises: the arguments of a call fit the signature of the function, and their bytes decode to equal values.
+Refuses: values that JSON cannot hold, or that decode to another value; arguments of more than a mebibyte.
 """
 
 import inspect
@@ -25,7 +25,7 @@ MOST_BYTES = 2**20
 DEFAULT_PRIORITY = 2
 _VARIANT = dict(zip("0123456789abcdef", 4 * "89ab", strict=True))
 _NO_OPTIONS = (None,) * 8
-_IN_ORDER = "The tasks of a key run in the order in which they came."
+_IN_ORDER = "The tasks of a key run in the order in which they were enqueued."
 
 
 @brief
@@ -57,16 +57,17 @@ class Call:
         key: str | None = None,
         on_dead: OnDead | None = None,
     ) -> "Call":
-        """Return this call with other options; an option that is None stays.
+        """Return this call with other options; None leaves an option as it is.
 
-        - `delay` or `at`: the least wait (a timedelta), or the earliest time (a datetime with a zone).
-        - `priority`: 0 to 3, and 0 is claimed first. Default: 2.
-        - `expires`: the time after which the task is cancelled in place of being started.
-        - `unique`: a name; while a task of that name is open, another one is not added (`on_duplicate="keep"`), or
-          replaces it ("replace").
-        - `key`: the tasks of one key run one at a time, in the order in which they came, and in the same worker as long
-          as no worker comes or goes. None of them has a priority, a delay or a time. Needs a queue with `partitions`.
-        - `on_dead`: after a dead task of its key, the next one goes on ("skip"), or waits until the dead one is
+        - `delay` or `at`: the shortest wait (a timedelta), or the earliest time (a datetime with a zone).
+        - `priority`: 0 to 3; tasks of priority 0 are claimed first. Default: 2.
+        - `expires`: a timedelta. A task that a worker claims only after this time is cancelled and does not run.
+        - `unique`: a name. While a task of that name is open, a second one is not added (`on_duplicate="keep"`), or
+          replaces the first ("replace").
+        - `key`: the tasks of one key run one at a time, in the order in which they were enqueued. They run in the same
+          worker as long as no worker joins or leaves. A task with a key has no priority, `delay` or `at`. The queue
+          needs `partitions`.
+        - `on_dead`: if this task ends as dead, the next task of its key runs ("skip"), or waits until this one is
           redriven or cancelled ("block"). Default: "skip".
         """
         given = (delay, at, priority, expires, unique, on_duplicate, key, on_dead)
@@ -91,7 +92,7 @@ class Call:
         return call
 
     def check(self) -> None:
-        """Refuse options that no task can have."""
+        """Raise `InvalidInput` for an option that no task can have."""
         if type(self.priority) is not int or self.priority not in LANES:
             raise InvalidInput("priority", self.priority, "an int in 0 .. 3", "0 is claimed first; 2 is the default.")
         for field, value in (("delay", self.delay), ("expires", self.expires)):
@@ -101,7 +102,7 @@ class Call:
             hint = "Write at=datetime(2026, 11, 24, 9, tzinfo=UTC)"
             raise InvalidInput("at", self.at, "a datetime with a time zone", hint)
         if self.at is not None and self.delay is not None:
-            raise InvalidInput("delay", self.delay, "no delay beside at", "Give one of the two.")
+            raise InvalidInput("delay", self.delay, "no delay together with at", "Give one of the two.")
         if self.unique is not None and not _is_name(self.unique):
             raise InvalidInput("unique", self.unique, "a str of 1 to 200 characters", "Write unique='report/7'")
         if self.on_duplicate not in ("keep", "replace"):
@@ -113,19 +114,19 @@ class Call:
             raise InvalidInput("on_dead", self.on_dead, "'skip' or 'block'", "The default is 'skip'.")
         if self.key is None:
             if self.on_dead is not None:
-                raise InvalidInput("on_dead", self.on_dead, "a key beside it", "Write key='tenant-42'.")
+                raise InvalidInput("on_dead", self.on_dead, "no value without a key", "Write key='tenant-42'.")
             return
         check_key(self.key)
         for field, value in (("delay", self.delay), ("at", self.at)):
             if value is not None:
-                raise InvalidInput(field, value, "none beside a key", f"{_IN_ORDER} Enqueue the task when it is due.")
+                raise InvalidInput(field, value, "no value with a key", f"{_IN_ORDER} Enqueue the task when it is due.")
         if self.priority != DEFAULT_PRIORITY:
-            raise InvalidInput("priority", self.priority, "none beside a key", f"{_IN_ORDER} Leave the priority out.")
+            raise InvalidInput("priority", self.priority, "no value with a key", f"{_IN_ORDER} Leave the priority out.")
 
     def task(self, task_id: str, queue: str, now_ms: int, trace: str = "", *, keys: QueueKeys | None = None) -> NewTask:
-        """Return this call as a task of a queue; `InvalidInput` for a key on a queue without keys.
+        """Return this call as a task of a queue; `InvalidInput` for a key on a queue without partitions.
 
-        `now_ms` counts for `expires` alone; `trace` is a traceparent.
+        Only `expires` needs `now_ms`, the time of the store. `trace` is a traceparent.
         """
         return NewTask(
             id=task_id,
@@ -148,7 +149,7 @@ class Call:
 
 
 class Signature:
-    """The parameters of a task function, with the types in which their values come back."""
+    """The parameters of a task function, and the types to which their values are decoded."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         signature = inspect.signature(function)
@@ -162,7 +163,7 @@ class Signature:
         self._needed = {each.name for each in parameters if each.default is each.empty}
 
     def encoded(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bytes:
-        """Return the arguments of a call as bytes, once it is sure that they come back equal."""
+        """Return the arguments of a call as bytes; `InvalidInput` if the bytes would not decode to equal values."""
         name = self._function.__name__
         try:
             given = self._given(args, kwargs)
@@ -181,14 +182,14 @@ class Signature:
         if back != given:
             wrong = next(each for each in given if back[each] != given[each])
             hint = "Annotate the parameter with its type, so that the worker gets the same value."
-            raise InvalidInput(f"{wrong} of {name}", given[wrong], "a value that comes back equal", hint)
+            raise InvalidInput(f"{wrong} of {name}", given[wrong], "a value that decodes to an equal value", hint)
         if len(data) > MOST_BYTES:
             hint = "Store the data, and pass its name."
             raise InvalidInput(f"arguments of {name}", f"{len(data)} bytes", f"at most {MOST_BYTES} bytes", hint)
         return data
 
     def decoded(self, data: bytes) -> tuple[tuple[object, ...], dict[str, object]]:
-        """Return the arguments of a call from its bytes; `ValueError` if they do not fit the function any more."""
+        """Return the arguments of a call from its bytes; `ValueError` if the function no longer takes them."""
         try:
             values = self._converted(data)
         except (TypeError, NameError, AttributeError, RecursionError) as error:
@@ -223,7 +224,7 @@ class Signature:
         return dict(self._signature.bind(*args, **kwargs).arguments)
 
     def _fits(self, given: Mapping[str, object]) -> bool:
-        """Whether these arguments by name fit for certain. `inspect` judges all others, and is ten times as slow."""
+        """Whether these arguments by name certainly fit. `inspect` checks the others, and takes ten times as long."""
         return self._is_plain and self._needed <= given.keys() <= self._names
 
     def _converted(self, data: bytes) -> dict[str, Any]:
@@ -263,10 +264,10 @@ def new_ids(count: int) -> list[str]:
 
 
 def priority_of(lane: int) -> int:
-    """Return the priority of a lane: the default for the tasks of keys, which have none."""
+    """Return the priority of a lane. It is the default for a task with a key, which has no priority."""
     return lane if lane in LANES else DEFAULT_PRIORITY
 
 
 def _is_name(unique: object) -> bool:
-    """Whether each store can keep a unique name."""
+    """Whether a value is a unique name that every store can keep."""
     return isinstance(unique, str) and 0 < len(unique) <= 200 and clean(unique) == unique

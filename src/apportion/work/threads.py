@@ -1,7 +1,7 @@
-"""Threads: where a worker runs plain functions. No exit of the interpreter waits for one of them.
+"""Threads: the threads in which a worker runs plain functions. The interpreter exits without waiting for them.
 
-Promises: as many threads as calls run at a time; a thread that is free takes the next call. A call that is cancelled
-goes on to its end, and its outcome is told to nobody. `SystemExit` in a call ends the call and not the program.
+Promises: a free thread takes the next call; a new thread is made only if no thread is free. A cancelled call runs to
+its end, and its outcome is dropped. `SystemExit` in a call ends the call and not the program.
 """
 
 import asyncio
@@ -14,18 +14,18 @@ from typing import Any, Literal
 
 from apportion.runtime.simulated import simulated
 
-THREADS = "apportion-task"  # the names of the threads of plain functions begin so
+THREADS = "apportion-task"  # the prefix of the names of these threads
 
 
 class Threads:
-    """The threads of one worker, for the loop of the program."""
+    """The threads of one worker. The methods are called on the event loop of the program."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._count = self._free = 0
 
     async def run(self, function: Callable[[], Any]) -> Any:  # noqa: ANN401 - a call of any function
-        """Call a function in a thread, and return its result. A simulated process has no threads: it calls at once."""
+        """Call a function in a thread, and return its result. A simulated process makes the call without a thread."""
         if simulated() is not None:
             return function()
         if self._free:
@@ -55,12 +55,12 @@ class Threads:
         while (call := self._calls.get()) is not None:
             with call:
                 call.result = call.function()
-            if os.getpid() != process:  # the function has forked, and both have returned
+            if os.getpid() != process:  # the function has forked, and this is the forked process
                 os._exit(0)
 
 
 class _Call:
-    """A call, and its outcome for the loop that waits; a block keeps the error of the call."""
+    """A call, and its outcome for the event loop that waits. As a context manager, it keeps the error of its block."""
 
     def __init__(self, function: Callable[[], Any], freed: Callable[[], None]) -> None:
         self.function, self._freed = function, freed

@@ -1,9 +1,9 @@
-"""Worker: runs the tasks of queues within a block, on the event loop that opened the block.
+"""Worker: runs the tasks of a queue within a block, on the event loop of the block.
 
-At the end of the block the worker claims nothing more, and gives back the tasks that it has not started. Running ones
-have 20 seconds to end; then they are cancelled and given back. A plain function in a thread cannot be stopped: its task
-is given back too, and its late completion is refused.
-SIGTERM ends the block: its code is cancelled, and the program goes on after the block.
+When the block ends, the worker claims no more tasks, and gives back the tasks that it has not started. Running tasks
+have 20 seconds to end. Then the worker cancels their runs and gives the tasks back. A plain function in a thread cannot
+be stopped: its task is given back too, and its late outcome does not count.
+SIGTERM ends the block: the code of the block is cancelled, and the program goes on after the block.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ LEAVE_SECONDS = 20.0
 MOST_CONCURRENCY = 10_000
 MOST_PROCESSES = 1_000
 USUAL_CONCURRENCY = 10
-_MANY = 250  # ends that go to the I/O thread at once: half of the most claims
-_TOGETHER_SECONDS = 0.005  # the longest wait of an end for others, while claims wait to begin
-_WARM_SECONDS = 1.0  # a worker that lives for so long gets ready to make children
+_MANY = 250  # so many ends go to the I/O thread without a wait for more; half of the most claims
+_TOGETHER_SECONDS = 0.005  # an end waits at most so long for other ends, while claims wait to begin
+_WARM_SECONDS = 1.0  # a worker that has lived for so long prepares to make children
 
 
 class QueueWorker(OnlyAsync):
-    """A worker for the time of an `async with` block; see `Queue.worker`."""
+    """A worker that runs during an `async with` block; see `Queue.worker`."""
 
     _call = "queue.worker()"
 
@@ -66,7 +66,7 @@ class QueueWorker(OnlyAsync):
         self._ended: list[Settlement] = []
         self._begun: list[Receipt] = []
         self._sending: asyncio.Handle | None = None
-        self._is_sending = False  # in this turn of the loop
+        self._is_sending = False  # `_send` is due in the next turn of the event loop
         self._is_open = False
         self._url = url
         self._functions, self._processes = functions, processes
@@ -126,7 +126,7 @@ class QueueWorker(OnlyAsync):
         return self._runs.running()
 
     async def until_drained(self) -> None:
-        """Wait until no task is ready and none runs here."""
+        """Wait until no task of the queue is ready and no task runs in this worker."""
         await io_thread().hop(self._claimant.drained())
 
     async def _leave(self) -> None:
@@ -149,7 +149,7 @@ class QueueWorker(OnlyAsync):
         self._warming = self._loop.call_later(_WARM_SECONDS, self._runs.warm)
         self._is_open = True
         self._runs.open()
-        self._send()  # the claims of lanes that have moved meanwhile
+        self._send()  # the claims given back while the block opened, because their lanes moved
         return self
 
     @contextmanager
@@ -158,7 +158,7 @@ class QueueWorker(OnlyAsync):
             yield
 
     def _asked(self) -> None:
-        """Leave on SIGTERM."""
+        """Begin to leave, on SIGTERM."""
         self._claimant.leave()
         self._tell(self._end_block)
 
@@ -183,7 +183,10 @@ class QueueWorker(OnlyAsync):
                 self._send_soon()
 
     def _send_soon(self) -> None:
-        """Let the ends of one turn of the loop go to the I/O thread together; of some turns while more claims wait."""
+        """Send the ends of one turn of the event loop to the I/O thread together.
+
+        While more claims wait to begin, the ends of several turns go together.
+        """
         if not self._is_open:
             return
         can_wait = self._runs.has_more and len(self._ended) < _MANY
@@ -222,7 +225,7 @@ class QueueWorker(OnlyAsync):
         return self._claimant.seconds_left(session)
 
     def _hears(self) -> Hears:
-        """Return receivers that hand the news to the loop of the program."""
+        """Return callbacks that pass the news of the claimant to the event loop of the program."""
         return Hears(
             claimed=partial(self._tell, self._runs.start),
             cancelled=partial(self._tell, self._runs.cancel),
@@ -237,7 +240,7 @@ class QueueWorker(OnlyAsync):
 
 
 def _checked_places(concurrency: int | None, processes: int) -> int:
-    """Return the number of tasks that run at a time."""
+    """Return the number of tasks that run at a time; `InvalidInput` for a wrong option."""
     if type(processes) is not int or not 0 <= processes <= MOST_PROCESSES:
         hint = "It is the number of child processes for plain functions; 0 runs them in threads."
         raise InvalidInput("processes", processes, f"an int in 0 .. {MOST_PROCESSES}", hint)
