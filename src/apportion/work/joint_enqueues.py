@@ -1,12 +1,12 @@
-"""Joint enqueues: while one enqueue is under way, those of all other callers wait, and go to the store as the next one.
+"""Joint enqueues: while one request is under way, other callers wait, and their tasks form the next request.
 
-So a store flushes once for many callers, and a single caller waits for nobody. Callers that were answered together
-often come back together. So the next enqueue waits for as many callers as the last one had: those that it answered, and
-those that waited at its end. It waits for half as long as the last one took.
-Promises: the tasks of one caller are added all or none. An error names the caller's own tasks. Where the store refuses
-an enqueue of several callers, each caller asks alone, so that one refused task costs its caller alone. A caller that is
-cancelled cancels no enqueue that it has joined.
-Refuses: requests without a bound. Tasks beyond a thousand, or beyond some megabytes, wait for the enqueue after.
+So the store flushes once for many callers, and a caller that is alone does not wait. Callers that got their answers
+together often enqueue again together. So the next request waits until as many callers have joined: the callers of the
+last request, and those that waited when it ended. This wait takes at most half the time of the last request.
+Promises: the tasks of one caller are added all or none. An error names the caller's own tasks. If the store refuses a
+request of several callers, each caller sends a request alone. So a refused task fails only its own caller. The
+cancellation of a caller does not cancel the request that it has joined.
+Refuses: to join more than a thousand tasks, or more than 4 MiB of arguments; further callers join the next request.
 """
 
 import asyncio
@@ -26,19 +26,20 @@ MOST_TASKS, MOST_BYTES = 1_000, 4 * 2**20
 
 
 class JointEnqueues:
-    """The enqueues of one queue object; `send` adds tasks, all or none."""
+    """The enqueues of one queue object. `send` is the request to the store, which adds all its tasks or none."""
 
     def __init__(self, send: Callable[[Sequence[NewTask]], Coroutine[Any, Any, Answers]]) -> None:
         self._send = send
         self.callers: Callers = Callers()
         self._next: _Joint | None = None
         self._last: asyncio.Future[Any] | None = None
-        self._expected, self._seconds = 1, 0.0  # the callers that may come back, and the time that the last one took
+        self._expected, self._seconds = 1, 0.0  # the callers to wait for; the duration of the last request
 
     async def add(self, tasks: Sequence[NewTask], *, is_prompt: bool = False) -> Answers:
-        """Add tasks, perhaps together with those of other callers; return the answers about them.
+        """Add tasks, perhaps together with those of other callers; return the answers for them.
 
-        `is_prompt`: the store waits for nothing. Then a caller that is alone is answered at once.
+        `is_prompt`: the store answers, or sends its request, in the first step. Then a caller that is alone does not
+        wait for others.
         """
         joint, last = self._next, self._last
         is_free = joint is None and self._expected <= 1 and (last is None or last.done())
@@ -60,7 +61,7 @@ class JointEnqueues:
             return await self._send(tasks)
 
     async def _at_once(self, tasks: Sequence[NewTask]) -> Answers:
-        """Ask the store about the tasks of a caller that is alone; a request that has to wait is not cancelled."""
+        """Send the tasks of a caller that is alone. If the request has to wait, the caller cannot cancel it."""
         began = asyncio.get_running_loop().time()
         sent = started(self._send(tasks))
         if not sent.done():
@@ -78,7 +79,7 @@ class JointEnqueues:
         self._expected = joint.callers + (0 if self._next is None else self._next.callers)
 
     async def _come_to(self, joint: "_Joint", before: "asyncio.Future[Any] | None") -> None:
-        """Wait for the turn of an enqueue, and for callers that may come back; from then on, no caller joins it."""
+        """Wait for the end of the request before, and for callers that may join. After this wait, no caller joins."""
         if before is not None and not before.done():
             await asyncio.wait([before])
         if joint.callers < self._expected:
@@ -90,7 +91,7 @@ class JointEnqueues:
 
 
 class Callers:
-    """The callers in all threads of this process that wait for an enqueue. A caller is counted within a block."""
+    """The number of callers, in all threads of this process, that wait for an enqueue. Each is counted in a block."""
 
     def __init__(self) -> None:
         self._inside: deque[None] = deque()  # append and pop are atomic; `number += 1` is not
@@ -106,12 +107,12 @@ class Callers:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is one caller at most."""
+        """Whether at most one caller waits."""
         return len(self._inside) <= 1
 
 
 class _Joint:
-    """The tasks that go to the store together. At the end of its block, each caller gets its answers, or the error."""
+    """The tasks of one request. At the end of the block of the request, each caller gets its answers, or the error."""
 
     def __init__(self) -> None:
         self.tasks: list[NewTask] = []
@@ -121,7 +122,7 @@ class _Joint:
         self._joined = asyncio.Event()
 
     def __enter__(self) -> None:
-        """Begin to ask the store."""
+        """Begin the request."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -138,11 +139,11 @@ class _Joint:
         return not isinstance(error, asyncio.CancelledError)
 
     def has_room(self, tasks: int, *, size_bytes: int) -> bool:
-        """Whether so many tasks fit beside those that wait."""
+        """Whether so many more tasks, of so many bytes, fit into the request."""
         return len(self.tasks) + tasks <= MOST_TASKS and self._bytes + size_bytes <= MOST_BYTES
 
     def join(self, tasks: Sequence[NewTask], *, size_bytes: int) -> asyncio.Future[Answers]:
-        """Take the tasks of a caller; return the future of its answers."""
+        """Add the tasks of a caller; return the future of its answers."""
         heard: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
         self._heard.append((heard, slice(len(self.tasks), len(self.tasks) + len(tasks))))
         self.tasks += tasks
@@ -152,7 +153,7 @@ class _Joint:
         return heard
 
     async def joined_by(self, callers: int) -> None:
-        """Return once so many callers have joined."""
+        """Return as soon as so many callers have joined."""
         while self.callers < callers:
             self._joined.clear()
             await self._joined.wait()

@@ -1,6 +1,6 @@
-"""The handle of a queue in its store, for the I/O thread: the effects of the calls of a queue, in both of its forms.
+"""The connection of a queue to its store: it carries out the calls of both forms of a queue, on the I/O thread.
 
-It is opened by the first call that needs it.
+The first call that needs the connection opens it.
 """
 
 import asyncio
@@ -33,19 +33,19 @@ _OPTIONS = attrgetter(*(each.name for each in fields(Call) if each.name != "argu
 
 
 class OpenedQueue:
-    """The handle of a queue in the store, for the I/O thread; it is opened by the first call that needs it."""
+    """The connection of a queue to its store, for the I/O thread. The first call that needs it opens it."""
 
     def __init__(self, url: str, keys: QueueKeys | None = None) -> None:
         self._url, self._keys = url, keys
         self._opening: asyncio.Future[TaskStore] | None = None
         self._is_agreed = False
         self.is_prompt: bool = False
-        """Whether an enqueue of one caller may be over in its first step."""
+        """Whether an enqueue of one caller ends, or sends its request, in the first step of its coroutine."""
         self._joint = JointEnqueues(self._add)
         self.callers: Callers = self._joint.callers
 
     async def store(self) -> TaskStore:
-        """Return the open handle."""
+        """Return the open connection; the first call opens it."""
         opening = self._opening
         if opening is None or (opening.done() and opening.exception() is not None):
             self._opening = opening = asyncio.ensure_future(self._connected())
@@ -70,31 +70,34 @@ class OpenedQueue:
     async def insertion(
         self, queue: str, calls: list[Call], trace: str, within: object
     ) -> Course[tuple[tuple[str, bool], ...]]:
-        """Return the course that adds tasks in a transaction of the caller's connection."""
+        """Return the statements that add tasks in a transaction of the caller, as a `Course`."""
         tasks = await self._tasks(queue, calls, trace)
         return insertion(within, (await self.store()).transactions, tasks)
 
     async def _tasks(self, queue: str, calls: list[Call], trace: str) -> list[NewTask]:
-        await self.store()  # refuses a store without tasks, also where there is nothing to add
+        await self.store()  # refuses a store that keeps no tasks, even if there is nothing to add
         has_end = any(call.expires is not None for call in calls)
         now = await self._asked(lambda store: store.query(StoreTime())) if has_end else 0
         return _new_tasks(queue, calls, trace, self._keys, now=now)
 
     async def completion(self, receipt: Receipt, within: object) -> Course[None]:
-        """Return the course that completes a task in a transaction of the caller's connection."""
+        """Return the statements that complete a task in a transaction of the caller, as a `Course`."""
         return completion(within, (await self.store()).transactions, receipt)
 
     async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
-        """Return tasks."""
+        """Return the rows of a listing."""
         return await (await self.store()).query(listing)
 
     async def row(self, task: str) -> TaskRow:
-        """Return one task."""
+        """Return the row of a task; its state is "missing" if the store does not have the task."""
         rows = await self.rows(Listing(tasks=(task,)))
         return rows[0] if rows else TaskRow(id=task, queue="", name="", state="missing")
 
     async def ended(self, task: str, timeout: timedelta) -> TaskRow:
-        """Return a task once it has ended. `InvalidInput` if it keeps no result, `TimedOut` after the timeout."""
+        """Return the row of a task once it has ended.
+
+        `InvalidInput` if the task keeps no result, `TimedOut` after the timeout.
+        """
         clock = clock_here()
         deadline = clock.elapsed() + timeout.total_seconds()
         while (row := await self.row(task)).state not in _ENDED:
@@ -114,11 +117,11 @@ class OpenedQueue:
             raise ClaimLost(receipt.task, receipt.attempt)
 
     async def cancelled(self, task: str) -> int:
-        """Cancel a task, and return 1 if it was open."""
+        """Cancel a task; return 1 if it was open, else 0."""
         return await self._asked(lambda store: store.control(Cancel(tasks=(task,))))
 
     async def hastened(self, queue: str, ahead_ms: int) -> None:
-        """Make the delayed tasks of a queue ready that are due within some time."""
+        """Make those delayed tasks of a queue ready that are due within `ahead_ms`."""
         store = await self.store()
         if ahead_ms:
             rows = await store.query(Listing(queue=queue, states=("delayed",), most=10_000))
@@ -126,11 +129,11 @@ class OpenedQueue:
             await store.control(Hasten(tasks=tuple(row.id for row in rows if (row.due or 0) <= until)))
 
     async def scheduled(self, schedule: TaskSchedule) -> bool:
-        """Keep a schedule; return whether it is new."""
+        """Add or change a schedule; return whether it is new."""
         return await self._asked(lambda store: kept(store, schedule))
 
     async def unscheduled(self, queue: str, name: str) -> bool:
-        """Forget a schedule; return whether there was one."""
+        """Remove a schedule; return whether there was one."""
         return bool(await self._asked(lambda store: store.schedules.remove(queue, [name])))
 
     async def triggered(self, queue: str, name: str, slot: datetime) -> str:
@@ -138,9 +141,10 @@ class OpenedQueue:
         return await self._asked(lambda store: triggered(store, queue, name, slot, by="trigger"))
 
     async def _asked(self, ask: Callable[[TaskStore], Awaitable[Answer]], *, again: bool = True) -> Answer:
-        """Ask the store; if it went back, nothing was done, and the next call asks it in its new life.
+        """Send a request to the store. If the store went back to an earlier state, the request has done nothing.
 
-        With `again`, it is asked once more at once. An old copy may not know the partitions: they are agreed on anew.
+        With `again`, the request is then sent once more, to the new incarnation of the store. The earlier state may
+        lack the number of partitions. So this process and the store agree on that number again.
         """
         store = await self.store()
         while True:
@@ -157,7 +161,7 @@ class OpenedQueue:
                 again = False
 
     async def close(self) -> None:
-        """Close the handle, if it is open."""
+        """Close the connection, if it is open."""
         opening, self._opening, self.is_prompt = self._opening, None, False
         if opening is not None:
             await asyncio.wait([opening])
@@ -165,7 +169,7 @@ class OpenedQueue:
                 await opening.result().close()
 
     def let_go(self) -> None:
-        """Close the handle once no program can use it; a finalizer may call this."""
+        """Close the connection after the last use of the queue object; a finalizer may call this."""
         if self._opening is not None:
             io_thread().send(self.close())
 

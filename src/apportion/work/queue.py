@@ -1,6 +1,6 @@
-"""A queue without its calls: its name, its task functions, their wrappers, and its handle in the store.
+"""The base of both forms of a queue: its name, its task functions, their wrappers, and its connection to the store.
 
-`Queue` adds the calls for programs with an event loop, `apportion.sync.Queue` those for all others.
+`Queue` adds the calls for programs with an event loop. `apportion.sync.Queue` adds the calls for other programs.
 """
 
 import re
@@ -43,7 +43,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """The runs of a `drain`, counted by their ends; tasks of `failed` runs wait for a retry."""
+    """The numbers of runs of a `drain`, by their ends. The tasks of `failed` runs wait for a retry."""
 
     done: int
     failed: int
@@ -88,7 +88,7 @@ class TaskQueue(Handle):
 
     @property
     def _opened(self) -> OpenedQueue:
-        """The handle of this process; simulated processes may share the object, and have a handle each."""
+        """The connection of this process. Simulated processes may share a queue; each has a connection of its own."""
         machine = simulated()
         if machine is None:
             return self._opened_here
@@ -113,14 +113,15 @@ class TaskQueue(Handle):
         priority: int = 2,
         keep_result: bool = False,
     ) -> Callable[[Callable[Params, Result]], TaskFunction[Params, Result]]:
-        """Make a function a task of this queue.
+        """Make a function a task function of this queue.
 
         - `name`: the name in the store. Default: the name of the function.
         - `failures`: the number of failed runs after which the task is dead. Default: 25.
-        - `deaths`: the number of workers that die under it in a row, after which it is dead. None: never. Default: 5.
-        - `first_delay`, `longest_delay`: bounds of the random wait before a retry; it doubles from one to the other.
-        - `give_up_on`: kinds of exceptions that end the task as dead at once.
-        - `time_limit`: a run that takes longer is cancelled, and has failed. Default: None.
+        - `deaths`: a task is dead if so many workers in a row have died while they ran it. None: never. Default: 5.
+        - `first_delay`, `longest_delay`: the wait before a retry is random, below a bound. The bound begins at
+          `first_delay`, and doubles with each failure up to `longest_delay`. Default: 1 second, 1 hour.
+        - `give_up_on`: exception classes that end the task as dead at once.
+        - `time_limit`: a run that takes longer is cancelled, and counts as a failure. Default: None.
         - `priority`: 0 to 3; 0 is claimed first. Default: 2.
         - `keep_result`: keep the result for a week, for `handle.result()`. Default: False.
         """
@@ -160,7 +161,7 @@ class TaskQueue(Handle):
         jitter: timedelta = timedelta(0),
         name: str | None = None,
     ) -> Callable[[TaskFunction[Params, Result]], TaskFunction[Params, Result]]:
-        """Run a task of this queue at the slots of a cron rule, each once, by any worker of the queue.
+        """Run a task of this queue at the slots of a cron rule. Any worker of the queue fires a slot, and only once.
 
             @queue.cron("0 9 * * mon-fri", zone="Europe/Berlin")
             @queue.task()
@@ -168,16 +169,16 @@ class TaskQueue(Handle):
 
         - `rule`: five fields (minute, hour, day, month, weekday), or `@hourly`, `@daily`, `@weekly` and so on.
         - `zone`: the time zone in which the rule is read. Default: UTC.
-        - `missed`: of slots that came while no worker ran, fire the newest ("last"), "all" of the last day up to 100,
-          or "skip" those that are more than a minute late.
-        - `overlap`: while a task of the schedule is open, "skip" the slot, "allow" both, "queue-one" behind it, or
-          "cancel-old".
+        - `missed`: the slots to fire of those that passed while no worker ran. "last" fires the newest. "all" fires up
+          to 100 of the last day. "skip" fires the newest if it is at most a minute late.
+        - `overlap`: the act at a slot while a task of the schedule is open. "skip" fires nothing, "allow" adds a second
+          task, "queue-one" lets one task wait, "cancel-old" cancels the open tasks and adds a new one.
         - `gap`, `fold`: the slots of a fixed rule where the clocks of the zone change; see docs/tasks/clock-changes.md.
         - `jitter`: the task waits for a part of this time. Every worker computes the same part. Default: none.
         - `name`: the name in the store. Default: the name of the task.
 
-        A starting worker adds schedules that the store does not have, and changes none. `InvalidInput` for a wrong
-        option, a task with required arguments, or a second schedule of one name.
+        A worker that starts adds the schedules that the store lacks, and changes no stored schedule. `InvalidInput` for
+        a wrong option, a task with required arguments, or a second schedule of one name.
         """
         policies: Policies = {"zone": zone, "missed": missed, "overlap": overlap, "gap": gap, "fold": fold}
         policies["jitter"] = jitter
@@ -213,7 +214,7 @@ class TaskQueue(Handle):
 
     @property
     def declared_schedules(self) -> Mapping[str, TaskSchedule]:
-        """The schedules that the program declares above its tasks, by name, without a place in time."""
+        """The schedules that the program declares above its tasks, by name. They have no last and no next slot."""
         return self._schedules
 
     def _declare(self, schedule: TaskSchedule) -> None:
@@ -223,13 +224,13 @@ class TaskQueue(Handle):
         self._schedules[schedule.name] = replace(schedule, is_declared=True)
 
     def observe_schedules(self, observer: ScheduleObserver) -> ScheduleObserver:
-        """Tell a plain function the fate of each slot that a worker of this object decides, on the I/O thread.
+        """Call a plain function with each event of the schedules that workers of this object fire.
 
             @queue.observe_schedules
             def watch(event):
                 print(event.as_dict())
 
-        It must not block. `InvalidInput` for any other function.
+        The I/O thread calls the function, so it must not block. `InvalidInput` for any other function.
         """
         checked = checked_observer(observer, "queue.observe_schedules(")
         if checked is None:
@@ -242,7 +243,7 @@ class TaskQueue(Handle):
         return ScheduledHere(declared=self._schedules.values(), observers=observers)
 
     def around(self, wrapper: Wrapper) -> Wrapper:
-        """Wrap each run of this queue's tasks with a generator function: up to `yield`, then the task, then the rest.
+        """Wrap each run of this queue's tasks in a generator function: the task runs at its `yield`.
 
             @queue.around
             async def timed():
@@ -250,10 +251,10 @@ class TaskQueue(Handle):
                 yield
                 print(current_task().name, time.monotonic() - began)
 
-        It may be async or plain, and takes nothing: `current_task()` has the facts. An error of the run is raised at
-        the `yield`, and an error of the wrapper is the failure of the run. A wrapper that catches the error makes the
-        run done. The first wrapper is the outermost; async ones are around plain ones. A plain wrapper runs in the
-        thread of a plain task function. `InvalidInput` for any other function.
+        The wrapper may be async or plain. It takes no arguments: `current_task()` describes the task. An error of the
+        run is raised at the `yield`, and an error of the wrapper is the failure of the run. If a wrapper catches the
+        error, the run counts as done. The first wrapper is the outermost; async ones are around plain ones. A plain
+        wrapper of a plain task function runs in the same thread. `InvalidInput` for any other function.
         """
         self._wrappers.add(wrapper)
         return wrapper
@@ -285,7 +286,7 @@ class TaskQueue(Handle):
         return lanes_of_worker(self._keys, member, ttl_seconds=self._ttl_seconds, statistics=self._statistics.lanes)
 
     def claims(self, *, concurrency: int = 1, member: LaneMember | None = None) -> AsyncIterator[ClaimedTask]:
-        """Claim the tasks of this queue for a loop of your own on an event loop, at most `concurrency` at a time.
+        """Claim the tasks of this queue for an `async for` loop of your own, at most `concurrency` at a time.
 
             async for task in queue.claims():
                 async with task:
@@ -323,7 +324,7 @@ class TaskQueue(Handle):
         return ThreadWorker(self._worker_of(concurrency, processes, observer, member, fires=fires))
 
     def _shown_as(self, form: "type[Form]") -> "Form":
-        """Return this queue in a form: the same functions, wrappers, statistics and handle."""
+        """Return this queue in a form, with the same functions, wrappers, statistics and connection."""
         if isinstance(self, form):
             return self
         other = form.__new__(form)
@@ -332,7 +333,7 @@ class TaskQueue(Handle):
 
 
 def _or(name: str | None, call: Call) -> str:
-    """Return the name of a schedule: that of its task by default."""
+    """Return the name of a schedule; the name of its task by default."""
     return call.name if name is None else name
 
 

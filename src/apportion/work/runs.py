@@ -1,13 +1,13 @@
-"""Runs: the tasks that a worker runs now, on the event loop of the program or in threads, and the fate of each.
+"""Runs: the tasks that a worker runs now, on the event loop of the program, in threads or in children, and their ends.
 
-Promises: at most `concurrency` tasks run at a time. Every claim gets one settlement at its end, unless its session is
-over: then its run is cancelled, and its end is told to nobody. No run begins past the deadline of its session.
-A task that has completed itself in a transaction is settled once more: the store refuses that if the transaction was
-committed, and follows it if the transaction was rolled back.
-A task under which a process has ended runs in a child of its own, as does a plain function with a time limit, and with
-`processes` every plain function. A suspect that no child can import runs alone in the worker, so that its next death
-names it. A claim that was not started within the time to live is given back, unless it is a suspect's: those go first.
-Refuses: to stop a plain function in a thread. It runs to its end, and its completion is refused if it came too late.
+Promises: at most `concurrency` tasks run at a time. Every claim gets one settlement. If its session has ended, the run
+is cancelled and gets no settlement. No run begins after the deadline of its session.
+If a run has completed its task in a transaction, the worker still settles the claim. The store refuses this settlement
+if the transaction was committed, and accepts it if the transaction was rolled back.
+A suspect runs in a child process. So does a plain function with a time limit, and with `processes` every plain
+function. A suspect that no child can import runs alone in the worker: if the worker dies again, this task is the cause.
+Suspects begin before all other tasks. Any other claim that has not begun within the time to live is given back.
+Refuses: to stop a plain function in a thread. The function runs to its end, and its late outcome does not count.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ from apportion.work.running_task import Desk, RunningTask
 from apportion.work.threads import Threads
 from apportion.work.time_limit import TimeLimit
 
-_CANCELLED_SECONDS = 1.0  # for a run to end once it is cancelled
+_CANCELLED_SECONDS = 1.0  # a cancelled run has so long to end
 _UNKNOWN_MS, _MOST_UNKNOWN_MS = 5_000, 300_000
 
 
 class _Waiting(NamedTuple):
-    """A claim that waits for a free place since a time of the loop."""
+    """A claim that waits for a free place; `since` is a time of the clock of the event loop."""
 
     claim: Claim
     incarnation: int
@@ -42,7 +42,7 @@ class _Waiting(NamedTuple):
 
 
 class Runs:
-    """The runs of one worker, for the loop of the program; none begins before `open`. The `desk` hears of each end."""
+    """The runs of one worker, on the event loop of the program. None begins before `open`. The `desk` gets each end."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Runs:
         self._fill()
 
     def start(self, claims: list[Claim], incarnation: int) -> None:
-        """Run these tasks, each as soon as there is a free place; suspects first, as they have waited for a lease."""
+        """Run these tasks, each as soon as a place is free. Suspects come first: they have waited for a lease."""
         now = self._loop.time()
         self._waiting.extend(_Waiting(claim=claim, incarnation=incarnation, since=now) for claim in claims)
         if any(claim.is_suspect for claim in claims):  # a later suspect does not overtake an earlier one
@@ -82,14 +82,14 @@ class Runs:
         self._fill()
 
     def warm(self) -> None:
-        """Get ready to make children fast; a simulated process has another way to them."""
+        """Prepare to make children fast; a simulated process makes its children in another way."""
         if simulated() is None:
             self._warming = asyncio.ensure_future(self._children.warm())
 
     def give_back(self, partitions: frozenset[int] | None = None) -> None:
-        """Give back the tasks that were not started in the lanes of some partitions, as these move to other workers.
+        """Give back the tasks that have not begun in the lanes of these partitions: the lanes move to other workers.
 
-        None: all, as the worker leaves, and those that come from now on.
+        None: the worker leaves. It gives back all tasks that have not begun, and all that arrive later.
         """
         if partitions is None:
             self._is_leaving = True
@@ -99,11 +99,11 @@ class Runs:
             self._give_back([each for each in self._waiting if each.claim.lane in moving], LANE_MOVED)
 
     def cancel(self, receipts: list[Receipt]) -> None:
-        """Cancel the runs of tasks that are to be cancelled; their fate is "cancelled"."""
+        """Cancel the runs of tasks that an operator or a program has cancelled; they are settled as "cancelled"."""
         self._places.stop(receipts, is_on_request=True)
 
     def lose(self, session: int) -> None:
-        """Cancel all runs of a session that is over."""
+        """Cancel all runs of a session that has ended, and drop its waiting claims."""
         self._waiting = deque(each for each in self._waiting if each.claim.session != session)
         self._places.stop(each for each in self._places if each.session == session)
         self._tell_idle()
@@ -122,7 +122,7 @@ class Runs:
         await self._idle.wait()
 
     async def close(self) -> None:
-        """Cancel the runs that go on, and end the children. A thread that runs goes on, and is told to nobody."""
+        """Cancel the remaining runs, and end the children. A running thread goes on, and its outcome is dropped."""
         if self._overdue is not None:
             self._overdue.cancel()
         self._threads.close()
@@ -146,7 +146,7 @@ class Runs:
         self._tell_idle()
 
     def _begin(self, waiting: _Waiting) -> None:
-        """Begin a run: here, or in a child if it could end this process or cannot be stopped here."""
+        """Begin a run here, or in a child if the task could end this process or could not be stopped in it."""
         claim, incarnation, _ = waiting
         function = self._functions.get(claim.name)
         if function is None or claim.codec != CODEC:
@@ -173,13 +173,13 @@ class Runs:
 
     def _give_back_overdue(self) -> None:
         self._overdue = None
-        now = self._loop.time()  # compared by the sum that the timer has: a difference may be rounded
+        now = self._loop.time()  # compare the sum that the timer has: a difference may be rounded in another way
         overdue = [each for each in self._patient() if each.since + self._ttl_seconds <= now]
         self._give_back(overdue, "not started within the time to live")
         self._fill()
 
     def _patient(self) -> list[_Waiting]:
-        """Return the claims that can be given back: a suspect would then wait for a second time, behind all others."""
+        """Return the waiting claims that are no suspects. A suspect, given back, would wait again behind all others."""
         return [each for each in self._waiting if not each.claim.is_suspect]
 
     def _give_back(self, some: list[_Waiting], reason: str) -> None:
@@ -201,7 +201,7 @@ class Runs:
         self._fill()
 
     def _answered(self, waiting: _Waiting, run: "asyncio.Task[Settlement | None]") -> None:
-        """Settle a run that has ended in a child. A task that no child can import waits again, to run here."""
+        """Settle a run that has ended in a child. A task that no child can import waits again, and then runs here."""
         receipt = waiting.claim.receipt
         if not self._places.free(receipt, run):
             pass
@@ -218,7 +218,7 @@ class Runs:
 
 
 def _unknown(claim: Claim, *, is_codec: bool) -> Settlement:
-    """Return the settlement of a task that this worker cannot run: one of another release of the program may."""
+    """Return the settlement of a task that this worker cannot run. A worker of another release may know the task."""
     delay_ms = min(_UNKNOWN_MS * 2 ** min(claim.attempt - 1, 6), _MOST_UNKNOWN_MS)
     lacks = f"cannot read {claim.codec!r}" if is_codec else f"has no task function {claim.name!r}"
     return Settlement(receipt=claim.receipt, fate="released", reason=f"this worker {lacks}", delay_ms=delay_ms)
