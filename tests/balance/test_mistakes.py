@@ -17,8 +17,8 @@ balance.optimal("12", 1, topology) | partitions is '12' | Put a single id in a l
 balance.optimal(1.5, 1, topology) | partitions is 1.5 | Put a single id in a list.
 balance.optimal(None, 1, topology) | partitions is None | Put a single id in a list.
 balance.optimal(["p", "p"], 1, topology) | partition id is 'p' | Drop the repeated ones; an int n means
-balance.optimal([None], 1, topology) | partition id is None | Name it by a string; str(...) it yourself
-balance.optimal([1.5], 1, topology) | partition id is 1.5 | Name it by a string; str(...) it yourself
+balance.optimal([None], 1, topology) | partition id is None | Pass a string; call str(...) if
+balance.optimal([1.5], 1, topology) | partition id is 1.5 | Pass a string; call str(...) if
 balance.optimal([], 1, topology) | partitions is 0 | Pass a count, or a list of ids.
 balance.optimal(np.int64(12), 1, topology) | partitions is an int64 | Put a single id in a list.
 balance.optimal(12, 0, topology) | replicas is 0 | One replica is the owner alone.
@@ -53,7 +53,7 @@ balance.slots(Topology()) | an assignment of slots needs a node with a weight ab
 balance.optimal_resources({"r": 12}, topology) | resources is a dict | Write {"orders": Resource(8, 3)}.
 balance.optimal_resources([12], topology) | resources is a list | Write {"orders": Resource(8, 3)}.
 balance.optimal_resources({"r": balance.Resource(12, 1)}, ["a"]) | topology is a list | Wrap the nodes:
-balance.optimal_resources({3: balance.Resource(12, 1)}, topology) | resource is 3 | Name it by a string; str(...) it
+balance.optimal_resources({3: balance.Resource(12, 1)}, topology) | resource is 3 | Pass a string; call str(...)
 balance.schedule(assignment, table) | after is a Table | Pass an assignment, as balance.optimal
 balance.schedule(assignment, None) | after is None | Pass an assignment, as balance.optimal
 balance.schedule(table, table) | before is a Table | Pass an assignment, as balance.optimal

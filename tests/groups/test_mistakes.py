@@ -13,9 +13,9 @@ open_group(url, "g", partitions="12") | partitions is '12' | Take several times 
 open_group(url, "g", partitions=1.5) | partitions is 1.5 | Take several times the members that you
 open_group(url, "g", partitions=["p"]) | partitions is a list | Take several times the members that you
 open_group(url, "g", partitions=None) | partitions is None | Take several times the members that you
-open_group(url, "", partitions=2) | name of the group is '' | Give it a name; look for a separator too
-open_group(url, None, partitions=2) | name of the group is None | Name it by a string; str(...) it yourself
-open_group(url, 3, partitions=2) | name of the group is 3 | Name it by a string; str(...) it yourself
+open_group(url, "", partitions=2) | name of the group is '' | Give it a name; check for an extra
+open_group(url, None, partitions=2) | name of the group is None | Pass a string; call str(...) if
+open_group(url, 3, partitions=2) | name of the group is 3 | Pass a string; call str(...) if
 open_group(url, "a/b", partitions=2) | name of the group is 'a/b' | Write another sign in its place, for
 open_group("g", url, partitions=2) | store URL is 'g' | Write for example sqlite:///work.db or
 open_group(None, "g", partitions=2) | store URL is None | Write sqlite:///work.db, without a line
@@ -23,8 +23,8 @@ open_group("work.db", "g", partitions=2) | store URL is 'work.db' | Write for ex
 open_group("mysql://h/d", "g", partitions=2) | scheme of a store URL is 'mysql' | Pick one of them.
 open_group("sqlite://x.db", "g", partitions=2) | path of the store URL is 'sqlite://x.db/' | Write three slashes for a
 open_group("http://h", "g", partitions=2) | scheme of a store URL is 'http' | Pick one of them.
-open_group(url, "g", partitions=2, member_id="") | member_id is '' | Give it a name; look for a separator too
-open_group(url, "g", partitions=2, member_id=3) | member_id is 3 | Name it by a string; str(...) it yourself
+open_group(url, "g", partitions=2, member_id="") | member_id is '' | Give it a name; check for an extra
+open_group(url, "g", partitions=2, member_id=3) | member_id is 3 | Pass a string; call str(...) if
 open_group(url, "g", partitions=2, static=True) | member_id is None | Pass member_id=, or set
 open_group(url, "g", partitions=2, static="yes") | static is 'yes' | Write static=True, or leave it out.
 open_group(url, "g", partitions=2, lease_ttl=10) | lease_ttl is 10 | Write lease_ttl=timedelta(seconds=10).
@@ -45,7 +45,7 @@ open_group(url, "g", partitions=2, weight=-1) | weight of node | Weights are rel
 open_group(url, "g", partitions=2, weight="2") | weight of node | Weights are relative: give the
 open_group(url, "g", partitions=2, weight=float("nan")) | weight of node | Weights are relative:
 open_group(url, "g", partitions=2, zone="eu") | zone is 'eu' | Write zone=("eu", "rack1"), or zone=() for
-open_group(url, "g", partitions=2, zone=["eu", 3]) | zone level is 3 | Name it by a string; str(...) it yourself
+open_group(url, "g", partitions=2, zone=["eu", 3]) | zone level is 3 | Pass a string; call str(...) if
 open_group(url, "g", partitions=2, labels=["a"]) | labels is a list | Write labels={"tier": "batch"}.
 open_group(url, "g", partitions=2, labels={"a": 1}) | labels is 1 | Write labels={"tier": "batch"}.
 open_group(url, "g", partitions=2, labels={1: "a"}) | labels is 1 | Write labels={"tier": "batch"}.
@@ -56,10 +56,10 @@ open_group(url, "g", partitions=2, throttle="2") | throttle is '2' | Write throt
 open_group(url, "g", partitions=2, quarantine_after=0) | quarantine_after is 0 | Leave it out, and a partition waits
 open_group(url, "g", partitions=2, quarantine_after="3") | quarantine_after is '3' | Leave it out, and a partition
 open_group(url, "g", partitions=2, observer="x") | observer is 'x' | Write open_group(…, observer=log) with:
-leader(url, "") | name of the group is '' | Give it a name; look for a separator too
-leader(url, None) | name of the group is None | Name it by a string; str(...) it yourself
+leader(url, "") | name of the group is '' | Give it a name; check for an extra
+leader(url, None) | name of the group is None | Pass a string; call str(...) if
 leader(url, "l", lease_ttl=10) | lease_ttl is 10 | Write lease_ttl=timedelta(seconds=10).
-leader(url, "l", member_id=3) | member_id is 3 | Name it by a string; str(...) it yourself
+leader(url, "l", member_id=3) | member_id is 3 | Pass a string; call str(...) if
 leader("work.db", "l") | store URL is 'work.db' | Write for example sqlite:///work.db or
 leader(url, "l", quarantine_after=0) | quarantine_after is 0 | Leave it out, and a partition waits longer
 group.hold(9).__enter__() | partition is 9 | Take one of group.owned.

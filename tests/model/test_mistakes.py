@@ -83,7 +83,7 @@ Table.from_ranges([(KeyRange(0, 2**64), ("z",))], topology=topology, hasher="xxh
 Table.from_ranges([(KeyRange(0, 2**64), ())], topology=topology, hasher="xxh3-64") | table row is '()' | List each
 Table.from_ranges(None, topology=topology, hasher="xxh3-64") | ranges is None | Write [(KeyRange(0, 2**64), ("a",))].
 Table.from_ranges([(KeyRange(0, 2**64), ("a",))], topology=["a"], hasher="xxh3-64") | topology is a list | Wrap the
-Table.from_ranges([(KeyRange(0, 2**64), ("a",))], topology=topology, hasher=None) | hasher is None | Name it by a
+Table.from_ranges([(KeyRange(0, 2**64), ("a",))], topology=topology, hasher=None) | hasher is None | Pass a
 Table(topology=topology, hasher="xxh3-64", starts=(0,), rows=((9,),)) | table row is '(9,)' | List each owner once.
 Table(topology=topology, hasher="xxh3-64", starts=(1,), rows=((0,),)) | table start is 1 | Cover the positions from
 Table(topology=topology, hasher="xxh3-64", starts=(0, 5), rows=((0,),)) | table rows is 1 | Give every start its row

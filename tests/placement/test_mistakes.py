@@ -11,9 +11,9 @@ Ring(None) | nodes is None | Write a list: ["a", "b"], or pass a
 Ring(3) | nodes is 3 | Write a list: ["a", "b"], or pass a
 Ring([]) | a ring needs a node with a weight above 0 and the topology has none | Add a node, or give one of them a
 Ring(["a", "a"]) | node id is 'a' | Rename one of the two, or drop it.
-Ring(["a", None]) | node id is None | Name it by a string; str(...) it yourself
-Ring([1, 2]) | node id is 1 | Name it by a string; str(...) it yourself
-Ring(["a", ""]) | node id is '' | Give it a name; look for a separator too
+Ring(["a", None]) | node id is None | Pass a string; call str(...) if
+Ring([1, 2]) | node id is 1 | Pass a string; call str(...) if
+Ring(["a", ""]) | node id is '' | Give it a name; check for an extra
 Ring([("a", 1), ("b", 9)]) | node is a tuple | Write Node("a", weight=2). To add a list,
 Ring([{"id": "a"}]) | node is a dict | Write Node("a", weight=2). To add a list,
 Ring({"a": -1, "b": 1}) | weight of node 'a' is -1 | Weights are relative: give the ordinary
@@ -29,7 +29,7 @@ Ring({"a": np.float64("nan")}) | weight of node 'a' is nan | Weights are relativ
 Ring({"a": np.timedelta64(5, "s")}) | weight of node 'a' is a timedelta64 | Weights are relative: give the ordinary
 Ring({"a": np.bool_(True)}) | weight of node 'a' is a bool | Weights are relative: give the ordinary
 Ring({"a": np.array(1)}) | weight of node 'a' is a ndarray | Weights are relative: give the ordinary
-Ring({1: 2}) | node id is 1 | Name it by a string; str(...) it yourself
+Ring({1: 2}) | node id is 1 | Pass a string; call str(...) if
 Ring(["a"], vnodes=0) | vnodes is 0 | The default, 150, keeps nodes within about
 Ring(["a"], vnodes="150") | vnodes is '150' | The default, 150, keeps nodes within about
 Ring(["a"], vnodes=1.5) | vnodes is 1.5 | The default, 150, keeps nodes within about
@@ -44,7 +44,7 @@ Ring(["a"], hasher="crc32") | hasher is 'crc32' | Did you mean 'crc16'?
 Ring(["a"], hasher="siphash-2-4") | hasher key is None | Pass key= to siphash-2-4, and to it alone.
 Ring(Ring(["a"])) | nodes is a Ring | Write a list: ["a", "b"], or pass a
 Ring(Ring) | nodes is an ABCMeta | Write a list: ["a", "b"], or pass a
-Ring(np.array([1, 2])) | node id is an int64 | Name it by a string; str(...) it yourself
+Ring(np.array([1, 2])) | node id is an int64 | Pass a string; call str(...) if
 Ring(pd.DataFrame({"a": [1]})) | nodes is a DataFrame | Write a list: ["a", "b"], or pass a
 Rendezvous("abc") | nodes is 'abc' | Put a single node in a list: ["a"].
 Rendezvous([]) | rendezvous hashing needs a node with a weight above 0 and the topology has none | Add a node, or give
@@ -66,25 +66,25 @@ Slots.of_table(table) | table is 'Table(284 ranges over 3 nodes, xxh3-64, epoch 
 # topology
 Topology("abc") | nodes is 'abc' | Put a single node in a list: ["a"].
 Topology(None) | nodes is None | Write a list: ["a", "b"], or pass a
-Topology(["a"], cluster=3) | cluster is 3 | Name it by a string; str(...) it yourself
-Topology(["a"], cluster=np.array([])) | cluster is a ndarray | Name it by a string
+Topology(["a"], cluster=3) | cluster is 3 | Pass a string; call str(...) if
+Topology(["a"], cluster=np.array([])) | cluster is a ndarray | Pass a string
 Topology(["a"], number="1") | epoch number is '1' | Count epochs up from 1.
 Topology(["a"], number=-1) | epoch number is -1 | Count epochs up from 1.
-Node(None) | node id is None | Name it by a string; str(...) it yourself
-Node("") | node id is '' | Give it a name; look for a separator too
-Node(3) | node id is 3 | Name it by a string; str(...) it yourself
+Node(None) | node id is None | Pass a string; call str(...) if
+Node("") | node id is '' | Give it a name; check for an extra
+Node(3) | node id is 3 | Pass a string; call str(...) if
 Node("a", zone="eu") | zone is 'eu' | Write zone=("eu", "rack1"), or zone=() for
 Node("a", zone=None) | zone is None | Write zone=("eu", "rack1"), or zone=() for
-Node("a", zone=("eu", 3)) | zone level is 3 | Name it by a string; str(...) it yourself
+Node("a", zone=("eu", 3)) | zone level is 3 | Pass a string; call str(...) if
 Node("a", zone={"eu"}) | zone is a set | Write zone=("eu", "rack1"), or zone=() for
 Node("a", weight="2") | weight of node 'a' is '2' | Weights are relative: give the ordinary
 Node("a", weight=None) | weight of node 'a' is None | Weights are relative: give the ordinary
 Node("a", weight=-1) | weight of node 'a' is -1 | Weights are relative: give the ordinary
-Node("a b\\n") | node id is 'a b\\n' | Remove the character shown escaped, or
+Node("a b\\n") | node id is 'a b\\n' | Remove the character that is shown escaped, or
 topology.add(["c", "d"]) | node is a list | Write Node("a", weight=2). To add a list,
 topology.add("a") | node id is 'a' | Rename one of the two, or drop it.
-topology.add(None) | node id is None | Name it by a string; str(...) it yourself
-topology.add("c", 2) | node id is 2 | Name it by a string; str(...) it yourself
+topology.add(None) | node id is None | Pass a string; call str(...) if
+topology.add("c", 2) | node id is 2 | Pass a string; call str(...) if
 topology.without("z") | node id is 'z' | Add the node first, or use an id of the
 topology.without(["a"]) | node id is a list | Pass one id, as a str; of a list, write
 topology.without(Node("a")) | node id is a Node | Pass one id, as a str; of a list, write

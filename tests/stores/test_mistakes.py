@@ -6,8 +6,8 @@ from apportion import sync
 from tests.mistakes import check_refused, mistakes
 
 MISTAKES = """
-follow(url, "") | table name is '' | Give it a name; look for a separator too
-follow(url, None) | table name is None | Name it by a string; str(...) it yourself
+follow(url, "") | table name is '' | Give it a name; check for an extra
+follow(url, None) | table name is None | Pass a string; call str(...) if
 follow(url, "t", within_seconds=-1) | within_seconds is -1 | Write for example within_seconds=10.
 follow(url, "t", within_seconds="10") | within_seconds is '10' | Write for example within_seconds=10.
 follow(url, "t", within_seconds=timedelta(seconds=1)) | within_seconds is a timedelta | Write for example
@@ -29,8 +29,8 @@ open_store("sqlite:///") | path of the store URL is 'sqlite:///' | Write three s
 open_store(url + "?timeout=3") | option of a sqlite:// URL is '(not shown)' | Pick one of them.
 sync.publish(url, "t", ring) | value to publish is a Ring | Publish the table() of a placement, or the
 sync.publish(url, "t", None) | value to publish is None | Publish the table() of a placement, or the
-sync.publish(url, "", table) | table name is '' | Give it a name; look for a separator too
-sync.publish(url, None, table) | table name is None | Name it by a string; str(...) it yourself
+sync.publish(url, "", table) | table name is '' | Give it a name; check for an extra
+sync.publish(url, None, table) | table name is None | Pass a string; call str(...) if
 sync.publish("work.db", "t", table) | store URL is 'work.db' | Write for example sqlite:///work.db or
 sync.publish(table, url, "t") | table name is | Write it with '.' or '-' instead, or
 publish(url, "t", ring) | value to publish is a Ring | Publish the table() of a placement, or the

@@ -1,6 +1,6 @@
 """Assignment: which nodes hold each partition of a fixed list.
 
-Where keys are hashed to a fixed number of slots, the slots are the partitions.
+If keys are hashed to a fixed number of slots, the slots are the partitions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ MAX_SIZE = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The request of the caller: how many replicas, the zone level, and whether the spread is strict or a wish."""
+    """The request of the caller: the number of replicas, the zone level to spread over, and the kind of spread."""
 
     replicas: int
     spread_level: int | None = None
@@ -47,7 +47,7 @@ class Rule:
 
 @brief
 class PreferenceLists(Mapping[str, PreferenceList]):
-    """The nodes of every partition by its id. Each list is made at its first use."""
+    """The nodes of every partition by its id. Each access makes the list."""
 
     __slots__ = ("_names", "_places", "_rows", "_topology")
 
@@ -91,9 +91,9 @@ class Assignment:
     """Row i holds the indexes (into `topology.nodes`) of the nodes that own partition i, the leader first.
 
     Partition i is `names[i]`; without names, the partitions are "0", "1", …. In every call that takes a partition,
-    the int n means `str(n)`. `down` holds the ids of the nodes that are not up. `home` holds the rows that apply
-    again once all nodes are up; None means the same rows as `rows`. `sizes` holds the bytes of each partition. An
-    assignment made by a balancer names its rule and may carry a certificate.
+    the int n means `str(n)`. `down` contains the ids of the nodes that are not up. `home` contains the rows for the
+    time when all nodes are up; None means the same rows as `rows`. `sizes` contains the bytes of each partition. An
+    assignment made by a balancer has its rule, and may have a certificate.
 
     >>> assignment = Assignment(topology=Topology(["a", "b"]), rows=((0,), (1,), (1,)))
     >>> assignment[2], assignment["0"], assignment.loads
@@ -134,7 +134,7 @@ class Assignment:
 
     @property
     def home_rows(self) -> Sequence[Row]:
-        """The rows over all nodes, whether they are up or not."""
+        """The rows over all nodes, up or not."""
         return self.rows if self.home is None else self.home
 
     @cached_property
@@ -144,7 +144,7 @@ class Assignment:
 
     @cached_property
     def loads(self) -> dict[str, int]:
-        """How many partitions each node holds, every copy counted."""
+        """The number of partitions on each node. Every copy counts."""
         loads = [0] * len(self.topology)
         for row in self.rows:
             for index in row:
@@ -153,7 +153,7 @@ class Assignment:
 
     @cached_property
     def leader_loads(self) -> dict[str, int]:
-        """How many partitions each node leads."""
+        """The number of partitions that each node leads."""
         loads = dict.fromkeys(self.topology.ids, 0)
         for row in self.rows:
             for index in row[:1]:
@@ -162,7 +162,7 @@ class Assignment:
 
     @cached_property
     def degraded(self) -> dict[str, str]:
-        """The partitions that break the spread of their rule, each with the reason; only best effort leaves any."""
+        """The partitions that break the spread of the rule, each with the reason. A strict spread has none."""
         if self.rule is None:
             return {}
         domains = [node.fault_domain(self.rule.spread_level) for node in self.topology]
@@ -187,7 +187,7 @@ class Assignment:
         return None if self.sizes is None else self.sizes[place]
 
     def changes_from(self, before: "Assignment") -> tuple[Change, ...]:
-        """Return the partitions with other owners or another leader, in order; a new partition had no owner before."""
+        """Return the partitions with another list of owners, in order; a new partition had no owner before."""
         if not isinstance(before, Assignment):
             raise InvalidInput("before", before, "an Assignment", "Pass the earlier assignment.")
         changes = []
@@ -198,7 +198,7 @@ class Assignment:
         return tuple(changes)
 
     def moves_from(self, before: "Assignment") -> tuple[Move, ...]:
-        """Return the copies to make and to give up on the way from another assignment to this one. O(size)."""
+        """Return the copies to make and to drop, to get from another assignment to this one. O(size)."""
         changes = self.changes_from(before)
         return tuple(move for change in changes for move in moves_of(change, before.topology, self.topology))
 
@@ -206,8 +206,7 @@ class Assignment:
         """Return the owners of one partition; raise `InvalidInput` if no partition has that name. O(1)."""
         return tuple(self.topology.ids[index] for index in self.rows[self._place(partition)])
 
-    # The ids of an assignment are not nodes, so code must not take it for a list of nodes. Iterate over
-    # `preference_lists`.
+    # An assignment is no list of nodes, so it refuses iteration. Iterate over `preference_lists`.
     __iter__ = None
 
     def __len__(self) -> int:
@@ -266,7 +265,7 @@ def _check_names(names: tuple[str, ...]) -> None:
 
 def check_each_once(partitions: Sequence[str]) -> None:
     """Raise `InvalidInput` for a partition id that is listed twice. O(partitions log partitions)."""
-    # Sorted, because a set of half a million ids takes more memory than a refusal may.
+    # Sorted, because a set of half a million ids would take more memory than a check of bad input may take.
     twice = next((each for each, after in pairwise(sorted(partitions)) if each == after), None)
     if twice is not None:
         raise InvalidInput("partition id", twice, "each once", "Drop the repeated ones; an int n means str(n).")

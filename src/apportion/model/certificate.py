@@ -1,7 +1,7 @@
 """Certificate: numbers that prove that no equally even assignment moves fewer replicas; anyone can check them.
 
-Every node charges its price, an integer, for each replica. The numbers show that no partition can find a cheaper list,
-and that no equally even loads collect more. Together, the two facts prove that fewer moves are impossible; see
+Every node has a price per replica, an integer. The numbers prove two facts: no partition has a cheaper list of nodes,
+and no equally even loads have a higher total price. The two facts imply that fewer moves are impossible; see
 docs/balance/optimal.md. `balance.verify` checks a certificate.
 """
 
@@ -27,11 +27,11 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """The proofs of an assignment, and digests of the inputs that they speak about.
+    """The proofs of an assignment, and digests of the inputs that they are about.
 
-    `home` proves the lists over all nodes. Its step starts from the home of the assignment before, or from rendezvous
-    lists if there was none. `current` proves the lists over the nodes that are up, with a step from home. It is None
-    if all nodes are up.
+    `home` proves the step to the lists over all nodes. This step starts from the home of the previous assignment, or
+    from rendezvous lists if there was none. `current` proves the step from home to the lists over the nodes that are
+    up. It is None if all nodes are up.
     """
 
     previous: str

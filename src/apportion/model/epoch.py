@@ -1,7 +1,7 @@
 """Epoch and fencing token: the version of a topology or table, and the number of one grant of a resource.
 
-A number alone cannot tell two histories apart: two planners may both write version 7. A digest alone cannot tell
-older from newer. An epoch holds both, and code that acts on an epoch compares both.
+A number alone does not distinguish two histories: two planners may both write version 7. A digest alone does not show
+which version is newer. An epoch contains both, and code that acts on an epoch compares both.
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class FencingToken:
-    """A number that grows with each grant of a resource; a resource may refuse a token older than one it has seen.
+    """A number that grows with each grant of a resource. The resource may refuse a token older than one it has seen.
 
     Tokens of one resource are ordered by the incarnation of the store that issued them, then by epoch. The nonce of
     the `holder`, to which the token was granted, is not part of the order. A guard accepts an equal token only from
@@ -67,8 +67,8 @@ def check_number(number: int) -> int:
 
 
 def content_digest(*parts: bytes | memoryview) -> str:
-    """Digest byte strings, each with its length, so that two different lists of parts never look alike."""
-    from hashlib import blake2b  # noqa: PLC0415 - loads OpenSSL, which a process that only routes never needs
+    """Return the digest of byte strings and of their lengths, so that different lists have different digests."""
+    from hashlib import blake2b  # noqa: PLC0415 - loads OpenSSL, which routing never needs
 
     digest = blake2b(digest_size=16)
     for part in parts:

@@ -1,4 +1,4 @@
-"""Notebook: a value as HTML, for the notebooks that ask an object for `_repr_html_`.
+"""Notebook: a value as HTML, for notebooks, which call `_repr_html_` of an object.
 
 Promises: a small fragment without scripts and links. Every text is escaped. The colours are those of the page, so the
 fragment can be read on a light page and on a dark one.
@@ -20,7 +20,7 @@ def html_of(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], coun
 
 
 def _line(tag: str, cells: Iterable[str]) -> str:
-    # Ids on the left, numbers on the right, as in a table of a command.
+    # Ids are aligned left and numbers right, as in the tables that commands print.
     sides = ("left", *["right"] * MOST_ROWS)
     written = (
         f'<{tag} style="text-align:{side}">{escape(cell)}</{tag}>' for cell, side in zip(cells, sides, strict=False)

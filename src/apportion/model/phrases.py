@@ -6,7 +6,7 @@ MOST_NAMES = 4
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a list in a sentence; of many, the first ones and the number of the others.
+    """Return names as a list in a sentence; above four names, the first three and the number of the others.
 
     >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"]), listed(list("abcdef"))
     ('a', 'a and b', 'a, b and c', 'a, b, c and 3 more')

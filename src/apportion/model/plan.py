@@ -1,10 +1,10 @@
-"""Plan: a change of owners as a value, with the moves, the share that had to move, and the epochs it starts from.
+"""Plan: a change of owners as a value, with its moves, the least possible share of moves, and its two epochs.
 
-A plan is built from the items with different owners. All else in it (moves, ratios, bounds, shares) follows from
-these items and from the two topologies, so a saved plan cannot contradict itself.
+A plan contains the items with different owners, the two topologies, and the widths that their nodes own. Moves, ratios
+and bounds are derived from these, so a saved plan cannot contradict itself.
 
-Widths are integers: positions of the circle if the plan is exact, keys or partitions if it is counted. Ratios are
-widths divided by the total width owned afterwards (for n replicas, n times the circle).
+Widths are integers. They count positions of the circle if the plan is exact, and keys or partitions if it is counted.
+Ratios are widths divided by the total width owned afterwards (for n replicas, n times the circle).
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from apportion.model.token import KeyRange, is_before
 from apportion.model.topology import Topology
 
 Key: TypeAlias = str | bytes | int | UUID
-"""A key that can be routed; `placement.keys` tells the bytes of each kind."""
+"""A key that can be routed; `placement.keys` defines the bytes of each kind."""
 
 
 @brief
@@ -36,7 +36,7 @@ class Change:
 
     @property
     def width(self) -> int:
-        """Positions of a range of tokens; 1 for a key. It is 0 for a range of bytes, which cannot be counted."""
+        """The number of positions of a range of tokens; 1 for a key; 0 for a range of bytes, which has no count."""
         if isinstance(self.item, KeyRange):
             return self.item.width if isinstance(self.item.start, int) else 0
         return 1
@@ -45,7 +45,7 @@ class Change:
 @brief
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One copy of an item changes hands. No source: a further copy is made. No target: a copy is given up."""
+    """The move of one copy of an item. Without a source, a new copy is made. Without a target, a copy is dropped."""
 
     item: KeyRange | Key
     source: str | None
@@ -78,8 +78,8 @@ class Plan:
     - `old`, `new`: the two topologies.
     - `hasher`: the hash that made positions of keys.
     - `changes`: the changes, in order.
-    - `span`: the whole circle, the number of keys or the number of partitions. It is 0 where positions are bytes and
-      ratios do not exist.
+    - `span`: the whole circle, the number of keys or the number of partitions. It is 0 if positions are bytes, because
+      then ratios do not exist.
     - `widths_before`, `widths_after`: the width that each node owns before and after.
     - `slots`: the number of slots of the new table, if the table is made of slots.
     - `counted`: the unit of the count, if the plan is not exact.
@@ -121,7 +121,7 @@ class Plan:
 
     @property
     def is_pending(self) -> bool:
-        """Whether there is anything to apply, even if it is only a new topology under which no key moves."""
+        """Whether the plan changes anything. A new topology is a change, even if no key moves."""
         return bool(self.changes) or self.before.digest != self.after.digest
 
     @cached_property
@@ -131,12 +131,12 @@ class Plan:
 
     @cached_property
     def moved_ratio(self) -> float:
-        """The share that nodes must receive and did not own before. A change of order alone moves nothing."""
+        """The share of copies that nodes must receive. A change of order alone moves nothing."""
         return self._ratio(sum(move.width for move in self.moves if move.target is not None))
 
     @cached_property
     def leader_moved_ratio(self) -> float:
-        """The part of the span with another first owner than before."""
+        """The share of the span with another first owner than before."""
         return (
             sum(change.width for change in self.changes if change.before[:1] != change.after[:1])
             / self._measured_span()
@@ -149,12 +149,12 @@ class Plan:
 
     @cached_property
     def lower_bound_ratio(self) -> float:
-        """The least that any path between the two distributions of shares can move."""
+        """The smallest share that must move between the two distributions of widths."""
         return self._ratio(_gain(self.widths_before, self.widths_after))
 
     @cached_property
     def fair_bound_ratio(self) -> float:
-        """The same bound for shares exactly proportional to weight. It only informs: placements may be less even."""
+        """The same bound for shares exactly proportional to weight, for information: placements may be less even."""
         old_total = max(1, sum(node.millionths for node in self.old))
         new_total = max(1, sum(node.millionths for node in self.new))
         before = {node.id: node.millionths * new_total for node in self.old}
@@ -200,7 +200,7 @@ class Plan:
         if self.span == 0:
             return f"plan: {len(self.changes)} ranges of bytes change owners, {self.from_to}"
         if self.counted == "partitions" and not self.exact:
-            # A plan does not know which nodes are up, so it cannot tell which of these moves lack a cause.
+            # A plan does not know which nodes are up, so it cannot find the moves without a cause.
             return (
                 f"plan: {self.moved_ratio:.2%} of the {sum(self.widths_after.values())} replicas move "
                 f"(bound {self.lower_bound_ratio:.2%}), {len(self.changes)} of {self.span} partitions, {self.from_to}"
@@ -251,7 +251,7 @@ def _check_side(
 
 
 def moves_of(change: Change, old: Topology, new: Topology) -> Iterator[Move]:
-    """Pair the owners that leave with those that arrive: the same fault domain first, then by id."""
+    """Pair each owner that leaves with one that arrives: in the same fault domain if possible, otherwise by id."""
     lost = sorted(set(change.before).difference(change.after))
     gained = sorted(set(change.after).difference(change.before))
     pairs: list[tuple[str | None, str | None]] = []

@@ -20,10 +20,10 @@ NOBODY = 2**32 - 1
 
 @brief
 class Rows(Sequence[Row]):
-    """Rows of indexes, read as tuples. `buffer` holds them in sequence, each filled up to `width` by `NOBODY`.
+    """Rows of indexes, read as tuples. `buffer` holds them in sequence, each filled up to `width` with `NOBODY`.
 
-    `Rows` are equal to any sequence of the same tuples. Reading a row is O(width). Nothing can be changed through
-    `Rows`.
+    `Rows` are equal to any sequence of the same tuples. Reading a row is O(width). `Rows` have no method that changes
+    them.
 
     >>> rows = Rows.of([(0, 2), (1,)])
     >>> rows[0], len(rows), rows.width, list(rows.buffer) == [0, 2, 1, NOBODY]

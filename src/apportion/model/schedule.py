@@ -65,9 +65,8 @@ class Drop:
 class Traffic:
     """The effect of steps on one node: replicas received and sent, and their bytes (None if any size is unknown).
 
-    `most_extra` is the largest number of replicas that the node holds on top of its number at the start. It assumes
-    that no drop of a wave is done before the copies of that wave. `most_extra_bytes` is the free space that this
-    needs.
+    `most_extra` is the largest number of replicas that the node holds in addition to those at the start. It assumes
+    that the copies of a wave are done before its drops. `most_extra_bytes` is the free space that these replicas need.
     """
 
     received: int = 0
@@ -172,7 +171,7 @@ def traffic(waves: Iterable[Wave]) -> Mapping[str, Traffic]:
 
 
 class _Ledger:
-    """The events at one node so far: sizes received and sent, and its surplus over the start."""
+    """The sums for one node so far: sizes received and sent, and the replicas held in addition to the start."""
 
     def __init__(self) -> None:
         self.received: list[int | None] = []

@@ -1,4 +1,4 @@
-"""Table: sorted boundaries, and the owners of each stretch between them; all placements meet here.
+"""Table: sorted boundaries, and the owners of each stretch between them.
 
 Every placement that can be written down compiles to a table. One lookup serves all tables and one codec publishes
 them. The difference of two tables is exact: their boundaries are merged and every stretch is compared.
@@ -36,9 +36,9 @@ class Table:
 
     Positions are tokens, from 0 up to 2**64, or bytes, from b"" without end. Positions of bytes keep the order of
     keys.
-    A row holds distinct indexes into `topology.nodes`, leader first; rows may differ in length.
-    `hasher` labels the hash that made positions of keys. Tables of different hashers cannot be compared.
-    `slots`, if set, tells that boundaries stand only where slots begin, as in tables made of slots.
+    A row contains distinct indexes into `topology.nodes`, leader first; rows may differ in length.
+    `hasher` names the hash that made positions of keys. Tables of different hashers cannot be compared.
+    If `slots` is set, the table is made of slots: each boundary is the first position of a slot.
 
     Memory: about 50 bytes per stretch. Building: O(stretches).
 
@@ -74,7 +74,7 @@ class Table:
         """Build a table from ranges in any order; `BadRange` names the first gap or overlap. O(n log n)."""
         listed = _listed_ranges(ranges)
         for (one, _), (other, _) in pairwise(listed):
-            is_before(one.start, other.start)  # refuses to mix kinds
+            is_before(one.start, other.start)  # refuses tokens beside bytes
         listed.sort(key=lambda entry: entry[0].start)
         starts = [key_range.start for key_range, _ in listed]
         ends = [key_range.end for key_range, _ in listed]
@@ -101,11 +101,11 @@ class Table:
         return table_epoch(self.topology, self.hasher, self.slots, [*_start_parts(self.starts), *packed])
 
     def owners(self, position: Position) -> Owners:
-        """Return the owners of a position, leader first; `BadRange` off the circle. O(log stretches)."""
+        """Return the owners of a position, leader first; `BadRange` for an invalid position. O(log stretches)."""
         return self._named(self.rows[self._row_at(position)])
 
     def range_at(self, position: Position) -> KeyRange:
-        """Return the stretch that contains a position; `BadRange` off the circle. O(log stretches)."""
+        """Return the stretch that contains a position; `BadRange` for an invalid position. O(log stretches)."""
         row = self._row_at(position)
         return KeyRange(self.starts[row], self.starts[row + 1] if row + 1 < len(self.starts) else self.end)
 
@@ -115,9 +115,9 @@ class Table:
             yield KeyRange(start, end), self._named(row)
 
     def widths(self) -> dict[str, int]:
-        """Return how many positions each node owns, every copy counted. A node that owns nothing has 0.
+        """Return the number of positions that each node owns. Every copy counts, and a node that owns nothing has 0.
 
-        Bytes cannot be counted: in a table of bytes, every node has 0.
+        Positions of bytes cannot be counted, so every node of such a table has 0.
         """
         widths = [0] * len(self.topology)
         starts = [start for start in self.starts if isinstance(start, int)]
@@ -127,7 +127,7 @@ class Table:
         return dict(zip(self.topology.ids, widths, strict=True))
 
     def diff(self, new: "Table") -> tuple[Change, ...]:
-        """Return exactly the ranges with other ordered owners in `new`; no range is divided without need.
+        """Return exactly the ranges with another list of owners in `new`; no range is divided without need.
 
         Order: by position. O(stretches of both). Raises `InvalidInput` if the positions come from different hashes.
         """
@@ -158,11 +158,11 @@ class Table:
         )
 
     def changed(self, changes: Sequence[Change], topology: Topology, *, slots: int | None = None) -> Self:
-        """Return the table of `topology` in which exactly `changes` (sorted, disjoint) have happened.
+        """Return the table with `topology` and with exactly these `changes` (sorted, disjoint).
 
         `slots` is the number of slots of the new table, if the new table is made of slots.
 
-        Raises `PlanRefused` if the owners are not those that a change starts from.
+        Raises `PlanRefused` if the owners in this table are not the owners before a change.
         """
         if not isinstance(changes, Sequence) or not all(isinstance(change, Change) for change in changes):
             raise InvalidInput("changes", changes, "a list of Change", "Pass the changes of a plan: plan.changes.")
@@ -191,7 +191,7 @@ class Table:
 
     @property
     def end(self) -> int | None:
-        """Where the last range ends: 2**64, or None after all bytes."""
+        """The end of the last range: 2**64, or None in a table of bytes."""
         return POSITIONS if self.is_measurable else None
 
     def _row_at(self, position: Position) -> int:
@@ -205,7 +205,7 @@ class Table:
         return tuple(self.topology.ids[index] for index in row)
 
     def _owners_at(self, cuts: Iterable[Position]) -> Iterator[Owners]:
-        """Yield the owners in force at each of `cuts`. They are ascending and contain every start of this table."""
+        """Yield the owners at each of `cuts`. The cuts are ascending and include every start of this table."""
         rows = dict(zip(self.starts, self.rows, strict=True))
         names: dict[tuple[int, ...], Owners] = {row: self._named(row) for row in set(self.rows)}
         owners: Owners = ()
@@ -249,7 +249,7 @@ def _listed_ranges(ranges: Iterable[tuple[KeyRange, Owners]]) -> list[tuple[KeyR
 
 
 def _check_joints(starts: list[Position], ends: list[Position | None]) -> None:
-    """Raise `BadRange` where sorted ranges overlap or leave a gap, also before the first and after the last range."""
+    """Raise `BadRange` if sorted ranges overlap or leave a gap, also before the first and after the last range."""
     first: Position = b"" if starts and isinstance(starts[0], bytes) else 0
     last = None if isinstance(first, bytes) else POSITIONS
     for end, start in zip([first, *ends], [*starts, last], strict=True):

@@ -1,10 +1,10 @@
-"""Throttle: how much may be copied at once, and until when that limit holds.
+"""Throttle: limits on the copies that run at once, and the time at which these limits end.
 
-A throttle that somebody set for a maintenance and then forgot slows every later recovery. A throttle can therefore
-carry the time at which it ends, and the throttle that follows it.
+A throttle that was set for a maintenance and then forgotten slows every later recovery. Therefore a throttle can have
+a time at which it ends, and a throttle that follows it.
 
-Refuses: to read a clock. Times are numbers of seconds that the caller compares. Use `time.time()` on every machine,
-or any other clock, as long as `expires_at` and `now` come from the same clock.
+Refuses: to read a clock. The caller passes times as numbers of seconds. Use `time.time()` on every machine, or any
+other clock, as long as `expires_at` and `now` come from the same clock.
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class Throttle:
         if self.expires_at is None:
             return self
         if now is None:
-            hint = "Pass now=time.time(), or the clock that expires_at was read from."
+            hint = "Pass now=time.time(), or the time of the clock that gave expires_at."
             raise InvalidInput("now", None, "the time in seconds, because the throttle expires", hint)
         return self if now < self.expires_at else (self.then or Throttle()).at(now)
 

@@ -19,7 +19,7 @@ Token: TypeAlias = int
 """A position on the circle, `0 <= token < POSITIONS`."""
 
 Slot: TypeAlias = int
-"""The number of one slot; a fixed count of equal slots divides the circle."""
+"""The number of one slot. A fixed number of equal slots divides the circle."""
 
 
 Position: TypeAlias = Token | bytes
@@ -29,7 +29,7 @@ Position: TypeAlias = Token | bytes
 @brief
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The positions `start <= position < end`: both tokens, or both bytes. The end None lies after all bytes.
+    """The positions `start <= position < end`. Both bounds are tokens, or both are bytes; None ends after all bytes.
 
     >>> half = KeyRange(0, POSITIONS // 2)
     >>> half.width == 2**63, 5 in half, POSITIONS // 2 in half
@@ -46,7 +46,7 @@ class KeyRange:
         if self.end is not None and self.end != POSITIONS:
             check_position("range end", self.end)
         if isinstance(self.start, bytes) is isinstance(self.end, int):
-            hint = "Do not mix bounds."
+            hint = "Give both bounds as tokens, or both as bytes."
             raise BadRange("range end", self.end, f"of the kind of its start, {shown(self.start)}", hint)
         if self.end is not None and not is_before(self.start, self.end):
             hint = "Swap the bounds, or drop an empty range."
@@ -71,7 +71,7 @@ def check_position(name: str, position: Position) -> None:
     """Raise `BadRange` for a value that is neither a token of the circle nor bytes of at most the allowed length."""
     if isinstance(position, bytes):
         if len(position) > MAX_POSITION_BYTES:
-            hint = "Cut it; the shorter one sorts before it."
+            hint = "Cut it. The shorter position sorts before the longer one."
             raise BadRange(name, position, f"at most {MAX_POSITION_BYTES} bytes", hint)
     elif type(position) is not int or not 0 <= position < POSITIONS:
         raise BadRange(name, position, "an int in 0 .. 2**64 - 1, or bytes", "Give bounds as positions.")
@@ -89,7 +89,7 @@ def is_before(left: Position, right: Position) -> bool:
 def position_text(position: Position | None) -> str:
     """Return a position as text: 16 hexadecimal digits for a token; `b` and two digits per byte for bytes.
 
-    No end (None) is the empty text.
+    The text of None (no end) is empty.
 
     >>> position_text(255), position_text(b"ab"), position_text(None)
     ('00000000000000ff', 'b6162', '')

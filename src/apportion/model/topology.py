@@ -1,8 +1,8 @@
 """Node and Topology: the nodes that can own, their places, and the share that each should own.
 
-Promises: a topology never changes. A change makes the next topology, and code that routes by the old one is not
-disturbed. Nodes are sorted by id, and every index in this library refers to that order. An invalid node cannot exist.
-Refuses: liveness (whether a node is *up* now is not a property of a topology) and addresses (an id is a name).
+Promises: a topology never changes. A change makes the next topology, and does not affect code that routes by the old
+one. Nodes are sorted by id, and every index in this library refers to that order. An invalid node cannot exist.
+Refuses: to know whether a node is up now, and to know addresses (an id is a name).
 """
 
 from collections import deque
@@ -27,10 +27,10 @@ MIN_WEIGHT = 1e-6
 @brief
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A thing that can own: an id, the path of its fault domains (outermost first), and a weight.
+    """A possible owner: its id, the path of its fault domains (outermost first), and its weight.
 
-    A weight is 0 or lies in 1e-6 .. 1e9. A node of weight 0 drains: it owns nothing more and stays a source to copy
-    from. Weights are kept in millionths, so that shares are counted in integers. Ids are compared as they are: case
+    A weight is 0, or in 1e-6 .. 1e9. A node of weight 0 drains: it should own nothing, and remains a source of copies.
+    Weights are rounded to millionths, so that shares are counted in integers. Ids are compared byte by byte: case
     matters, and two Unicode spellings of one letter are two ids.
 
     >>> Node("db-03", zone=("eu", "rack3"), weight=2)
@@ -136,18 +136,18 @@ class Topology:
         return tuple(node.id for node in self.nodes if not node.zone)
 
     def index(self, node_id: str) -> int:
-        """Return the place of a node in `nodes`; raise `UnknownNode` for an id that is not there. O(1)."""
+        """Return the index of a node in `nodes`; raise `UnknownNode` for an unknown id. O(1)."""
         try:
             return self._index[node_id]
         except (KeyError, TypeError):
             raise UnknownNode(node_id, self.ids) from None
 
     def add(self, *nodes: Node | str) -> Self:
-        """Return the next topology with more nodes; `DuplicateNode` if one of them is there already."""
+        """Return the next topology with more nodes; `DuplicateNode` if it has one of them already."""
         return self._next((*self.nodes, *nodes))
 
     def without(self, *node_ids: str) -> Self:
-        """Return the next topology without these nodes: they own nothing and no data can be copied from them."""
+        """Return the next topology without these nodes. They own nothing, and are no source of copies."""
         gone = {self.index(node_id) for node_id in node_ids}
         return self._next(node for index, node in enumerate(self.nodes) if index not in gone)
 
@@ -158,7 +158,7 @@ class Topology:
         return self._next((*self.nodes[:index], changed, *self.nodes[index + 1 :]))
 
     def drain(self, *node_ids: str) -> Self:
-        """Return the next topology in which these nodes have weight 0: they own nothing and stay a source of moves."""
+        """Return the next topology with weight 0 for these nodes. They own nothing, but remain sources of copies."""
         draining = {self.index(node_id) for node_id in node_ids}
         return self._next(
             Node(node.id, zone=node.zone, weight=0) if index in draining else node
@@ -197,7 +197,7 @@ def nodes_of(ids: Sequence[str], zones: Sequence[tuple[str, ...]], millionths: S
     nodes = list(map(object.__new__, repeat(Node, len(ids))))
     # The checks of the constructor are done above; only its fields remain to be set.
     for set_field, values in ((_set_id, ids), (_set_zone, zones), (_set_weight, weights)):
-        deque(map(set_field, nodes, values), maxlen=0)  # for all nodes; nothing is kept
+        deque(map(set_field, nodes, values), maxlen=0)  # sets one field of all nodes, and keeps no result
     return nodes
 
 
@@ -210,13 +210,13 @@ def check_name(field_name: str, name: object) -> str:
     if type(name) is str and _is_plain(name):
         return name
     if not isinstance(name, str):
-        hint = f"Name it by a string; str(...) it yourself if {shown(name)} is meant."
+        hint = f"Pass a string; call str(...) if {shown(name)} is meant."
         raise InvalidInput(field_name, name, "a str", hint)
     if not 0 < len(name) <= MAX_NAME_BYTES or len(name.encode(errors="replace")) > MAX_NAME_BYTES:
-        hint = "Use a shorter name." if name else "Give it a name; look for a separator too many."
+        hint = "Use a shorter name." if name else "Give it a name; check for an extra separator."
         raise InvalidInput(field_name, name, f"1 .. {MAX_NAME_BYTES} bytes of UTF-8", hint)
     if not name.isprintable() or name != name.strip():
-        hint = "Remove the character shown escaped, or strip()."
+        hint = "Remove the character that is shown escaped, or call strip()."
         raise InvalidInput(field_name, name, "printable characters without blanks at the ends", hint)
     scheme, _, rest = name.partition("://")
     if scheme != name and "@" in rest:
@@ -226,7 +226,7 @@ def check_name(field_name: str, name: object) -> str:
 
 
 def check_names(field_name: str, names: Sequence[object]) -> list[str]:
-    """Return names if each passes `check_name`. Most names are checked together, which is faster."""
+    """Return names if each passes `check_name`. Plain names are checked together, which is faster."""
     words = [name for name in names if type(name) is str]
     if len(words) == len(names) and _are_plain(words):
         return words
@@ -297,5 +297,5 @@ def _number(weight: object) -> float | None:
         return None
     if isinstance(weight, int):
         return weight
-    # NumPy counts spans of time among its integers, but they have no index.
+    # NumPy declares spans of time as integers, but they have no `__index__`.
     return float(weight) if hasattr(weight, "__index__") or not isinstance(weight, Integral) else None

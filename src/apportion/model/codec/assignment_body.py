@@ -1,7 +1,7 @@
 """Assignment body: the owners of each partition, and all other facts that a balancer added.
 
-Only `partitions`, `replicas` and the owners are always present. A member or a column without content is left out. An
-assignment without these facts therefore keeps the bytes that it always had. A release that does not know an optional
+Only `partitions`, `replicas` and the owners are always present. A member or a column without content is left out. So a
+new optional member does not change the bytes of an assignment without it. A release that does not know an optional
 member refuses the assignment and names that member.
 """
 
@@ -28,7 +28,7 @@ OPTIONAL_MEMBERS = ("home_replicas", "rule", "certificate")
 
 
 def assignment_form(value: Assignment) -> tuple[dict[str, Json], Columns]:
-    """Return the members of an assignment, all but its topology, and its columns."""
+    """Return the members of an assignment (without its topology), and its columns."""
     rows = Rows.of(value.rows)
     form: dict[str, Json] = {"partitions": len(rows), "replicas": rows.width}
     columns: Columns = {"owners": rows.to_big_endian()}
@@ -64,7 +64,7 @@ def _certificate_form(certificate: Certificate, nodes: int, columns: Columns) ->
 
 
 def _check(certificate: Certificate, nodes: int) -> None:
-    """Refuse a value that cannot be a certificate for so many nodes; `balance.verify` checks the proof itself."""
+    """Refuse a value that cannot be a certificate for `nodes` nodes; `balance.verify` checks the proof itself."""
     for digest in (certificate.previous or "0" * 32, certificate.topology, certificate.options):
         Epoch(number=0, digest=digest)
     for proof in (certificate.home, certificate.current):
@@ -122,7 +122,7 @@ def _id_at(place: int, topology: Topology) -> str:
 
 def _rule(form: Json) -> Rule:
     replicas, level, spread = members(form, "replicas", "spread_level", "spread")
-    # The rule itself checks that the word is a known one.
+    # `Rule` checks that the word of the spread is known.
     return Rule(
         replicas=integer(replicas),
         spread_level=None if level is None else integer(level),

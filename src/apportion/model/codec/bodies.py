@@ -99,7 +99,7 @@ def topology_of(body: Json, prefix: str, columns: SavedColumns, cluster: str) ->
     places = tuple(numbers_of(columns.take(f"{prefix}zones"), 4, len(named)))
     weights = tuple(numbers_of(columns.take(f"{prefix}weights"), 8, len(named)))
     if places and max(places) >= len(zones):
-        refuse(max(places), "a zone's place")
+        refuse(max(places), "the index of a zone")
     known = tuple(map(zones.__getitem__, places))
     return Topology(nodes_of(named, known, weights), cluster=cluster, number=integer(number))
 
@@ -122,7 +122,7 @@ def _plan(body: Json, columns: SavedColumns, cluster: str) -> Plan:
     before, after, hasher, slots, span, count, replicas_before, replicas_after, *sides = members(body, *names)
     old = topology_of(sides[0], "old_", columns, cluster)
     new = topology_of(sides[1], "new_", columns, cluster)
-    # Every possible refusal comes before the changes, the largest part, are made.
+    # All checks come before the changes are made, because the changes take most memory.
     unchanged = Plan(
         before=epoch(before),
         after=epoch(after),

@@ -1,7 +1,7 @@
 """Columns: long lists of numbers, positions and owners as flat hexadecimal text, read without a JSON parser.
 
-A parser makes an object of every number before any code can check one of them. A column is checked while it is read.
-Before that check, it takes at most half as much memory as its text.
+A JSON parser makes an object of every number before any code can check one of them. A column is checked while it is
+read. Before that check, the column takes at most half as much memory as its text.
 
 Numbers have a fixed width and are big-endian, so that a token looks the same in a file as everywhere else.
 """
@@ -37,7 +37,7 @@ class SavedColumns:
         return name in self.spans
 
     def span(self, name: str) -> tuple[int, int]:
-        """Remove a column and return where its digits begin and end; `BadSnapshot` if it is not there."""
+        """Remove a column and return the begin and the end of its digits; `BadSnapshot` if there is no such column."""
         listed = ", ".join(self.spans)
         return self.spans.pop(name) if name in self.spans else _refuse("columns of the snapshot", listed, name)
 

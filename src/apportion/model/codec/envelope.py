@@ -5,7 +5,7 @@ columns of numbers are cut out, also without a parser. The rest is parsed last.
 Promises: a snapshot that was cut or changed, or has another kind, version or cluster than wanted, is refused. A
 refusal takes less than 64 MiB of memory, even if the checksum fits. Every version ever released stays readable. The
 same value makes the same bytes on every platform.
-Refuses: secrecy and proof of origin. The checksum finds damage, not malice.
+Does not promise: secrecy, or a proof of origin. The checksum detects damage, but not a deliberate change.
 """
 
 import json
@@ -68,7 +68,7 @@ def encode(value: Topology | Table | Assignment | Plan) -> bytes:
 def check_owners(*, partitions: int, replicas: int) -> None:
     """Raise `BadSnapshot` for an assignment whose owners alone take more than 16 MiB when saved. O(1).
 
-    A program asks before it computes an assignment that it wants to save.
+    A program calls this before it computes an assignment that it wants to save.
     """
     _check_size(OWNER_DIGITS * partitions * replicas)
 
@@ -88,7 +88,9 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
         listed = ", ".join(columns.spans)
         raise BadSnapshot("columns of the snapshot", listed, "those of its kind", "Take a fresh copy.")
     if _cluster_of(value) != named:
-        raise BadSnapshot("cluster", named, repr(_cluster_of(value)), "Its head is of another file; take a fresh copy.")
+        raise BadSnapshot(
+            "cluster", named, repr(_cluster_of(value)), "Its head is from another file; take a fresh copy."
+        )
     return value
 
 
@@ -106,7 +108,7 @@ def unsealed(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -
 
 
 def wrapped(kind: str, body: bytes) -> bytes:
-    """Return a body of JSON as a snapshot of another kind, of format version 1; `body_in` gives the body back."""
+    """Return a body of JSON as a snapshot of another kind, of format version 1; `body_in` returns the body."""
     checksum = content_digest(kind.encode(), b"1", b'""', body).encode()
     head = b'{"apportion":"%b","format_version":1,"cluster":"","checksum":"%b",' % (kind.encode(), checksum)
     return b"".join((head, _BODY, body, _TAIL))
@@ -164,7 +166,7 @@ def _after(mark: bytes, data: bytes, start: int) -> int:
 
 
 def _spans(data: bytes, start: int) -> tuple[dict[str, tuple[int, int]], int]:
-    """Return where the digits of each column lie, and where the body begins. The first column begins at `start`."""
+    """Return the span of the digits of each column, and the start of the body. The first column is at `start`."""
     spans: dict[str, tuple[int, int]] = {}
     start = _after(_COLUMNS, data, start)
     while name := _COLUMN.match(data, start):
@@ -206,7 +208,7 @@ def _check_size(size: int) -> None:
 
 
 def _check_parsing(body: bytes) -> None:
-    """Before parsing, refuse a body that is small to send and large to hold."""
+    """Refuse a body that is short, but would take too much memory when parsed."""
     values = body.count(b"[") + body.count(b"{") + body.count(b",")
     cost = _TEXT_COST * len(body) + _VALUE_COST * values + _MEMBER_COST * body.count(b":")
     if cost > _PARSING_BYTES:
