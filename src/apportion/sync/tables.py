@@ -1,5 +1,5 @@
 # Generated from tables/facade.py by `python -m generate`; change that file, and generate anew.
-"""Tables as users publish and follow them, without an event loop; stores are used on the I/O thread.
+"""Tables as users publish and follow them, without an event loop. The I/O thread does the work.
 
 The async twin of this file is `tables/facade.py`.
 """
@@ -19,7 +19,7 @@ from apportion.tables.routes import Routes
 
 
 def publish(url: str, name: str, table: Routing) -> Published:
-    """Publish a table or an assignment as the next version of a name; return that version, its epoch and its size.
+    """Publish a table or an assignment as the next version of a name. Return that version, its epoch and its size.
 
     - `url`: the URL of the store, as in `open_store`.
     - `name`: the name that followers pass, without a slash, at most 200 bytes.
@@ -31,7 +31,7 @@ def publish(url: str, name: str, table: Routing) -> Published:
     Raises the errors of `open_store`, and these. `InvalidInput`: the name or the value is wrong, or the name has
     versions of the other kind. `BadSnapshot`: the value is too large. `StaleEpoch`: another publisher was first, and
     nothing was published. `StoreUnavailable`: the store gave no answer; the message says whether the value may be
-    published nevertheless.
+    published anyway.
     """
     return io_thread().wait(published(url, name, table))
 
@@ -67,5 +67,5 @@ class SyncFollower(FollowedTable):
     """A followed table, for callers without an event loop; it is not to be called from one."""
 
     def refresh(self, version: Version, *, within_seconds: float = 5.0) -> Routes:
-        """Return routes newer than `version`, the version that misrouted a key; see `Follower.refresh`."""
+        """Return routes newer than `version`, which misrouted a key; see `Follower.refresh`."""
         return self._thread.wait(self._following.refresh(version, within_seconds=within_seconds))

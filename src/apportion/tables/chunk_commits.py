@@ -11,13 +11,13 @@ _SPACE_BYTES = 80  # an upper bound: a namespace and its slash are at most this 
 
 @dataclass(frozen=True, slots=True)
 class CommitRoom:
-    """The room that is left in a commit beside the new head and the compares that all commits share."""
+    """The room that is left in a commit besides the new head and the compares that all commits share."""
 
     operations: int
     size_bytes: int
 
     def takes(self, sizes: Iterable[int]) -> int:
-        """Return the number of operations of these sizes that fit, counted from the first."""
+        """Return how many operations of these sizes fit, in their order."""
         sums = takewhile(lambda total: total <= self.size_bytes, accumulate(sizes))
         return min(max(0, self.operations), sum(1 for _ in sums))
 
@@ -28,13 +28,13 @@ class CommitRoom:
 
 
 def room_of(limits: api.Capabilities, always: Sequence[api.Compare], pointer: api.Put) -> CommitRoom:
-    """Return the room beside the compares of all commits and the put of the head."""
+    """Return the room besides the compares of all commits and the put of the head."""
     compared = sum(key_bytes(compare.key) for compare in always)
     return CommitRoom(limits.max_operations - len(always), limits.max_commit_bytes - compared - put_bytes(pointer))
 
 
 def batches(puts: list[api.Put], room: CommitRoom) -> Iterator[list[api.Put]]:
-    """Yield the puts in groups that fit into a commit. A put that fits into none is alone; the store refuses it."""
+    """Yield the puts in groups that fit into a commit. A put that is too large comes alone; the store refuses it."""
     while puts:
         count = max(1, room.takes(map(put_bytes, puts)))
         yield puts[:count]

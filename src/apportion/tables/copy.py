@@ -1,9 +1,9 @@
-"""The copy of a published table in memory: it takes scans and changes, and gives the newest version as a whole.
+"""The copy of a published table in memory: it reads scans and changes, and swaps to the newest version as a whole.
 
 Each new version is made from the one before by its delta. If a delta does not apply, or leads to another epoch than
-announced, the error is raised and the version in use stays. The next scan then brings the table from its snapshot.
-Promises: versions never go back. Within one life of the store, no number stands for two tables. Readers take one
-reference without a lock. Refuses: I/O and time.
+announced, the error is raised and the version in use stays. The next scan then makes the table from its snapshot.
+Promises: versions never go back. Within one life of the store, a number never means two tables. Readers take one
+reference without a lock. Refuses: to do I/O, and to read a clock.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from apportion.tables.routes import Routes
 
 
 class TableCopy:
-    """One name: the `routes` in use, the newest version `heard` of, and the `trouble` that may hold the routes back.
+    """The copy of one name: the `routes` in use, the newest known version (`heard`), and the last error (`trouble`).
 
-    `seen` is a pair: a life of the store, and the revision in it that was shown last. `confirmed_at` is the last time
-    at which the store was asked and named the version in use. `swapped` is set at the next new version.
+    `seen` is a pair: the life of the store and the revision that were read last. `confirmed_at` is the time of the last
+    request to which the store named the version in use as the newest. `swapped` is set at the next new version.
     """
 
     confirmed_at: float
@@ -48,13 +48,13 @@ class TableCopy:
         return self.routes is None or self.routes.version < version
 
     def take(self, scan: Scan) -> Version | None:
-        """Take the table that a scan shows, from its snapshot; return the version that the scan announces."""
+        """Read the table of a scan from its snapshot; return the version that the scan announces."""
         self._chunks = {item.key: item.value for item in scan.items}
         self.seen = (scan.incarnation, scan.revision)
         return self._show(at=None)
 
     def apply(self, change: StoreChange, incarnation: int) -> None:
-        """Take a change that a watch shows.
+        """Apply a change from a watch.
 
         The change is ignored if a scan has already shown it, or has shown a later life of the store. A watch does not
         know the life of the store. If a scan on the same handle accepts a new life while the watch begins, the watch
@@ -82,7 +82,7 @@ class TableCopy:
         return self._hear(scan.incarnation, {item.key: item.value for item in scan.items})
 
     def confirm(self, newest: Version | None, asked_at: float) -> None:
-        """Take the version that the store called the newest at that time."""
+        """Note that the store named `newest` as the newest version at the time `asked_at`."""
         if newest is None or self.routes is None:
             return
         if self.routes.version == newest:
@@ -90,13 +90,13 @@ class TableCopy:
         self._note_back(newest)
 
     def _note_back(self, newest: Version) -> None:
-        """Set `trouble` when the numbers of the name went back."""
+        """Set `trouble` when the newest version is older than the version in use."""
         if self.routes is not None and newest < self.routes.version:
             seen, found = f"version {self.routes.version}", f"version {newest}"
             self.trouble = StoreWentBack(f"table {self._keys.name}", seen, found)
 
     def _show(self, *, at: tuple[VersionLink, Routing] | None) -> Version | None:
-        """Swap to the version that the chunks at hand announce, if it is newer. Return that version, or None."""
+        """Swap to the version that the chunks announce, if it is newer. Return that version, or None."""
         newest = self._hear(self.seen[0], self._chunks)
         if newest is None or not self.is_before(newest):
             return newest
@@ -119,7 +119,7 @@ class TableCopy:
         return version
 
     def _check_link(self, version: Version, link: VersionLink) -> None:
-        """Raise `StoreWentBack` when the number in use comes with another link: the number was given twice."""
+        """Raise `StoreWentBack` when the version in use has another link now: its number was given twice."""
         if self.routes is not None and self._at is not None and self.routes.version == version and self._at[0] != link:
             seen, found = f"version {version} ({self._at[0].nonce})", f"another version {version} ({link.nonce})"
             raise StoreWentBack(f"table {self._keys.name}", seen, found)

@@ -1,8 +1,8 @@
 """Deltas: a table or an assignment as bytes, whole or as the difference from the version before.
 
-Both values map positions to rows. Positions are tokens or bytes in a table, and partition numbers in an assignment. A
-delta names the nodes that left, the nodes that are new or changed, the positions that are gone, and the rows that are
-put. All other rows stay. They keep the ids of their nodes, while the indexes of nodes shift when a node leaves.
+Both kinds of value map positions to rows. Positions are tokens or bytes in a table, and partition numbers in an
+assignment. A delta lists the nodes that left, the nodes that are new or changed, the positions that are gone, and the
+new rows. All other rows stay. They keep the ids of their nodes, while the indexes of nodes shift when a node leaves.
 
 Promises: reading returns the value or raises `BadSnapshot`, never part of a value. Memory is bounded before it is
 taken. Only the epoch shows that a value is the *right* one: the caller compares it with the epoch that was announced.
@@ -28,12 +28,12 @@ from apportion.model.topology import Node, Topology, nodes_of
 Routing: TypeAlias = Table | Assignment
 """A value that clients route by."""
 
-_GONE = -1  # stands for a node that left, until its row is put anew
+_GONE = -1  # the index of a node that left, until a new row replaces its row
 _MEMBERS = ("number", "slots", "left", "nodes", "gone", "puts", "width", "columns")
 
 
 def snapshot(value: Routing) -> bytes:
-    """Return the whole value, compressed; `BadSnapshot` when the value is above the cap of snapshots, 16 MiB."""
+    """Return the whole value, compressed; `BadSnapshot` when the value is above the limit of snapshots, 16 MiB."""
     return zlib.compress(codec.encode(value))
 
 
@@ -44,7 +44,7 @@ def of_snapshot(data: bytes, *, is_table: bool) -> Routing:
 
 
 def delta(was: Routing, now: Routing) -> bytes | None:
-    """Return the delta that makes `now` from `was`, or None where only a snapshot can. O(rows).
+    """Return the delta that makes `now` from `was`, or None if the change needs a snapshot. O(rows).
 
     >>> was = Assignment(topology=Topology(["a", "b", "c"]), rows=((0,), (1,), (2,)))
     >>> now = Assignment(topology=was.topology.without("b"), rows=((0,), (1,), (1,)))
@@ -81,7 +81,7 @@ def applied(was: Routing, data: bytes) -> Routing:
     except BadSnapshot:
         raise
     except (ValueError, LookupError, OverflowError, RecursionError) as error:
-        raise BadSnapshot("delta of a table", data, "one of the version before", _HINT) from error
+        raise BadSnapshot("delta of a table", data, "a delta of the version before", _HINT) from error
 
 
 def _applied(was: Routing, raw: bytes) -> Routing:
@@ -169,16 +169,16 @@ def _cut(data: bytes, lengths: Iterable[int]) -> Iterator[bytes]:
         yield data[start : start + length]
         start += length
     if start != len(data):
-        _refuse("more columns than it says")
+        _refuse("columns with bytes left over")
 
 
 def _expanded(data: bytes) -> bytes:
-    """Return the decompressed bytes; `BadSnapshot` for data that is not compressed or is above the cap of snapshots."""
+    """Return the decompressed bytes; `BadSnapshot` for data that is not compressed or is above the limit."""
     expander = zlib.decompressobj()
     try:
         raw = expander.decompress(data, codec.MAX_BYTES + 1)
     except zlib.error as error:
-        raise BadSnapshot("chunks of a table", data, "those that apportion wrote", _HINT) from error
+        raise BadSnapshot("chunks of a table", data, "the bytes that apportion wrote", _HINT) from error
     if len(raw) > codec.MAX_BYTES or not expander.eof or expander.unused_data:
         raise BadSnapshot("chunks of a table", data, f"whole, and at most {codec.MAX_BYTES} bytes", _HINT)
     return raw
@@ -188,4 +188,4 @@ _HINT = "Read the table again from its snapshot; if that fails too, publish it a
 
 
 def _refuse(found: str) -> NoReturn:
-    raise BadSnapshot("delta of a table", found, "one of the version before", _HINT)
+    raise BadSnapshot("delta of a table", found, "a delta of the version before", _HINT)

@@ -1,4 +1,4 @@
-"""Tables as users publish and follow them, on any event loop; stores are used on the I/O thread.
+"""Tables as users publish and follow them, on any event loop. The I/O thread does the work.
 
 The sync twin of this file is `sync/tables.py`.
 """
@@ -18,7 +18,7 @@ from apportion.tables.routes import Routes
 
 
 async def publish(url: str, name: str, table: Routing) -> Published:
-    """Publish a table or an assignment as the next version of a name; return that version, its epoch and its size.
+    """Publish a table or an assignment as the next version of a name. Return that version, its epoch and its size.
 
     - `url`: the URL of the store, as in `open_store`.
     - `name`: the name that followers pass, without a slash, at most 200 bytes.
@@ -30,7 +30,7 @@ async def publish(url: str, name: str, table: Routing) -> Published:
     Raises the errors of `open_store`, and these. `InvalidInput`: the name or the value is wrong, or the name has
     versions of the other kind. `BadSnapshot`: the value is too large. `StaleEpoch`: another publisher was first, and
     nothing was published. `StoreUnavailable`: the store gave no answer; the message says whether the value may be
-    published nevertheless.
+    published anyway.
     """
     return await io_thread().hop(published(url, name, table))
 
@@ -66,5 +66,5 @@ class AsyncFollower(FollowedTable):
     """A followed table, for callers on any event loop."""
 
     async def refresh(self, version: Version, *, within_seconds: float = 5.0) -> Routes:
-        """Return routes newer than `version`, the version that misrouted a key; see `Follower.refresh`."""
+        """Return routes newer than `version`, which misrouted a key; see `Follower.refresh`."""
         return await self._thread.hop(self._following.refresh(version, within_seconds=within_seconds))

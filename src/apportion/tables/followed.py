@@ -40,12 +40,12 @@ class FollowedTable(Handle):
 
     @property
     def heard(self) -> Version:
-        """The newest version that the follower heard of."""
+        """The newest version that the follower knows of."""
         return self._following.heard
 
     @property
     def drift_versions(self) -> int:
-        """The number of published versions that the follower is behind, as far as it heard."""
+        """The number of published versions that the follower is behind, as far as it knows."""
         return self._following.drift_versions
 
     @property
@@ -79,7 +79,7 @@ class FollowedTable(Handle):
 
 async def published(url: str, name: str, table: Routing) -> Published:
     """Open the store of a URL, publish once, and close the store."""
-    TableKeys(name)  # refuses a bad name or value before a store is opened
+    TableKeys(name)  # refuses a bad name before the store is opened, as `routed` refuses a bad value
     routed(table)
     store = await connect(url)
     try:

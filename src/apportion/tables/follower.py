@@ -1,12 +1,12 @@
 """Follower: keeps the newest version of a published table in memory and swaps it as a whole.
 
 It begins with one scan, and then watches the store. When a version cannot be made from its delta, the follower reads
-the table again from its snapshot, and keeps the old version until that works. Beside the watch it reads the head
-every few seconds. That bounds the age of the version in use, and detects a silent watch.
+the table again from its snapshot, and keeps the old version until that works. Besides the watch, it reads the head
+every few seconds. This bounds the age of the version in use, and detects a silent watch.
 
-Promises: readers never fail because a store or a publisher is away, or because of damage. Versions never go back: a
-version is a number within one life of the store, and later lives come after earlier ones. docs/groups/tables.md says
-how followers take a store that was restored or went back.
+Promises: readers never fail because a store or a publisher is unavailable, or because of damage. Versions never go
+back: a version is a number within one life of the store, and a later life has greater versions. docs/groups/tables.md
+describes how followers continue after the store was restored or went back.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 
 
 class Follower:
-    """One name, followed on the loop that `start` is called on; its routes may be read from any thread."""
+    """Follows one name, on the event loop of `start`. Any thread may read its routes."""
 
     def __init__(
         self, store: CoordinationStore, name: str, *, hasher: str | Hasher | None = None, clock: Clock | None = None
@@ -43,10 +43,11 @@ class Follower:
         self._work: asyncio.Task[None] | None = None
 
     async def start(self, *, within_seconds: float = 10.0) -> None:
-        """Return when a first version is there; `StoreUnavailable` when nobody published one within that time.
+        """Return when a first version was read; `StoreUnavailable` when none was published within that time.
 
-        For a damaged table the call waits as long, because the next publish mends it. Then it raises `BadSnapshot`
-        with the reason. Any other `InvalidInput` says at once why the table cannot be followed.
+        If the table is damaged, the call waits for the next publish, which repairs the table. At the end of that time,
+        it raises `BadSnapshot` with the reason. Each other `InvalidInput` is raised at once, and says why the table
+        cannot be followed.
         """
         try:
             await self._read()
@@ -72,12 +73,12 @@ class Follower:
 
     @property
     def heard(self) -> Version:
-        """The newest version that the follower heard of: that of `routes`, unless a newer one could not be read."""
+        """The newest version that the follower knows of: that of `routes`, unless a newer one could not be read."""
         return self.routes.version if self._copy.heard is None else self._copy.heard
 
     @property
     def drift_versions(self) -> int:
-        """The number of published versions we are behind, as far as heard; at least 1 after a restore of the store."""
+        """The number of newer versions that the follower knows of; 1 if the newest is of a later life of the store."""
         ours, newest = self.routes.version, self.heard
         return newest.number - ours.number if newest.incarnation == ours.incarnation else int(newest > ours)
 
@@ -96,7 +97,7 @@ class Follower:
     async def refresh(self, version: Version, *, within_seconds: float = 5.0) -> Routes:
         """Return routes newer than `version`, which sent a key to a node that refused the key (`StaleRoute`).
 
-        Raises the trouble that prevents this, or `StoreUnavailable` when no newer version was published within that
+        Raises `trouble` if it prevents this, or `StoreUnavailable` when no newer version was published within that
         time.
         """
         await self._wait_for(version, within_seconds)
@@ -111,17 +112,17 @@ class Follower:
             if self._copy.trouble is not None:
                 raise self._copy.trouble from error
             what = "nothing" if version is None else f"nothing newer than version {version}"
-            hint = "Ask its publisher, check the name for a typo, or wait longer."
+            hint = "Check the publisher and the name of the table, or wait longer."
             reason = f"{what} was published within {within_seconds:g} s"
             raise StoreUnavailable(f"table {self._keys.name}", reason, hint) from error
 
     async def _until_after(self, version: Version | None) -> None:
-        """Ask the store, with pauses, until a newer version is in use; a swap cuts a pause short."""
+        """Read from the store, with pauses, until a newer version is in use. A swap ends a pause early."""
         pause = _SHORTEST_PAUSE_SECONDS
         while not self._copy.is_after(version):
             swapped = self._copy.swapped
             async with self._confirming:
-                if not self._copy.is_after(version):  # another call may have read it meanwhile
+                if not self._copy.is_after(version):  # another call may have read a newer version meanwhile
                     await self._confirm()
             if self._copy.is_after(version):
                 return
@@ -145,7 +146,7 @@ class Follower:
             finally:
                 self._watching.cancel()
             if not self._watching.cancelled():
-                self._watching.result()  # a defect of ours ends this loop, and becomes `trouble`
+                self._watching.result()  # a defect of this library ends this loop, and becomes `trouble`
             if isinstance(self._copy.trouble, StoreClosed):
                 return
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS) if began == self._copy.seen else _SHORTEST_PAUSE_SECONDS
@@ -174,12 +175,12 @@ class Follower:
                 await self._confirm()
 
     async def _confirm(self) -> None:
-        """Ask the store for the newest version, and read it unless it is the one in use."""
+        """Read the number of the newest version, and read that version unless it is in use."""
         with self._noting():
             sent = self._clock.elapsed()
             scan = await self._store.scan(self._keys.head)
             if self._watching is not None and scan.incarnation != self._after[0]:
-                self._watching.cancel()  # this watch is of another life, or of an unknown one if it has just begun
+                self._watching.cancel()  # the watch is of another life of the store, or may be if it has just begun
             newest = self._copy.hear(scan)
             if newest is not None and self._copy.is_before(newest):
                 sent = self._clock.elapsed()

@@ -3,12 +3,12 @@
     kept/<name>/head                        the kept tables: number, the number before, time, epoch, chunks
     kept/<name>/<number>.<nonce>/<part>     the chunks of one kept table: written once, never changed
 
-The keys are beside those of the published table, so its followers neither read them nor hear of them. The current
-kept table is the one with the published epoch. So a change, and also an undo, is complete with one publish.
+These keys do not have the prefix of the published table, so its followers do not read or watch them. The current kept
+table is the one with the published epoch. So one publish completes a change, and also an undo.
 
-Promises: both tables of a change are kept before the new one is published. A writer that dies at any moment leaves
-each kept table whole. No two kept tables are equal. The table before the current one is the last to be removed.
-Refuses: to keep the tables that programs publish by themselves.
+Promises: both tables of a change are kept before the new one is published. If a writer dies at any moment, each kept
+table stays whole. No two kept tables are equal. The table before the current one is the last to be removed.
+Refuses: to keep the tables that programs publish directly.
 """
 
 import json
@@ -29,14 +29,14 @@ from apportion.tables.layout import TableKeys, VersionLink, is_of_later_release,
 from apportion.tables.publisher import Published, Publisher
 
 MOST = 10
-"""Kept tables beside the current one."""
+"""The most kept tables besides the current one."""
 
 MOST_BYTES = 2**24
 """The most bytes of those tables together. The one before the current one is kept at any size."""
 
 KEPT = "kept/"
 _FORMAT_VERSION = 1
-_AGAIN = "Nothing was published: look at the table, and do it again."
+_AGAIN = "Nothing was published. Check the table, and repeat the command."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class KeptTable:
 
     @property
     def number(self) -> int:
-        """The number of the table; later ones have higher numbers."""
+        """The number of the table; later tables have higher numbers."""
         return self.link.version
 
 
@@ -69,17 +69,17 @@ class KeptTables:
         return cls(store, name, await store.scan(TableKeys(name, KEPT).prefix))
 
     def at(self, number: int) -> KeptTable | None:
-        """Return the kept table of a number."""
+        """Return the kept table with a number, None if there is none."""
         return next((each for each in self.tables if each.number == number), None)
 
     def equal_to(self, value: Table) -> KeptTable | None:
-        """Return the kept table that equals a table."""
+        """Return the kept table that equals a table, None if there is none."""
         return next((each for each in self.tables if each.epoch == value.epoch), None)
 
     def number_before(self, current: Table) -> int:
-        """Return the number of the kept table before the current one.
+        """Return the number of the kept table before the current one, 0 for none.
 
-        If the current one is not kept, return the newest.
+        If the current table is not kept, return the number of the newest kept table.
         """
         there = self.equal_to(current)
         newest = self.tables[-1].number if self.tables else 0
@@ -93,9 +93,9 @@ class KeptTables:
         return value
 
     async def keep(self, *values: Table, now: int) -> None:
-        """Keep tables that follow one another; the last one is, or becomes, the current one.
+        """Keep tables that follow one another. The last one is the current one, or becomes it.
 
-        A first table that came by another way follows the newest kept one. `Conflict` when another writer was first.
+        If the first table is not kept yet, it follows the newest kept table. `Conflict` when another writer was first.
         """
         kept, puts = list(self.tables), list[api.Put]()
         before = kept[-1].number if kept else 0
@@ -153,9 +153,9 @@ class TableChange:
 async def changed(
     store: api.CoordinationStore, name: str, change: Callable[[Table], Table], *, now: int
 ) -> TableChange:
-    """Publish the table that `change` makes of the newest one, and keep both.
+    """Publish the table that `change` makes from the newest one, and keep both.
 
-    `StaleEpoch` or `Conflict` when another writer was first, `BadSnapshot` when there is no table that can be read.
+    `StaleEpoch` or `Conflict` when another writer was first, `BadSnapshot` when no table can be read.
     Errors of `change` are raised before anything is written.
     """
     publisher = Publisher(store, name)
@@ -202,7 +202,7 @@ async def read_history(store: api.CoordinationStore, name: str) -> tuple[Table, 
 def lasting(kept: Sequence[KeptTable], *, current: int) -> tuple[KeptTable, ...]:
     """Return the kept tables that stay, the oldest first.
 
-    They are the current one, the one before it, and the newest others within the bounds.
+    They are the current one, the one before it, and the newest of the others within `MOST` and `MOST_BYTES`.
     """
     now = next(each for each in kept if each.number == current)
     others = sorted(
@@ -225,7 +225,7 @@ def encode_kept(tables: Iterable[KeptTable]) -> bytes:
 
 
 def decode_kept(data: bytes | None) -> tuple[KeptTable, ...]:
-    """Return the kept tables that a head lists: none for damaged bytes. `BadSnapshot` for those of a later release."""
+    """Return the kept tables of a head, none for damaged bytes. `BadSnapshot` for the head of a later release."""
     if data is None:
         return ()
     if is_of_later_release(data):
@@ -247,6 +247,6 @@ def _kept(form: list[Json]) -> KeptTable:
 
 def _table(name: str, value: Routing) -> Table:
     if not isinstance(value, Table):
-        hint = "Only its owners are published. Let the program that has the complete assignment publish the next one."
+        hint = "Only the owners of an assignment are published. The program that made it must publish the next one."
         raise InvalidInput(f"published value {name}", "an assignment", "a table", hint)
     return value

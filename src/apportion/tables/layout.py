@@ -1,14 +1,14 @@
 """Layout: the keys of a published table in a store, and the chunks that make each version.
 
-    table/<name>/head                         the pointer: the newest version, and the links that it is made of
+    table/<name>/head                         the pointer: the newest version, and the links that make it
     table/<name>/<version>.<nonce>/<part>     the chunks of a link: written once, never changed, deleted when unneeded
 
 The first link of a head is a snapshot. Each other link is the delta of a version from the one before. Chunks are
-written first and the head last, so every chunk that a head names is there. A scan shows all keys at one revision. The
+written first and the head last, so every chunk that a head names exists. A scan shows all keys at one revision. The
 nonce separates the chunks of two publishers that write the same number. No head names the chunks of a publisher that
-lost or died.
+was too late or died.
 
-Promises: versions are numbers that grow by one; a value that is not of the announced epoch is never returned.
+Promises: the numbers of versions only grow; a value with another epoch than announced is never returned.
 Refuses: to read a head that a later release wrote.
 """
 
@@ -37,7 +37,7 @@ _AGAIN = "Publish the table again; it becomes the next version."
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Version:
-    """A version of a name: its number, within one life of the store. Later lives come after earlier ones.
+    """A version of a name: its number, within one life of the store. A later life has greater versions.
 
     >>> Version(incarnation=1, number=9) < Version(incarnation=2, number=3), str(Version(incarnation=2, number=3))
     (True, '2:3')
@@ -99,7 +99,7 @@ class TableKeys:
 
     @property
     def head(self) -> str:
-        """The pointer."""
+        """The key of the pointer."""
         return f"{self.prefix}head"
 
     @staticmethod
@@ -112,7 +112,7 @@ class TableKeys:
         return key.removeprefix(TABLES).partition("/")[0]
 
     def version_of(self, key: str) -> int:
-        """Return the version that a chunk belongs to, 0 for any other key."""
+        """Return the version of the key of a chunk, 0 for any other key."""
         number = key.removeprefix(self.prefix).partition(".")[0]
         return int(number) if number.isascii() and number.isdecimal() and len(number) < 20 else 0
 
@@ -126,10 +126,10 @@ class TableKeys:
 
 
 def routed(value: Routing) -> Routing:
-    """Return the part that clients route by: a table as it is, or the partitions and owners of an assignment.
+    """Return the part of a value that routing needs: the whole table, or the partitions and owners of an assignment.
 
-    Sizes, rule, home, certificate and the nodes that are down are left out. Only the maker of the next assignment
-    needs them.
+    Sizes, rule, home, certificate and the nodes that are down are left out. Only the program that makes the next
+    assignment needs them.
     """
     if isinstance(value, Assignment):
         return Assignment(topology=value.topology, rows=value.rows, names=value.names)
@@ -142,9 +142,10 @@ def routed(value: Routing) -> Routing:
 def follow_up(
     head: Head | None, was: Routing | None, now: Routing, *, incarnation: int, number: int, nonce: str, part_bytes: int
 ) -> tuple[Head, list[bytes]]:
-    """Return the head of version `number`, after `head`, and the chunks of its last link.
+    """Return the head of version `number`, which follows `head`, and the chunks of its last link.
 
-    The last link is a delta as long as there are at most `MAX_DELTAS` deltas, together smaller than their snapshot.
+    The last link is a delta if the head then has at most `MAX_DELTAS` deltas, which are together smaller than their
+    snapshot. Otherwise it is a snapshot.
     """
     payload = None
     if head is not None and was is not None and len(head.links) <= MAX_DELTAS:
@@ -164,8 +165,8 @@ def resolved(
 ) -> Routing:
     """Return the value that a head announces.
 
-    The value is made from the snapshot and the deltas. If `at` is given, it is made from the value of that link.
-    Raises `BadSnapshot` when a chunk is missing or damaged, or when the value is not of the announced epoch.
+    The value is made from the snapshot and the deltas. If the head has the link in `at`, it is made from the value in
+    `at` and later deltas. Raises `BadSnapshot` when a chunk is missing or damaged, or the value has another epoch.
     """
     if at is not None and at[0] in head.links:
         value, links = at[1], head.links[head.links.index(at[0]) + 1 :]
@@ -182,7 +183,7 @@ def resolved(
 
 
 def recounted(head: Head, keys: TableKeys, chunks: Mapping[str, bytes]) -> Head:
-    """Return a head with links that name only the chunks that are there. Its epoch shows whether the value is right."""
+    """Return a head with links that name only the chunks that exist. Its epoch shows whether the value is right."""
     links = []
     for link in head.links:
         names = (keys.part(link, part) for part in count())
@@ -192,7 +193,7 @@ def recounted(head: Head, keys: TableKeys, chunks: Mapping[str, bytes]) -> Head:
 
 
 def kind_of(value: Routing) -> str:
-    """Return the word for a table or an assignment."""
+    """Return the word for the kind of a value: table or assignment."""
     return "table" if isinstance(value, Table) else "assignment"
 
 
@@ -246,7 +247,7 @@ def is_of_later_release(data: bytes) -> bool:
 
 
 def link_of(form: Sequence[object]) -> VersionLink:
-    """Return the link that four members of JSON hold; `BadSnapshot` for others."""
+    """Return the link in four members of JSON; `BadSnapshot` if they are no link."""
     version, parts, size_bytes = integer(form[0]), integer(form[2]), integer(form[3])
     if min(version, parts, size_bytes) < 1:
         refuse(str(form), "a link of at least one chunk")
@@ -254,7 +255,7 @@ def link_of(form: Sequence[object]) -> VersionLink:
 
 
 def payload_of(link: VersionLink, keys: TableKeys, chunks: Mapping[str, bytes]) -> bytes:
-    """Return the joined chunks of a link, if all are there. No keys are built if the link names too many parts."""
+    """Return the joined chunks of a link; `BadSnapshot` if one is missing. Too many parts build no keys."""
     names = keys.parts(link) if link.parts <= len(chunks) else []
     found = [chunks[name] for name in names if name in chunks]
     if len(found) != link.parts:

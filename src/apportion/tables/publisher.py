@@ -5,8 +5,8 @@ and the new head, and deletes chunks that no head needs. Every commit compares t
 includes the compares that the caller adds. So two publishers never interleave, and one that lost its term publishes
 nothing.
 
-Promises: a reader finds a whole version at every moment; chunks of a publisher that died are deleted by a later one.
-Refuses: to overwrite a version that another publisher wrote meanwhile, and to publish the other kind of value.
+Promises: a reader finds a whole version at every moment; a later publisher deletes the chunks of one that died.
+Refuses: to overwrite a version that another publisher wrote meanwhile, and to change between tables and assignments.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ from apportion.tables.layout import (
 )
 
 _TRIES = 3
-_PERHAPS = "It may be published already, or soon. Publish again: a version that is there is not published twice."
+_PERHAPS = "The value may be published already, or soon. Publish it again: the newest value is not published twice."
 
 
 @brief
@@ -54,10 +54,10 @@ class Published:
 class _Known:
     """The state of a name as its publisher knows it: the head, its value, and the revision that wrote each key.
 
-    `number` is that of the last version. If the head or its chunks are damaged, `head` is None, and `number` is the
-    revision of the store. The number of a version is never above the store's revision, so no earlier version had a
-    higher number. `saved` is the value of a damaged head that miscounts its chunks. All chunks are there, and the epoch
-    confirms the value.
+    `number` is that of the last version. If the head or its chunks are damaged, `head` is None. Then `number` is the
+    revision of the store, or the highest version in the keys if that is higher. A publisher by itself chooses no number
+    above the store's revision. So no earlier version had a higher number, unless a caller asked for it. `saved` is the
+    value of a damaged head with a wrong count of its chunks. All chunks exist then, and the epoch confirms the value.
     """
 
     incarnation: int
@@ -71,7 +71,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Extra:
-    """The compares and puts that a caller adds to the commits of a version, and the number that it asks for."""
+    """The compares and puts that a caller adds to the commits of a version, and the number that the caller wants."""
 
     when: Sequence[api.Compare]
     puts: Sequence[api.Put]
@@ -79,25 +79,25 @@ class _Extra:
 
     @property
     def is_asked(self) -> bool:
-        """Whether the version is to be published in any case."""
+        """Whether the value is published even if it is the newest already."""
         return bool(self.puts) or self.number is not None
 
     def numbered(self, known: _Known) -> _Known:
-        """Return the state whose next version has the asked number; `StaleEpoch` if that number was reached."""
+        """Return the state before the version with the wanted number; `StaleEpoch` if that number was reached."""
         if self.number is None or self.number == known.number + 1:
             return known
         if self.number <= known.number:
             raise StaleEpoch(f"version {self.number}", _said(known))
-        return replace(known, head=None, value=None, number=self.number - 1)  # no delta leads there
+        return replace(known, head=None, value=None, number=self.number - 1)  # a delta cannot skip numbers
 
 
 class Publisher:
     """Publishes under one name. It remembers the version that it published, so the next version costs no read.
 
-    Call its methods one after another, on one event loop. After a restore of the store make a new publisher; each
-    session of a member makes its own. Once another user of the same handle has scanned the new life, an old
-    publisher could write into it from its memory of the old life. With `incarnation` it publishes only in that life of
-    the store, and raises `StoreWentBack` in another.
+    Call its methods one after another, on one event loop. After a restore of the store, make a new publisher; each
+    session of a member makes its own. An old publisher remembers the old life of the store. Once another user of the
+    same handle has scanned the new life, the old publisher could write into it. With `incarnation`, a publisher
+    publishes only in that life of the store, and raises `StoreWentBack` in another.
     """
 
     def __init__(self, store: api.CoordinationStore, name: str, *, incarnation: int | None = None) -> None:
@@ -105,8 +105,8 @@ class Publisher:
         self._keys = TableKeys(name)
         self._incarnation = incarnation
         self._known: _Known | None = None
-        self._followed: _Known | None = None  # as `newest` read it
-        self._last = Version(incarnation=0, number=0)  # the newest that was seen here
+        self._followed: _Known | None = None  # the state that `newest` read
+        self._last = Version(incarnation=0, number=0)  # the newest version that this publisher saw
 
     async def publish(
         self,
@@ -118,12 +118,12 @@ class Publisher:
     ) -> Published:
         """Make `value` the next version, if it is not the newest and every compare of `when` holds.
 
-        `puts` are written by the commit that makes the version the newest; `when` compares their keys. `number` is the
-        number that the version gets. It may skip numbers; the version is then published whole. If `puts` or `number` is
-        given, a value that is the newest is published too.
+        The commit that makes the version the newest also writes `puts`; `when` must compare their keys. `number` is the
+        number of the new version. It may skip numbers; the version is then published whole. If `puts` or `number` is
+        given, the value is published even if it is the newest already.
 
         `StaleEpoch` when another publisher was first, or has reached `number`. `Conflict` when a compare did not hold.
-        Nothing was published then. `InvalidInput` for a table where an assignment was published, or the reverse.
+        In both cases, nothing was published. `InvalidInput` for a table after an assignment, or the reverse.
         `BadSnapshot` for a value above 16 MiB. Calls of the store raise their own errors. If the value may have been
         published, the hint of `StoreUnavailable` says so.
         """
@@ -131,7 +131,7 @@ class Publisher:
         unsure, refused_from, attempts = False, None, set[str]()
         tried, self._followed = self._followed, None
         if self._known is not None and self._is_newest(self._known.head, value):
-            self._known = None  # the value was the newest; another may have published since
+            self._known = None  # the value was the newest, but another publisher may have published since
         for _ in range(_TRIES):
             known = await self._read(unsure=unsure)
             links = () if known.head is None else known.head.links
@@ -158,7 +158,7 @@ class Publisher:
     async def newest(self) -> Routing:
         """Return the newest value. The next publish follows exactly this version, or raises `StaleEpoch`.
 
-        `BadSnapshot` when nothing was published, or nobody can read the newest version.
+        `BadSnapshot` when nothing was published, or the newest version is damaged.
         """
         self._known = None
         known = await self._read(unsure=False)
@@ -168,9 +168,9 @@ class Publisher:
         return known.value
 
     async def renew(self) -> Published:
-        """Publish the newest version again, whole and under a number never given, to mend a table that went back.
+        """Publish the newest version again, whole and with an unused number, to repair a table that went back.
 
-        `BadSnapshot` when nobody can read it; the next publish mends it. Other errors are those of `publish`.
+        `BadSnapshot` when that version is damaged; the next publish repairs it. Other errors are those of `publish`.
         """
         self._known = None
         known = await self._read(unsure=False)
@@ -181,7 +181,7 @@ class Publisher:
         return await self.publish(value)
 
     async def is_intact(self) -> bool:
-        """Whether the head and the chunks of the newest version are as this publisher left them; one scan."""
+        """Whether the head and the chunks of the newest version are as this publisher wrote them; one scan."""
         known = self._known
         if known is None or known.head is None:
             return True
@@ -211,7 +211,7 @@ class Publisher:
         seen = self._last.number if self._last.incarnation == scan.incarnation else 0
         is_damaged = value is None and self._keys.head in chunks
         number = max([0, *map(self._keys.version_of, chunks)]) if head is None else head.version
-        if is_damaged or number < seen:  # others may have seen newer versions
+        if is_damaged or number < seen:  # other clients may have seen newer versions
             is_damaged, value = True, None
             number = max([scan.revision, *map(self._keys.version_of, chunks)])
         self._last = max(self._last, Version(incarnation=scan.incarnation, number=number if value else seen))
@@ -226,7 +226,7 @@ class Publisher:
         )
 
     def _saved(self, head: Head, chunks: dict[str, bytes]) -> Routing | None:
-        """Return the value of a head that miscounts its chunks, None if there is no such value."""
+        """Return the value of a head with a wrong count of its chunks, None if the chunks give no value."""
         with suppress(InvalidInput):
             return resolved(recounted(head, self._keys, chunks), self._keys, chunks)
         return None
@@ -278,8 +278,8 @@ class Publisher:
         old = self._unneeded(known, head, room)
         needed = [key for link in head.links[:-1] for key in self._keys.parts(link)]
         room = room.less(2 * key_bytes(key) for key in old)
-        # Compare as many chunks of the earlier links as fit. If one of them is damaged, the version is published
-        # whole.
+        # Compare as many chunks of the earlier links as fit. If one of them has changed, the commit is refused, and the
+        # version is published whole.
         kept = [*old, *needed[: room.takes(map(key_bytes, needed))]]
         when = [*always, *absent(last), *(api.Unchanged(key=key, revision=known.revisions[key]) for key in kept)]
         outcome = await self._store.commit(when=when, puts=[*last, pointer, *extra.puts], deletes=old)
@@ -291,9 +291,9 @@ class Publisher:
         return outcome
 
     def _unneeded(self, known: _Known, head: Head, room: CommitRoom) -> list[str]:
-        """Return the keys that no reader of the new head needs, as many as there is room to delete.
+        """Return keys that no reader of the new head needs, as many as the commit can delete.
 
-        Only a commit that replaces the head deletes keys. So all of these keys are there while the head is unchanged.
+        Only a commit that replaces the head deletes keys. So all of these keys exist while the head is unchanged.
         """
         needed = {self._keys.head, *(key for link in head.links for key in self._keys.parts(link))}
         old = sorted(known.revisions.keys() - needed)
@@ -316,7 +316,7 @@ class Publisher:
 
 
 def _anew(known: _Known) -> _Known:
-    """Return the state marked as damaged: the next version is whole, and its number was never given."""
+    """Return the state marked as damaged: the next version is whole, and has an unused number."""
     number = max([known.number, *known.revisions.values()])
     return replace(known, head=None, value=None, number=number, is_damaged=True)
 

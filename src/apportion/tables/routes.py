@@ -1,9 +1,8 @@
 """Routes: one version of a followed table, prepared so that an answer needs no I/O and no lock.
 
-Promises: `Routes` never changes, so a reader that holds one is not disturbed by the next version. A `Frozen`
-placement answers by the native twin.
-Refuses: to route keys by an assignment (ask for its partitions by their ids), and to name owners of partitions by a
-table.
+Promises: `Routes` never changes, so the next version does not affect a reader of this one. A `Frozen` placement uses
+the native twin.
+Refuses: to route keys by an assignment (name the partition instead), and to find owners of partitions in a table.
 """
 
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ _FIRST_INT = -(2**63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routes:
-    """A version and its value. `placement` answers more questions: about many keys at once, and about reasons."""
+    """A version and its value. `placement` has more calls, such as `route_many` and `explain`."""
 
     version: Version
     epoch: Epoch
@@ -42,7 +41,7 @@ class Routes:
         `InvalidInput` or `UnknownOption` when keys cannot be hashed as the table says.
         """
         if isinstance(value, Assignment):
-            value.preference_lists.place("")  # makes the index of names now, so that the first readers need not
+            value.preference_lists.place("")  # makes the index of names now, and not for the first reader
             return cls(version=version, epoch=epoch, value=value, laid=None)
         return cls(version=version, epoch=epoch, value=value, laid=laid(value, hasher))
 
@@ -70,7 +69,7 @@ class Routes:
         return self.value[partition]
 
     def owner(self, partition: str | int) -> str | None:
-        """Return the id of the node that owns or leads a partition; None when there is none now."""
+        """Return the id of the node that owns or leads a partition; None when the partition has no owner now."""
         return next(iter(self.owners(partition)), None)
 
 
@@ -81,6 +80,6 @@ def laid(table: Table, hasher: str | Hasher | None = None) -> Laid:
     bounds: list[Key] = [start + _FIRST_INT if isinstance(start, int) else start for start in table.starts[1:]]
     owners = [tuple(table.topology.ids[index] for index in row) for row in table.rows]
     if table.is_measurable and not bounds:
-        # `Ranges` learns from a boundary that keys are ints. This one has the same owners on both sides.
+        # `Ranges` needs a boundary to know that keys are ints. This one has the same owners on both sides.
         bounds, owners = [0], owners * 2
     return Ranges(table.topology, bounds=bounds, owners=owners)
