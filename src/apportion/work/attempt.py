@@ -23,11 +23,11 @@ InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class _Unfit(Exception):
-    """The arguments of a call do not fit its function any more."""
+    """The arguments of a call no longer fit its function."""
 
 
 async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThread) -> Settlement:
-    """Run a claimed task, and return the settlement of its claim. One that is cancelled settles nothing.
+    """Run a claimed task, and return the settlement of its claim. A cancelled run has none, unless it completes.
 
     `in_thread` calls a plain function in a thread.
     """
@@ -43,7 +43,7 @@ async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThr
 
 
 async def _until_its_end(run: "asyncio.Future[bytes | None]") -> None:
-    """Wait for a run that was cancelled; its caller may be cancelled again while it cleans up."""
+    """Wait for the end of a cancelled run, even if the caller is cancelled again while the run cleans up."""
     while not run.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait([run])
@@ -78,7 +78,10 @@ async def _result(function: AnyTaskFunction, call: Callable[[], Any], in_thread:
         call = partial(_threaded, partial(wrappers.called, call) if wrappers else call, in_thread)
     try:
         return await (wrappers.awaited(call, is_async=function.is_async) if wrappers else call())
-    except (KeyboardInterrupt, SystemExit) as error:  # it would end each worker that gets the task, in turn
+    except (
+        KeyboardInterrupt,
+        SystemExit,
+    ) as error:  # it would end every worker that runs the task
         if isinstance(error, KeyboardInterrupt) and is_interrupted():
             raise
         raise RuntimeError(f"the function raised {error!r}") from error
@@ -94,7 +97,7 @@ def _plainly(call: Callable[[], Any]) -> Any:  # noqa: ANN401
 
 
 def ended(run: "asyncio.Future[bytes | None]", function: AnyTaskFunction, task: RunningTask) -> Settlement:
-    """Return the settlement of a run that has ended; a cancellation is a failure too."""
+    """Return the settlement of a run that has ended; a cancelled run has failed."""
     error = error_of(run)
     if error is None:
         receipt = task.claim.receipt
@@ -106,7 +109,7 @@ def ended(run: "asyncio.Future[bytes | None]", function: AnyTaskFunction, task: 
 
 
 def error_of(run: "asyncio.Future[Any]") -> BaseException | None:
-    """Return the error of a run that has ended; its cancellation is one."""
+    """Return the error of a run that has ended, None without one; a cancellation is an error."""
     return asyncio.CancelledError("the task function cancelled itself") if run.cancelled() else run.exception()
 
 
@@ -115,7 +118,7 @@ def failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Set
     if isinstance(error, _Unfit):
         return Settlement(receipt=claim.receipt, fate="dead", reason=f"{error}"[:_MOST_REASON])
     reason = _reason(error)
-    if isinstance(error, KeyboardInterrupt):  # by Ctrl-C: one that a function raised has become a RuntimeError
+    if isinstance(error, KeyboardInterrupt):  # from Ctrl-C: `_result` has replaced one that the function raised
         return Settlement(receipt=claim.receipt, fate="released", reason="the program was interrupted")
     if isinstance(error, Snooze):
         return Settlement(receipt=claim.receipt, fate="released", reason=reason, delay_ms=milliseconds(error.after))
@@ -128,7 +131,7 @@ def failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Set
 
 
 def _reason(error: BaseException) -> str:
-    """Return an error as text. The text of an error is code of the program, and may raise too."""
+    """Return an error as text. `str(error)` calls code of the program, which may raise too."""
     with suppress(Exception):
         return f"{type(error).__name__}: {error}"[:_MOST_REASON]
-    return f"{type(error).__name__}, and its text cannot be made"
+    return f"{type(error).__name__}, whose text cannot be read: str() raises an error"

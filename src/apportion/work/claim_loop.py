@@ -1,14 +1,14 @@
-"""Claim loop: the tasks of a queue for a loop of the program's own, in place of its task functions.
+"""Claim loop: yields the tasks of a queue to an `async for` loop of the program, instead of calling task functions.
 
     async for task in queue.claims():
         async with task:
             ...
 
-Promises: a task is handed out once per claim, and at most `concurrency` of them are under way. The end of its block
-completes it, and an exception fails it by the budget of its task function. A block that exits fails its task too, and
-the exit goes on to the program; a block that is cancelled or closed, or left by Ctrl-C, gives its task back.
-The loop ends on SIGTERM; a block under way may end first, and no other one begins.
-Refuses: with a `concurrency` of 1, to hand out a task if the block of the task before was not entered.
+Promises: each claimed task is yielded once, and at most `concurrency` tasks are under way. The end of a block completes
+its task. An exception fails the task, and the budget of its task function applies. `SystemExit` in a block fails the
+task too, and then goes on to the program. A block that is cancelled, closed or left by Ctrl-C gives its task back.
+SIGTERM ends the loop: a block under way runs to its end, and no other block begins.
+Refuses: with a `concurrency` of 1, to yield a task if the block of the previous task was not entered.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ MakeWorker = Callable[[Mapping[str, AnyTaskFunction], Callable[[], None]], "Loop
 
 
 class LoopWorker(QueueWorker):
-    """The worker of a loop: SIGTERM ends the loop, and no block."""
+    """The worker of a claim loop. SIGTERM ends the loop, and cancels no block."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class LoopWorker(QueueWorker):
 
 
 class _Handed:
-    """The way of one task through the loop of the program, and its end for the worker."""
+    """The state of one task in the loop of the program. The worker waits for its `end`."""
 
     def __init__(self, is_running: Callable[[], bool]) -> None:
         self.end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -88,7 +88,7 @@ class _Handed:
         self.is_entered, self._block, self._token = True, asyncio.current_task(), CURRENT.set(task)
 
     async def leave(self, error: BaseException | None) -> bool:
-        """End the block; return whether its error goes no further. An exit goes on once it has failed its task."""
+        """End the block; return whether its error is suppressed. An exit is raised after it has failed its task."""
         block, self._block = self._block, None
         self._left.set()
         if self._token is not None:
@@ -110,13 +110,13 @@ class _Handed:
         return is_ours or isinstance(error, asyncio.CancelledError)
 
     def give_back(self) -> None:
-        """End a task without a block: nothing counts."""
+        """Give back a task whose block was not entered; no failure counts."""
         if not self.is_entered and not self.end.done():
             self.is_over = True
             self.end.set_exception(Snooze(after=timedelta(0)))
 
     async def interrupted(self) -> None:
-        """Cancel the block of a task that the worker has lost, or is to cancel, and wait until it is left."""
+        """Cancel the block of a task that the worker has lost or must cancel, and wait for the end of the block."""
         self.is_over = True
         if self._block is not None:
             self._block.cancel()
@@ -125,14 +125,14 @@ class _Handed:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTask(AsyncRunningTask):
-    """A task in a loop of the program: a running task with its `call`, and a block that is its run."""
+    """A task in a loop of the program: a running task with its `call`. Its `async with` block is the run."""
 
     call: Call = field(kw_only=True)
     handed: _Handed = field(kw_only=True, repr=False)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments by name, as JSON has them."""
+        """The arguments by name, as JSON types."""
         arguments: dict[str, Any] = of_json(self.claim.arguments)
         return arguments
 
@@ -145,14 +145,14 @@ class ClaimedTask(AsyncRunningTask):
 
 
 def _is_from_outside(error: BaseException, block: "asyncio.Task[Any] | None") -> bool:
-    """Whether an error is a request to leave the block, and no fault of its code."""
+    """Whether an error is a request to leave the block, and not a failure of the code in the block."""
     if isinstance(error, asyncio.CancelledError):
         return block is None or block.cancelling() > 0
     return isinstance(error, GeneratorExit) or (isinstance(error, KeyboardInterrupt) and is_interrupted())
 
 
 class ClaimLoop(Mapping[str, AnyTaskFunction]):
-    """The functions of the worker of a loop: each of them hands its task to the loop, and waits for the end."""
+    """The task functions of a claim loop. Each passes its task to the loop, and waits for the end of its block."""
 
     def __init__(self, known: Mapping[str, AnyTaskFunction], wrappers: Wrappers, make: MakeWorker) -> None:
         self._known, self._wrappers = known, wrappers
@@ -160,7 +160,7 @@ class ClaimLoop(Mapping[str, AnyTaskFunction]):
         self._worker = make(self, self._end)
 
     async def tasks(self) -> AsyncIterator[ClaimedTask]:
-        """Yield the claimed tasks until the loop is left, or until SIGTERM."""
+        """Yield the claimed tasks until the program leaves the loop, or until SIGTERM."""
         taken: ClaimedTask | None = None
         async with self._worker:
             try:
@@ -176,7 +176,7 @@ class ClaimLoop(Mapping[str, AnyTaskFunction]):
                 self._give_back(taken)
 
     def _end(self) -> None:
-        """End the loop; the tasks that it has not taken go back."""
+        """End the loop, and give back the tasks that were not yielded."""
         self._give_back(None)
         self._ready.put_nowait(None)
 
@@ -215,8 +215,8 @@ class ClaimLoop(Mapping[str, AnyTaskFunction]):
 
 
 class _Whole(Signature):
-    """The signature of a function that takes the arguments of any call as they are."""
+    """The signature of a function that takes the arguments of any call as bytes."""
 
     def decoded(self, data: bytes) -> tuple[tuple[object, ...], dict[str, object]]:
-        """Return the bytes."""
+        """Return the bytes as the one argument."""
         return (data,), {}

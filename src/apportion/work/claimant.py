@@ -1,10 +1,9 @@
-"""Claimant: a worker's part on the I/O thread: its session, its turns at the store, and the news for its runs.
+"""Claimant: the part of a worker on the I/O thread. It keeps the session, claims tasks, and settles their ends.
 
-Promises: claims that this process cannot start are given back. After a turn without an answer, after a new connection,
-and once per time to live, the claimant reads its open claims back: it gives back those that it does not know. A session
-that is over ends all its runs; the next session names it, so that its end counts as no death. Past its deadline, a
-session claims nothing.
-Refuses: to touch a handler. It hands claims over, and is told their ends.
+Promises: after a failure, and once per time to live, the claimant compares its claims with those in the store. It gives
+back the claims that it does not know. The end of a session cancels all its runs. The next session reports the ended one
+to the store, so that its end does not count as a death. After its deadline, a session claims nothing.
+Refuses: to call a task function. The claimant passes claims to callbacks, and receives their ends.
 """
 
 import asyncio
@@ -32,13 +31,13 @@ from apportion.work.worker_pace import Pace
 logger: logging.Logger = logging.getLogger("apportion.work")
 _POLL_SECONDS, _AGAIN_SECONDS, _BEAT_SECONDS = 1.0, 0.25, 1.0
 _MOST_CLAIMS, _MOST_SETTLED = 500, 500
-_AHEAD_SECONDS = 0.25  # of work that is claimed and not started yet
+_AHEAD_SECONDS = 0.25  # the work that is claimed ahead of its start, in time
 _OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hears:
-    """The receivers of a claimant's news; each is called on the I/O thread and must not wait."""
+    """The callbacks for the news of a claimant. Each is called on the I/O thread, and must not block."""
 
     claimed: Callable[[list[Claim], int], None]
     cancelled: Callable[[list[Receipt]], None]
@@ -48,7 +47,7 @@ class Hears:
 
 
 class Claimant:
-    """One worker at the tasks of one store."""
+    """The claims of one worker in one store."""
 
     def __init__(
         self,
@@ -91,10 +90,10 @@ class Claimant:
         schedules: ScheduledHere | None = None,
         lanes: LanesOfWorker = no_lanes,
     ) -> "Claimant":
-        """Connect, and begin to claim; errors are those of `connect_tasks`.
+        """Connect, and begin to claim. The errors are those of `connect_tasks` and of `lanes`.
 
-        The declared `schedules` are added where absent, and the worker fires all schedules of its queues. With None, it
-        fires none. `lanes` joins the group of a queue with keys.
+        The worker adds the declared `schedules` that the store lacks, and fires all schedules of its queues. With None,
+        the worker fires no schedule. `lanes` joins the group of a queue with partitions.
         """
         async with AsyncExitStack() as undo:
             tasks = await connect_tasks(url)
@@ -117,12 +116,12 @@ class Claimant:
             self._loop.call_soon_threadsafe(self._settled, settlements, begun)
 
     def leave(self) -> None:
-        """Claim nothing more; from any thread."""
+        """Stop claiming; from any thread."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._leave)
 
     def seconds_left(self, session: int) -> float:
-        """Return how long a session lasts at least; from any thread."""
+        """Return for how many seconds a session lasts at least; from any thread."""
         return self._session.seconds_left() if self._session.id == session else 0.0
 
     async def note(self, note: Note) -> None:
@@ -155,13 +154,13 @@ class Claimant:
 
     async def _run(self) -> None:
         while not self._is_over:
-            self._woken.clear()  # first: news that comes during the turn must wake us again
+            self._woken.clear()  # cleared first, so that news during the turn starts the next turn
             if not await self._tried():
                 await self._rest()
         await self._last()
 
     async def _tried(self) -> bool:
-        """Make a turn; return whether another one should follow at once."""
+        """Make a turn at the store; return whether the next turn should follow at once."""
         try:
             await self._join()
             if self._is_unsure or self._clock.elapsed() >= self._read_at:
@@ -172,7 +171,7 @@ class Claimant:
             return True
         except _OUTAGES as error:
             if not self._is_unsure:
-                words = "tasks: the store does not answer, and is asked again: %s"
+                words = "tasks: a request to the store failed, and is repeated: %s"
                 report(logger, logging.WARNING, words, error)
             self._is_unsure = True
             if isinstance(error, StoreWentBack):
@@ -181,12 +180,12 @@ class Claimant:
             return True
 
     async def _join(self) -> None:
-        """Begin a session if there is none; the runs of one that is over are cancelled."""
+        """Begin a session if there is none. If the session is over, cancel its runs first."""
         if self._session.is_over:
             self._lose(self._session.forget())
         if self._session.id is None and not self._is_over:
             await self._session.join()
-            await self._tasks.wait(0)  # from now on this process helps to end leases, even if it never rests
+            await self._tasks.wait(0)  # from now on this process helps to end leases, even if this worker is never idle
 
     def _lose(self, session: int) -> None:
         """Cancel the runs of a session that is over or could not be renewed in time."""
@@ -198,10 +197,11 @@ class Claimant:
             self._open.clear()
 
     async def _read_back(self) -> None:
-        """Compare the open claims in the store with ours: give back unknown ones, cancel runs without a claim.
+        """Compare the claims in the store with ours: give back unknown claims, cancel runs without a claim.
 
-        A run that has completed itself has no claim either, so runs are cancelled after trouble alone. A turn that was
-        given up may still happen much later: so the claims are read back once per time to live in any case.
+        A run that has completed its task in a transaction has no claim either. So runs are cancelled only after a
+        failure. A turn without a reply may reach the store much later. So the claims are compared once per time to live
+        in any case.
         """
         session = self._session.id
         if session is None:
@@ -229,7 +229,7 @@ class Claimant:
         is_idle = self._is_leaving or session.id is None or session.seconds_left() <= 0
         left = len(self._open) - sum(each.receipt in self._open for each in batch)
         capacity = self._capacity()
-        half = max(self._worker.concurrency, capacity // 2)  # this half runs while the store is asked for more
+        half = max(self._worker.concurrency, capacity // 2)  # this half runs while the next turn claims the other half
         want = 0 if is_idle else max(0, min(capacity - left, half))
         if not batch and not want:
             return False
@@ -255,9 +255,9 @@ class Claimant:
         return bool(answer.claims or batch)
 
     def _capacity(self) -> int:
-        """Return how many claims to hold: as many as start within the next moments at the measured pace.
+        """Return the number of claims to hold: those that start within `_AHEAD_SECONDS` at the measured pace.
 
-        If the process dies, all of them count as suspects, and other workers run these in child processes.
+        If the process dies, all these tasks become suspects, and other workers run them in child processes.
         """
         ahead = self._pace.per_second * min(self._ttl_seconds / 2, _AHEAD_SECONDS)
         return max(self._worker.concurrency, min(_MOST_CLAIMS, int(ahead)))
@@ -271,7 +271,7 @@ class Claimant:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for each in waits:
                 each.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)  # a store that is away is met by the next turn
+            await asyncio.gather(*waits, return_exceptions=True)  # the next turn reports an outage
         await self._beat()
 
     async def _beat(self) -> None:
@@ -284,9 +284,9 @@ class Claimant:
                 self._hears.cancelled(list(answer.cancels))
 
     async def _last(self) -> None:
-        """Give back everything that is still open, and settle the rest, for as long as the session lasts.
+        """Settle the ends of runs, and give back all other claims, while the session lasts.
 
-        A store that went back ends the session; it gives the tasks that it knows to others.
+        If the store went back to an earlier state, the session ends. The store then gives its tasks to other workers.
         """
         ended = {each.receipt for each in self._settlements}
         self._settlements += [

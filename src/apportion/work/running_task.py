@@ -1,7 +1,7 @@
-"""The running task, in both of its forms: its attempt, its token, and its completion in a transaction.
+"""The base of both forms of the running task: its attempt, its tokens, and its completion in a transaction.
 
-Promises: a completion counts only under the receipt of this attempt. In `transaction()` the effect of the handler and
-the completion of the task are one commit, or none. A worker that lost its lease is refused, whatever it has done.
+Promises: a completion counts only under the receipt of this attempt. In `transaction()`, one commit contains the effect
+of the task function and the completion of the task. A worker that has lost its claim cannot complete the task.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ Kind = TypeVar("Kind", bound="RunningTask")
 
 
 class Desk(Protocol):
-    """The worker, as far as its runs need it."""
+    """The part of a worker that its runs call."""
 
     @property
     def attempts(self) -> Attempts:
-        """The notes on the attempts under way, for the events of the worker."""
+        """The attempts under way, for the events of the worker."""
 
     def started(self, receipt: Receipt) -> None:
-        """Hear that a run begins."""
+        """Note that a run begins."""
 
     def settle(self, settlement: Settlement) -> None:
         """Take the end of a run."""
@@ -46,19 +46,19 @@ class Desk(Protocol):
         """Write a note of a run, from any event loop; `ClaimLost` when its claim is no longer open."""
 
     async def once(self, step: OnceStep) -> OnceState:
-        """Make a step in the log of effects, from any event loop; see `stepped` in `work.effects.once`."""
+        """Write a step to the log of effects, from any event loop; see `stepped` in `work.effects.once`."""
 
     @property
     def transactions(self) -> TaskTransactions:
-        """The tasks of the queue as statements for a transaction."""
+        """The statements that complete tasks of the queue in a transaction."""
 
     def seconds_left(self, session: int) -> float:
-        """Return how long a session lasts at least."""
+        """Return for how many seconds a session lasts at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningTask:
-    """One attempt of a task: what both of its forms share. See `AsyncRunningTask` and `SyncRunningTask`."""
+    """One attempt of a task: the base of `AsyncRunningTask` and `SyncRunningTask`."""
 
     async_form: "ClassVar[type[RunningTask] | None]" = None
     sync_form: "ClassVar[type[RunningTask] | None]" = None
@@ -80,7 +80,7 @@ class RunningTask:
 
     @property
     def slot(self) -> datetime | None:
-        """The slot of the schedule that this task was made for, in UTC; None for any other task."""
+        """The slot of the schedule for which this task was enqueued, in UTC; None for a task without a schedule."""
         slot = self.claim.slot
         return None if slot is None else datetime.fromtimestamp(slot / 1_000, UTC)
 
@@ -91,7 +91,7 @@ class RunningTask:
 
     @property
     def receipt(self) -> str:
-        """The receipt of this claim as text, for other processes: `Queue.complete` takes it."""
+        """The receipt of this claim as text. Another process may pass it to `Queue.complete`."""
         receipt = self.claim.receipt
         return f"{receipt.task}.{receipt.attempt}.{receipt.session}"
 
@@ -104,24 +104,24 @@ class RunningTask:
 
     @property
     def key(self) -> str | None:
-        """The key of this task; None for a task without."""
+        """The key of this task; None for a task without a key."""
         return self.claim.key
 
     @property
     def key_token(self) -> FencingToken | None:
-        """The fencing token of the lane of the key: it grows with every owner of the lane. None without a key."""
+        """The fencing token of the lane of the key. It grows with every owner of the lane. None without a key."""
         return self.claim.lane_token
 
     @property
     def seconds_left(self) -> float:
-        """How long the session of this worker lasts at least without another renewal; 0 after its end."""
+        """The least time that the session of this worker lasts without another renewal; 0 after its end."""
         return max(0.0, self.desk.seconds_left(self.claim.session))
 
     def extend(self, by: timedelta) -> None:
-        """Give this run this much time from now on, whatever is left of its `time_limit`.
+        """Move the time limit of this run: the run may take this much time from now on.
 
-        The claim needs no such call: the session of the worker renews it. `InvalidInput` for a task without a limit,
-        `LeaseLost` if the claim is no longer ours.
+        The claim does not need this call: the worker renews it. `InvalidInput` for a task without a time limit,
+        `LeaseLost` if the session of the worker has no time left.
         """
         self.require_time()
         moved = length("extend", by)
@@ -131,24 +131,24 @@ class RunningTask:
         self.limit.move(moved)
 
     def require_time(self) -> None:
-        """Raise `LeaseLost` once the session of this worker has no time left, without asking the store."""
+        """Raise `LeaseLost` if the session of this worker has no time left. No I/O."""
         if self.seconds_left <= 0:
             raise LeaseLost(self.claim.session)
 
     def transaction(self) -> "CompletingTransaction":
-        """Return a block with a connection of the queue's database, sqlite3's or psycopg's, in a transaction.
+        """Return a transaction as a block: its value is a connection of sqlite3 or psycopg to the queue's database.
 
-        The transaction completes this task and commits at the end of the block, or rolls back if the block raises.
-        `ClaimLost` or `LeaseLost` at the beginning if the claim is no longer ours. Use `async with` or `with`.
+        The transaction first completes this task. It commits at the end of the block, or rolls back on an error.
+        `ClaimLost` or `LeaseLost` at the beginning if this worker has lost the claim. Use `async with` or `with`.
         """
         return CompletingTransaction(self)
 
     def complete(self, connection: object, result: object = None) -> Awaitable[None]:
-        """Complete this task as a statement of the caller's transaction; make it the first one.
+        """Complete this task in the caller's transaction. Make this call before your own statements.
 
-        The connection is one of sqlite3, psycopg, SQLAlchemy (or a session of its ORM) or Django, to the database of
-        the queue. Await the call if the statements of the connection are awaited. A `result` is kept for
-        `handle.result()`. `ClaimLost` or `LeaseLost` if the claim is no longer ours: roll back.
+        The connection leads to the database of the queue. It belongs to sqlite3, psycopg, SQLAlchemy (also as a session
+        of its ORM) or Django. Await the call if the statements of the connection are awaited. A `result` is kept for
+        `handle.result()`. `ClaimLost` or `LeaseLost` if this worker has lost the claim: then roll back.
         """
         self.require_time()
         course = self._completion(connection, None if result is None else as_json(result))
@@ -164,14 +164,14 @@ class RunningTask:
 
 
 class _Done:
-    """The completion on a connection that is not awaited: it was done at once."""
+    """The outcome of a completion on a sync connection. The completion is over already, and an `await` does nothing."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield from ()
 
 
 class CompletingTransaction:
-    """A transaction in which a task is completed, with the effect of its handler; see `RunningTask.transaction`."""
+    """A transaction that completes a task, beside the effect of its function; see `RunningTask.transaction`."""
 
     def __init__(self, task: RunningTask) -> None:
         self._task, self._stack = task, ExitStack()
@@ -196,7 +196,7 @@ class CompletingTransaction:
 
 
 def parsed_receipt(text: str) -> Receipt:
-    """Return the receipt of a text that `RunningTask.receipt` gave; `InvalidInput` for any other text."""
+    """Return the receipt of a text from `RunningTask.receipt`; `InvalidInput` for any other text."""
     parts = text.split(".") if isinstance(text, str) else []
     numbers = [int(each) for each in parts[1:] if each.isascii() and each.isdigit() and len(each) < 20]
     if len(parts) != 3 or len(numbers) != 2 or max(numbers) >= 1 << 63 or not parts[0].isascii() or "\0" in parts[0]:
@@ -209,13 +209,13 @@ IS_PLAIN: ContextVar[bool] = ContextVar("is_plain", default=False)  # whether th
 
 
 def current(form: "type[Kind]") -> "Kind":
-    """Return the running task in a form; the code of a plain task function gets the sync form, whatever it asks for.
+    """Return the running task in a form. The code of a plain task function always gets the sync form.
 
-    `InvalidInput` outside of a task, and for the sync form where an event loop runs.
+    `InvalidInput` outside of a task, and for the sync form in a thread with a running event loop.
     """
     task = CURRENT.get()
     if task is None:
-        hint = "Call current_task() in a function that a worker runs. Tasks of asyncio and copied contexts keep it."
+        hint = "Call current_task() in a function that a worker runs. asyncio tasks and copied contexts keep it."
         raise InvalidInput("current task", None, "code that a worker runs as a task", hint)
     if IS_PLAIN.get():
         sync: Any = required_form(RunningTask.sync_form)
