@@ -239,7 +239,7 @@ class _Mute(Exception):
         (KeyboardInterrupt("own"), "RuntimeError: the function raised KeyboardInterrupt('own')"),
         (GeneratorExit("own"), "GeneratorExit: own"),
         (_Base("own"), "_Base: own"),
-        (_Mute(), "_Mute, whose text cannot be read: str() raises an error"),
+        (_Mute(), "_Mute: no text, because str() raised an error"),
         (ValueError("\udcff"), "ValueError: ?"),
     ],
 )

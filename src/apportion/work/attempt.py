@@ -78,10 +78,7 @@ async def _result(function: AnyTaskFunction, call: Callable[[], Any], in_thread:
         call = partial(_threaded, partial(wrappers.called, call) if wrappers else call, in_thread)
     try:
         return await (wrappers.awaited(call, is_async=function.is_async) if wrappers else call())
-    except (
-        KeyboardInterrupt,
-        SystemExit,
-    ) as error:  # it would end every worker that runs the task
+    except (KeyboardInterrupt, SystemExit) as error:  # it would end every worker that gets the task
         if isinstance(error, KeyboardInterrupt) and is_interrupted():
             raise
         raise RuntimeError(f"the function raised {error!r}") from error
@@ -134,4 +131,4 @@ def _reason(error: BaseException) -> str:
     """Return an error as text. `str(error)` calls code of the program, which may raise too."""
     with suppress(Exception):
         return f"{type(error).__name__}: {error}"[:_MOST_REASON]
-    return f"{type(error).__name__}, whose text cannot be read: str() raises an error"
+    return f"{type(error).__name__}: no text, because str() raised an error"

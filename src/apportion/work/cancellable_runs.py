@@ -1,9 +1,9 @@
 """Cancellable runs: the runs under way on the event loop of a worker, and the cancellation of each.
 
-Promises: a run is cancelled once, so that it may clean up in peace. A run that completes in spite of that counts. A run
-that is cancelled on request is settled as cancelled. A run that lost its session or its worker is not settled here. A
-run that the program itself cancels is given back: a program that ends cancels all its tasks, and no failure of theirs
-counts.
+Promises: a run is cancelled only once, so that nothing interrupts its cleanup. If the run completes in spite of that,
+its end counts. A run that is cancelled on request is settled as cancelled. A run whose session has ended, or whose
+worker leaves, is not settled here. If the program itself cancels a run, the task is given back: a program that ends
+cancels all its asyncio tasks, and this is no failure of a run.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _AGAIN_MS = 5_000
 
 
 class CancellableRuns:
-    """The places of the runs under way, by their receipts; `settle` takes the end of one that was cancelled."""
+    """The runs under way, by their receipts. `settle` receives the end of a cancelled run."""
 
     def __init__(self, settle: Callable[[Settlement], None]) -> None:
         self._settle = settle
@@ -30,11 +30,11 @@ class CancellableRuns:
         return iter(tuple(self._runs))
 
     def take(self, receipt: Receipt, run: "asyncio.Task[Any]") -> None:
-        """Give a place to a run."""
+        """Add a run."""
         self._runs[receipt] = run
 
     def stop(self, receipts: Iterable[Receipt], *, is_on_request: bool = False) -> None:
-        """Cancel those of these runs that are under way."""
+        """Cancel the runs of these claims; a claim without a run is left out."""
         for receipt in receipts:
             if receipt in self._runs:
                 if receipt not in self._stopped:
@@ -42,13 +42,13 @@ class CancellableRuns:
                 self._stopped[receipt] = is_on_request
 
     async def emptied(self, timeout_seconds: float) -> None:
-        """Cancel all runs, and wait for their ends for some time."""
+        """Cancel all runs, and wait for their ends for at most `timeout_seconds`."""
         self.stop(self)
         if self._runs:
             await asyncio.wait(self._runs.values(), timeout=timeout_seconds)
 
     def free(self, receipt: Receipt, run: "asyncio.Task[Any]") -> bool:
-        """Free the place of a run that has ended; return whether its end counts, and is to be settled."""
+        """Remove a run that has ended; return whether its end counts, so that the caller settles it."""
         del self._runs[receipt]
         is_on_request, is_cancelled = self._stopped.pop(receipt, None), run.cancelled()
         if is_on_request is None and not (is_cancelled and run.cancelling()):

@@ -1,4 +1,4 @@
-"""The running task on any event loop: all that its base has, and the calls that do I/O.
+"""The running task for programs on any event loop: it adds the calls that do I/O to its base.
 
 The sync twin of this file is `sync/current.py`.
 """
@@ -20,7 +20,10 @@ class AsyncRunningTask(RunningTask):
     __slots__ = ()
 
     async def progress(self, part: float, text: str = "") -> None:
-        """Note how far this task is: a part from 0 to 1, and a text. `ClaimLost` if the claim is no longer ours."""
+        """Note the progress of this task: a part from 0 to 1, and a text.
+
+        `ClaimLost` or `LeaseLost` if this worker has lost the claim.
+        """
         if isinstance(part, bool) or not isinstance(part, int | float) or not 0 <= part <= 1:
             raise InvalidInput("progress", part, "a number from 0 to 1", "Write await task.progress(0.4)")
         self.require_time()
@@ -30,16 +33,17 @@ class AsyncRunningTask(RunningTask):
     async def once(self, key: str, function: Callable[..., Any], *args: object, on_unknown: OnUnknown = "run") -> Any:  # noqa: ANN401 - the function's
         """Call a function once for a key of this queue, and return its value; a later run gets the kept value.
 
-        A note is on the disk before the call, and its value (JSON, at most 64 KiB) after it. While another run or
-        another part of this one calls it, this call waits. `on_unknown` is for a call that was begun and did not end:
+        A note of the call is on the disk before the function begins, and its value (JSON, at most 64 KiB) afterwards.
+        While another run, or another part of this run, calls a function for this key, this call waits. `on_unknown`
+        decides if an earlier run began the function, and its end is unknown:
 
-        - `"run"`: call it again. For effects that may happen twice, or that the other side recognises by the key.
-        - `"fail"`: end the task as dead, for an operator to look (`GiveUp`).
-        - a function of the same arguments, which asks the other side: it returns the value of a call that happened,
-          None for one that did not.
+        - `"run"`: call it again. For effects that may happen twice, or that the other system recognises by the key.
+        - `"fail"`: end the task as dead, so that an operator can look at it (`GiveUp`).
+        - a function of the same arguments, which asks the other system. It returns the value if the effect happened,
+          and None if not.
 
-        An entry is kept for 7 days, and as long as its task is open. `ClaimLost` or `LeaseLost` if the claim is no
-        longer ours.
+        The entry of a key is kept for 7 days, and as long as its task is open. `ClaimLost` or `LeaseLost` if this
+        worker has lost the claim.
         """
         self.require_time()
         effect, value = Effect(self.claim, key, function, on_unknown), None
@@ -59,9 +63,9 @@ class AsyncRunningTask(RunningTask):
 
 
 def current_task() -> AsyncRunningTask:
-    """Return the task that this code runs as; `InvalidInput` outside of a task.
+    """Return the task that runs this code; `InvalidInput` outside of a task.
 
-    In a plain task function, the calls are those of `apportion.sync.current_task()`: none is awaited.
+    In a plain task function, the calls are those of `apportion.sync.current_task()`, which need no `await`.
     """
     return current(AsyncRunningTask)
 

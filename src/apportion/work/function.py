@@ -28,9 +28,9 @@ class TaskOptions:
 
 
 class TaskFunction(Generic[Params, Result]):
-    """A function that a queue can run as a task. To call it runs it here and now, as ever.
+    """A function that a queue can run as a task. A direct call runs the function at once, without the queue.
 
-    `call(...)` returns a call of it for `Queue.enqueue`; its arguments are checked at once.
+    `call(...)` returns a call of it for `Queue.enqueue`, and checks the arguments at once.
     """
 
     def __init__(self, function: Callable[Params, Result], options: TaskOptions, wrappers: Wrappers) -> None:

@@ -1,8 +1,8 @@
-"""JSON values: turns values of a program into bytes, and back into an annotated type, by msgspec and pydantic.
+"""JSON values: turns values of a program into bytes, and back into an annotated type, with msgspec and pydantic.
 
-Promises: JSON types, datetime, UUID, Decimal, bytes, enums, dataclasses and pydantic models come back in their type. A
-value that does not fit the type is a `ValueError` or a `TypeError`.
-Refuses: to import pydantic. A value can be a model only if the program has imported it.
+Promises: JSON types, datetime, UUID, Decimal, bytes, enums, dataclasses and pydantic models are decoded to their type.
+A value that does not fit the type raises `ValueError` or `TypeError`.
+Refuses: to import pydantic. Models work only if the program has imported pydantic.
 """
 
 import sys
@@ -20,12 +20,12 @@ def as_json(value: object) -> bytes:
 
 
 def of_json(data: bytes) -> Any:  # noqa: ANN401 - whatever was encoded
-    """Return the JSON types of bytes; `ValueError` for bytes that are not JSON."""
+    """Return bytes decoded to JSON types; `ValueError` for bytes that are not JSON."""
     return _msgspec().json.decode(data)
 
 
 def as_kind(value: object, kind: Any) -> Any:  # noqa: ANN401 - a type, as annotations write it
-    """Return JSON types as a value of a type; `ValueError` if they do not fit, `TypeError` if no value of it can."""
+    """Return JSON types as a value of a type; `ValueError` if they do not fit, `TypeError` for a type outside JSON."""
     return value if kind in (Any, type(value)) else _msgspec().convert(value, kind, str_keys=True, dec_hook=_model)
 
 
@@ -38,7 +38,7 @@ def _plain(value: object) -> object:
 
 
 def _model(kind: type, value: object) -> object:
-    """Return JSON types as a pydantic model, by the rules that it has for JSON."""
+    """Return JSON types as a pydantic model, by pydantic's rules for JSON."""
     if not _is_model(kind):
         raise TypeError(f"JSON cannot hold a {kind.__name__}")
     return kind.model_validate_json(as_json(value))  # type: ignore[attr-defined]

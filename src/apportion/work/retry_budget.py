@@ -1,7 +1,7 @@
-"""Retry budget: how often a task may fail, how long it waits before each retry, and the two ways out for a handler.
+"""Retry budget: the failures that a task may have, its waits before retries, and two exceptions for task functions.
 
-A retry waits for a random time below a bound that doubles with every failure (full jitter). So tasks that failed
-together do not come back together.
+A retry waits for a random time below a bound that doubles with every failure (full jitter). So tasks that failed at the
+same time are not retried at the same time.
 Source: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
 """
 
@@ -16,7 +16,7 @@ _LONGEST = timedelta(days=365)
 
 
 class Snooze(Exception):
-    """Raised by a handler: run this task again later. It counts as no failure."""
+    """A task function raises this to run its task again later. It does not count as a failure."""
 
     def __init__(self, *, after: timedelta) -> None:
         super().__init__(f"again in {after}")
@@ -24,7 +24,7 @@ class Snooze(Exception):
 
 
 class GiveUp(Exception):
-    """Raised by a handler: this task can never succeed. It is dead at once, for this reason."""
+    """A task function raises this if its task can never succeed. The task is dead at once, with this as its reason."""
 
 
 @brief
@@ -54,10 +54,10 @@ class Budget:
         kinds = self.give_up_on if isinstance(self.give_up_on, tuple) else (None,)
         if not all(isinstance(each, type) and issubclass(each, Exception) for each in kinds):
             hint = "Write give_up_on=(ValueError,)"
-            raise InvalidInput("give_up_on", self.give_up_on, "a tuple of kinds of exceptions", hint)
+            raise InvalidInput("give_up_on", self.give_up_on, "a tuple of exception classes", hint)
 
     def delay_ms(self, failures: int, draw: Callable[[], float]) -> int | None:
-        """Return the wait after this number of failures; None once the budget is spent. `draw` gives 0 to 1."""
+        """Return the wait after so many failures; None if the budget is spent. `draw` returns a number from 0 to 1."""
         if failures >= self.failures:
             return None
         doubled = self.first_delay * 2 ** min(failures - 1, 40)
@@ -65,7 +65,7 @@ class Budget:
 
 
 def length(field: str, value: timedelta) -> timedelta:
-    """Return a length of time that is not negative; `InvalidInput` for any other value."""
+    """Return a length of time from 0 to a year; `InvalidInput` for any other value."""
     if not isinstance(value, timedelta) or not timedelta(0) <= value <= _LONGEST:
         hint = f"Write {field}=timedelta(seconds=10)"
         raise InvalidInput(field, value, "a timedelta from 0 to a year", hint)

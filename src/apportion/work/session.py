@@ -1,7 +1,7 @@
 """The session of a worker: its part in the one lease that the process keeps in a store, and the end of that part.
 
 Promises: `missed` is called before the store may give the tasks of the session to another worker. All workers of a
-process share the lease, so a claim under it that is strange to one of them may be another's.
+process share the lease. So a claim that one worker does not know may belong to another worker of the process.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _KEPT_FORMER = 16
 
 
 class WorkerSession:
-    """The session of one worker, on the I/O thread; `former` are sessions of this process that it outlived."""
+    """The session of one worker, on the I/O thread. `former` has the sessions that ended before their process."""
 
     def __init__(self, shared: SharedSessions, ttl_seconds: float, *, missed: Callable[[int], None]) -> None:
         self._shared, self._ttl_seconds, self._missed = shared, ttl_seconds, missed
@@ -33,31 +33,31 @@ class WorkerSession:
 
     @property
     def id(self) -> int | None:
-        """The lease of the session, None where there is no session."""
+        """The number of the session, which is that of its lease; None without a session."""
         return None if self._lease is None else self._lease.lease
 
     @property
     def incarnation(self) -> int:
-        """The life of the store in which the session began."""
+        """The incarnation of the store in which the session began; 0 without a session."""
         return 0 if self._lease is None else self._lease.incarnation
 
     @property
     def is_over(self) -> bool:
-        """Whether the session has ended, and was not forgotten yet."""
+        """Whether the session has ended, and `forget` was not called since."""
         lease = self._lease
         return lease is not None and lease.ended.is_set()
 
     def seconds_left(self) -> float:
-        """Return how long the session lasts at least without another renewal; from any thread."""
+        """Return for how many seconds the session lasts at least without another renewal; from any thread."""
         return self._deadline - self._clock.elapsed()
 
     async def join(self) -> None:
-        """Begin a session, or take part in that of the process; errors are those of the store."""
+        """Begin a session, or join the session of the process. The errors are those of the store."""
         sessions = self._shared.sessions
         self._lease = await sessions.join(self._ttl_seconds, self._confirm, incarnation=0)
 
     def forget(self) -> int:
-        """Leave a session that is over, and return its number; the next turn says that this process outlived it."""
+        """Leave a session, and return its number. The next turn tells the store that this process outlived it."""
         lease, self._lease = self._lease, None
         if lease is None:
             return 0
@@ -66,9 +66,10 @@ class WorkerSession:
         return lease.lease
 
     def unknown(self, held: Collection[Receipt]) -> list[Receipt]:
-        """Return the claims among the `held` ones of the session that no worker of this process knows, in order.
+        """Return the claims among `held`, the claims of the session, that no worker of this process knows, in order.
 
-        Beside another worker, a claim counts only at the second look: the other one may not have heard of it yet.
+        If the process has several workers, a claim must be unknown in two calls in a row: the reply with this claim may
+        still be on its way to another worker.
         """
         known = {receipt for worker in self._workers for receipt in worker.open}
         before, self._strange = self._strange, {each for each in held if each not in known}
@@ -76,9 +77,9 @@ class WorkerSession:
         return [each for each in held if each in self._strange and (is_alone or each in before)]
 
     async def give_up(self) -> int:
-        """End the session for the whole process, and return its number: the store went back, and may know less of it.
+        """End the session for the whole process, and return its number. The store went back to an earlier state.
 
-        Under the same session, a task could be claimed a second time under one receipt.
+        That state may lack claims of the session. With the same session, a second claim could get the same receipt.
         """
         lease, number = self._lease, self.forget()
         if lease is not None:
@@ -86,7 +87,7 @@ class WorkerSession:
         return number
 
     async def end(self, *, is_clear: bool) -> None:
-        """End the session unless others use it. `is_clear`: no task is claimed under it any more."""
+        """End the session unless other workers use it. `is_clear`: no task is claimed under the session any more."""
         if self._timer is not None:
             self._timer.cancel()
         self._workers.remove(self)
@@ -105,7 +106,7 @@ class WorkerSession:
             return
         if self.seconds_left() <= 0:
             self._missed(self._lease.lease)
-        else:  # the clock of the loop stands while the machine sleeps, and the clock of the session does not
+        else:  # the timer may come a little early: the loop has another clock than the session
             self._confirm(self._deadline)
 
 

@@ -1,7 +1,8 @@
 """Thread worker: a worker for programs without an event loop, on a loop in a thread of its own.
 
-Plain task functions run in threads, as ever. Async ones run on the loop of this thread, so they block no renewal.
-Promises: the block ends once the worker has left, and SIGTERM makes it leave. `until_left` returns then.
+Plain task functions run in threads of their own. Async ones run on the event loop of the worker's thread. The lease is
+renewed on the I/O thread, so no task function blocks the renewal.
+Promises: SIGTERM makes the worker leave. `until_left` returns after the worker has left, and so does the block.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from apportion.work.worker import QueueWorker
 
 
 class ThreadWorker(OnlySync):
-    """A worker for the time of a `with` block; see `apportion.sync.Queue.worker`."""
+    """A worker that runs during a `with` block; see `apportion.sync.Queue.worker`."""
 
     _call = "queue.worker()"
 
@@ -45,11 +46,11 @@ class ThreadWorker(OnlySync):
         self._over.result()
 
     def until_drained(self) -> None:
-        """Wait until no task is ready and none runs here."""
+        """Wait until no task of the queue is ready and no task runs in this worker."""
         asyncio.run_coroutine_threadsafe(self._worker.until_drained(), self._loop).result()
 
     def until_left(self) -> None:
-        """Wait until the worker has left, because of SIGTERM. Raises the error that ended it, if there is one."""
+        """Wait until the worker has left, on SIGTERM or an error. Raise the error that ended it, if there is one."""
         self._over.result()
 
     def _leave(self) -> None:
@@ -57,7 +58,7 @@ class ThreadWorker(OnlySync):
             self._loop.call_soon_threadsafe(self._asked.set)
 
     def _run(self) -> None:
-        """Run the worker in this thread, until it is asked to leave."""
+        """Run the worker in this thread, until it has to leave."""
         with _Told(self._began, self._over), asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._live())
 
@@ -68,7 +69,7 @@ class ThreadWorker(OnlySync):
 
 
 class _Told:
-    """A block with an end that ends the waits for its begin and for its end."""
+    """A block that ends the waits for its begin and for its end, at the latest when it ends itself."""
 
     def __init__(self, began: "Future[None]", over: "Future[None]") -> None:
         self._began, self._over = began, over

@@ -1,4 +1,4 @@
-"""Time limit: how long a run may take, and the move of that limit while the run goes on.
+"""Time limit: the longest time of a run, which the run itself may move.
 
 Promises: a run can move its limit from any thread, until the limit has passed.
 Refuses: to stop a plain function in a thread. Its run ends at the limit, and its thread goes on.
@@ -17,11 +17,11 @@ class RunLimit(Protocol):
         """Return a block that raises TimeoutError at the limit."""
 
     def move(self, length: timedelta) -> None:
-        """Let the run take so much longer, from now on."""
+        """Move the limit to this length of time from now."""
 
 
 class TimeLimit:
-    """A limit that is kept on the event loop that runs the block."""
+    """A limit that the event loop of the run enforces."""
 
     def __init__(self, length: timedelta) -> None:
         self._timeout = asyncio.timeout(None)

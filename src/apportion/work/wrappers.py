@@ -2,10 +2,10 @@
 
 A wrapper is a generator function. Its code before `yield` runs before the task, and its other code afterwards.
 
-Promises: the first wrapper that was added is the outermost. A wrapper sees `current_task()`, and the run sees the
-context variables that it sets. An error of the run is raised at the `yield`; an error of a wrapper is the failure of
-the run. A plain wrapper runs where the task function runs, so in the same thread as a plain one.
-Refuses: to pass arguments; `current_task()` has the facts.
+Promises: the first wrapper that was added is the outermost. A wrapper may call `current_task()`, and the run sees the
+context variables that the wrapper sets. An error of the run is raised at the `yield`. An error of a wrapper is the
+failure of the run. A plain wrapper runs in the thread of the task function.
+Refuses: to pass arguments; `current_task()` describes the task.
 Source: the generators of `contextlib.contextmanager`, which pytest's fixtures and FastAPI's dependencies use too.
 """
 
@@ -46,7 +46,7 @@ class Wrappers:
             self._plain.append(wrapper)  # type: ignore[arg-type]
 
     async def awaited(self, run: Callable[[], Awaitable[Result]], *, is_async: bool) -> Result | None:
-        """Await a run within the async wrappers, and within the plain ones if the run is that of an async function.
+        """Await a run within the async wrappers, and within the plain ones too if the task function is async.
 
         None if a wrapper has caught the error of the run.
         """
