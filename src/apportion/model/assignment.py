@@ -1,4 +1,4 @@
-"""Assignment: which nodes hold each partition of a fixed list.
+"""Assignment: the nodes that hold each partition of a fixed list.
 
 If keys are hashed to a fixed number of slots, the slots are the partitions.
 """
@@ -162,7 +162,7 @@ class Assignment:
 
     @cached_property
     def degraded(self) -> dict[str, str]:
-        """The partitions that break the spread of the rule, each with the reason. A strict spread has none."""
+        """The partitions that break the spread of the rule, each with the reason. A balancer makes none if strict."""
         if self.rule is None:
             return {}
         domains = [node.fault_domain(self.rule.spread_level) for node in self.topology]

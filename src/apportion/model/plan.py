@@ -184,8 +184,8 @@ class Plan:
     def is_stray(self, move: Move) -> bool:
         """Whether a move lacks a cause.
 
-        A cause is any of these: the source left, drains or lost weight; the target is new or gained weight; the move
-        makes or drops a copy. Weights are compared node by node, as absolute numbers.
+        A move has a cause if the source left, drains or lost weight, or if the target is new or gained weight. To make
+        or drop a copy is a cause too. Weights are compared node by node, as absolute numbers.
         """
         if not isinstance(move, Move):
             raise InvalidInput("move", move, "a Move", "Pass one of plan.moves.")

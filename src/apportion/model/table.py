@@ -5,7 +5,7 @@ them. The difference of two tables is exact: their boundaries are merged and eve
 
 Promises: no gap and no overlap by construction. Equality means the same answer for every position under the same
 topology: neighbouring stretches with equal owners are joined when a table is built.
-Refuses: to know keys. `hasher` names the hash that made positions of keys; hashing belongs to `placement`.
+Refuses: to hash keys. `hasher` names the hash that made positions of keys; `placement` computes it.
 """
 
 from bisect import bisect_right
@@ -32,7 +32,7 @@ Owners = tuple[str, ...]
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Table:
-    """Row i owns the positions from `starts[i]` up to `starts[i + 1]`; the last row owns up to the end of the circle.
+    """The nodes of row i own the positions from `starts[i]` up to `starts[i + 1]`. Those of the last row own the rest.
 
     Positions are tokens, from 0 up to 2**64, or bytes, from b"" without end. Positions of bytes keep the order of
     keys.

@@ -1,6 +1,6 @@
 """Throttle: limits on the copies that run at once, and the time at which these limits end.
 
-A throttle that was set for a maintenance and then forgotten slows every later recovery. Therefore a throttle can have
+A throttle that was set for maintenance and then forgotten slows every later recovery. Therefore a throttle can have
 a time at which it ends, and a throttle that follows it.
 
 Refuses: to read a clock. The caller passes times as numbers of seconds. Use `time.time()` on every machine, or any

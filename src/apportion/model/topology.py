@@ -1,4 +1,4 @@
-"""Node and Topology: the nodes that can own, their places, and the share that each should own.
+"""Node and Topology: the possible owners, their zones, and the weight of each.
 
 Promises: a topology never changes. A change makes the next topology, and does not affect code that routes by the old
 one. Nodes are sorted by id, and every index in this library refers to that order. An invalid node cannot exist.
@@ -30,7 +30,7 @@ class Node:
     """A possible owner: its id, the path of its fault domains (outermost first), and its weight.
 
     A weight is 0, or in 1e-6 .. 1e9. A node of weight 0 drains: it should own nothing, and remains a source of copies.
-    Weights are rounded to millionths, so that shares are counted in integers. Ids are compared byte by byte: case
+    Weights are rounded to millionths, so that shares are counted in integers. Ids are compared without conversion: case
     matters, and two Unicode spellings of one letter are two ids.
 
     >>> Node("db-03", zone=("eu", "rack3"), weight=2)

@@ -1,9 +1,9 @@
 """CoordinationStore: the foundation of everything that keeps an answer right over time.
 
-A store holds small items under keys. Every commit raises the revision of the store by one. The conformance suite
+A store holds small items under keys. Every commit gives the store a higher revision. The conformance suite
 (`apportion.sim.conformance`) checks that every store keeps these promises:
 
-- A commit happens whole, at one revision, and only if every compare held; or it does not happen.
+- A commit happens whole, at one revision, and only if every compare holds. Otherwise nothing changes.
 - Revisions grow with every change, also through restarts. An item carries the revision of the commit that wrote it.
 - `scan` shows the state at one revision. `watch` shows every commit after a given revision, in order and exactly once.
 - A lease ends when it is revoked, or has not been renewed for its time to live. The same commit deletes its keys. On
@@ -179,7 +179,7 @@ class Capabilities:
 
 
 def check_needs(needs: Iterable[Need]) -> tuple[Need, ...]:
-    """Return the needs; `UnknownOption` for an unknown one, `InvalidInput` for a value that lists none."""
+    """Return the needs; `UnknownOption` for an unknown need, `InvalidInput` for a value that is no list."""
     if isinstance(needs, (str, bytes)) or not isinstance(needs, Iterable):
         raise InvalidInput("needs", needs, "a list of guarantees", 'Write needs=["durable"], also for a single one.')
     listed = tuple(needs)

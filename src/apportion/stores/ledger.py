@@ -67,7 +67,7 @@ class Ledger:
         return [(key, self.records[key]) for key in sorted(self.records) if start <= key < end]
 
     def commit(self, request: CommitRequest) -> int | None:
-        """Do a commit whole and return its revision; None when a compare fails. `LeaseLost` for a dead lease."""
+        """Do all of a commit and return its revision; None when a compare fails. `LeaseLost` for a dead lease."""
         for key, expected in request.compares:
             record = self.records.get(key)
             if expected != (None if record is None else record.revision):
@@ -97,7 +97,7 @@ class Ledger:
         return lease
 
     def renew(self, leases: Collection[int], now: float) -> frozenset[int]:
-        """Prolong the live leases among the given ones, and return them."""
+        """Renew the given leases that are alive, and return these."""
         alive = frozenset(leases) & self.leases.keys()
         for lease in alive:
             held = self.leases[lease]

@@ -8,7 +8,7 @@ compares the counter again, so several reapers do no harm.
 
 A process needs one reaper per store. With up to 20 leases, each reaper reads all of them. With more, only the holders
 of the three leases with the lowest ids read all leases. The other reapers read only those three, and less often, to
-notice the death of a reader. While none of the three counters moves, every reaper reads all. Each reaper also reads all
+notice the death of a reader. While none of the three counters grows, every reaper reads all. Each reaper also reads all
 from time to time, because one of the three leases may belong to a holder that does not watch.
 Promises: a lease that is renewed within its time to live never counts as ended, even if reads are late. The number of
 reads in a fleet grows with the number of leases, not with its square.
@@ -79,7 +79,7 @@ class Reaper:
     def ended(
         self, counters: Collection[Counter], *, started: float, finished: float, most: int | None = None
     ) -> tuple[Counter, ...]:
-        """Take one read with the times of its start and its end; return the leases that have ended.
+        """Evaluate one read, with the times of its start and its end; return the leases that have ended.
 
         The read showed all counters, or the `most` lowest ones.
         """

@@ -1,7 +1,7 @@
 """Shared: objects that the handles of one process share in one store, such as connections and a reaper.
 
-Promises: one object per process, event loop and key, for as long as it has users. A forked child shares no object with
-its parent, and frees none of its parent's. Refuses: to open or to close an object; the last user closes it.
+Promises: one object per process, event loop and key, for as long as it has users. A forked child neither shares nor
+frees an object of its parent. Refuses: to open or to close an object; the last user closes it.
 """
 
 import asyncio

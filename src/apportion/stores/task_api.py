@@ -14,7 +14,7 @@ checks that every store keeps these promises:
 - No session claims a task before it is due, while its queue is paused, or beyond the limits of its queue.
 
 All times are milliseconds since 1970 on the clock of the store.
-Refuses: to know any task function; the row of a task contains its budget. To hold a call until work arrives: a caller
+Refuses: to know any task function; the row of a task contains its budget. Does not promise to report new work: a caller
 polls, and `wait` gives hints.
 """
 

@@ -137,7 +137,7 @@ def settled(task: OpenTask, settlement: Settlement) -> Freed:
 
 
 def orphaned(task: OpenTask) -> Freed:
-    """Return a claimed task after the end of its session. Only after its first death is it retaken at once."""
+    """Return a claimed task after the end of its session. After a first death, it is retaken at once; else it waits."""
     deaths_of = (*task.deaths_of, task.session or 0)
     free = replace(task, session=None, deaths_of=deaths_of)
     if task.is_cancelling or task.is_replaced:

@@ -110,7 +110,7 @@ def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
 
 
 def _divided(before: str) -> tuple[str, str]:
-    """Divide at the first slash after the last `@`: earlier slashes belong to the password. A file has no host."""
+    """Divide at the first slash after the last `@`: earlier slashes belong to the password. A file needs no host."""
     if before.startswith("/"):
         return "", before[1:]
     credentials, at, after = before.rpartition("@")

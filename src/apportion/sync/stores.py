@@ -26,8 +26,8 @@ def open_store(url: str, *, needs: Collection[Need] = ()) -> "SyncResource[Coord
             found = store.scan("jobs/")
 
     The call raises `InvalidInput` or `UnknownOption` for an invalid URL, and `MissingExtra` when the client of the
-    store is not installed. At its beginning the block raises `StoreUnavailable` when no server answers, `StoreDenied`
-    when the store refuses the user, and `NotPromised` when the store lacks a need.
+    store is not installed. When the block begins, it raises `StoreUnavailable` if no server answers, and `StoreDenied`
+    if the store refuses the user. It raises `NotPromised` if the store lacks a need.
     """
     check_url(url)
     opened = partial(connect, url, needs=check_needs(needs))

@@ -34,7 +34,7 @@ def room_of(limits: api.Capabilities, always: Sequence[api.Compare], pointer: ap
 
 
 def batches(puts: list[api.Put], room: CommitRoom) -> Iterator[list[api.Put]]:
-    """Yield the puts in groups that fit into a commit. A put that is too large comes alone; the store refuses it."""
+    """Yield the puts in groups that fit into a commit. A put that is too large is a group; the store refuses it."""
     while puts:
         count = max(1, room.takes(map(put_bytes, puts)))
         yield puts[:count]

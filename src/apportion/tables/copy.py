@@ -2,7 +2,7 @@
 
 Each new version is made from the one before by its delta. If a delta does not apply, or leads to another epoch than
 announced, the error is raised and the version in use stays. The next scan then makes the table from its snapshot.
-Promises: versions never go back. Within one life of the store, a number never means two tables. Readers take one
+Promises: versions never go back. Within one life of the store, two tables never have one number. Readers take one
 reference without a lock. Refuses: to do I/O, and to read a clock.
 """
 
@@ -17,8 +17,9 @@ from apportion.tables.routes import Routes
 
 
 class TableCopy:
-    """The copy of one name: the `routes` in use, the newest known version (`heard`), and the last error (`trouble`).
+    """The copy of one name: the `routes` in use, and the newest known version (`heard`).
 
+    `trouble` is the reason why the routes may not be the newest, None while all is well.
     `seen` is a pair: the life of the store and the revision that were read last. `confirmed_at` is the time of the last
     request to which the store named the version in use as the newest. `swapped` is set at the next new version.
     """

@@ -5,7 +5,7 @@ assignment. A delta lists the nodes that left, the nodes that are new or changed
 new rows. All other rows stay. They keep the ids of their nodes, while the indexes of nodes shift when a node leaves.
 
 Promises: reading returns the value or raises `BadSnapshot`, never part of a value. Memory is bounded before it is
-taken. Only the epoch shows that a value is the *right* one: the caller compares it with the epoch that was announced.
+allocated. Only the epoch shows that a value is the right one: the caller compares it with the announced epoch.
 Refuses: a delta between values that differ in kind, cluster, hash or partitions. Such a change needs a snapshot.
 """
 
@@ -161,7 +161,7 @@ def _positions(columns: list[bytes], count: int) -> Iterable[Position]:
 
 
 def _cut(data: bytes, lengths: Iterable[int]) -> Iterator[bytes]:
-    """Yield pieces of these lengths; `BadSnapshot` unless they are all of the data."""
+    """Yield pieces of these lengths; `BadSnapshot` unless the lengths add up to all of the data."""
     start = 0
     for length in lengths:
         if not 0 <= length <= len(data) - start:

@@ -1,8 +1,8 @@
 """Follower: keeps the newest version of a published table in memory and swaps it as a whole.
 
 It begins with one scan, and then watches the store. When a version cannot be made from its delta, the follower reads
-the table again from its snapshot, and keeps the old version until that works. Besides the watch, it reads the head
-every few seconds. This bounds the age of the version in use, and detects a silent watch.
+the table again from its snapshot. It keeps the old version until that works. Besides the watch, it reads the head every
+few seconds. This bounds the age of the version in use, and detects a silent watch.
 
 Promises: readers never fail because a store or a publisher is unavailable, or because of damage. Versions never go
 back: a version is a number within one life of the store, and a later life has greater versions. docs/groups/tables.md
@@ -46,8 +46,8 @@ class Follower:
         """Return when a first version was read; `StoreUnavailable` when none was published within that time.
 
         If the table is damaged, the call waits for the next publish, which repairs the table. At the end of that time,
-        it raises `BadSnapshot` with the reason. Each other `InvalidInput` is raised at once, and says why the table
-        cannot be followed.
+        it raises `BadSnapshot` with the reason. Any other `InvalidInput` is raised at once, with the reason why the
+        table cannot be followed.
         """
         try:
             await self._read()

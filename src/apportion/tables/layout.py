@@ -255,7 +255,7 @@ def link_of(form: Sequence[object]) -> VersionLink:
 
 
 def payload_of(link: VersionLink, keys: TableKeys, chunks: Mapping[str, bytes]) -> bytes:
-    """Return the joined chunks of a link; `BadSnapshot` if one is missing. Too many parts build no keys."""
+    """Return the joined chunks of a link; `BadSnapshot` if one is missing. A too large count builds no keys."""
     names = keys.parts(link) if link.parts <= len(chunks) else []
     found = [chunks[name] for name in names if name in chunks]
     if len(found) != link.parts:

@@ -96,7 +96,7 @@ class Publisher:
 
     Call its methods one after another, on one event loop. After a restore of the store, make a new publisher; each
     session of a member makes its own. An old publisher remembers the old life of the store. Once another user of the
-    same handle has scanned the new life, the old publisher could write into it. With `incarnation`, a publisher
+    same handle has scanned the new life, the old publisher could write old state into it. With `incarnation`, it
     publishes only in that life of the store, and raises `StoreWentBack` in another.
     """
 

@@ -146,7 +146,7 @@ def _plan(body: Json, columns: SavedColumns, cluster: str) -> Plan:
 def _check_order(starts: tuple[Position, ...], ends: tuple[Position | None, ...]) -> None:
     for before, start, end in zip((None, *ends), starts, ends, strict=False):
         if before is not None and is_before(start, before):
-            refuse(position_text(start), f"a start not before the end of the range before, {position_text(before)}")
+            refuse(position_text(start), f"a start at or after the end of the previous range, {position_text(before)}")
         if end is not None and not is_before(start, end):
             refuse(position_text(end), f"an end after the start of its range, {position_text(start)}")
 

@@ -140,7 +140,7 @@ class SqliteAdministration(Administration):
         fault = "A power cut would lose the file: use a disk." if is_in_memory(kind) else ""
         yield judged("file system", kind or "not known", fault if kind else "Check that it is a local disk.")
         if not self._path.exists():
-            yield Finding(subject="file", found=f"{self._path}: not there yet", verdict="absent", advice=_MADE)
+            yield Finding(subject="file", found=f"{self._path}: does not exist yet", verdict="absent", advice=_MADE)
             return
         for each in (self._path.parent, self._path):
             mode = each.stat().st_mode

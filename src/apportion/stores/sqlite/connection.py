@@ -65,7 +65,7 @@ def number_of(connection: Connection, statement: str) -> int:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Say whether the reason is the lock of another connection. Then nothing was done."""
+    """Say whether an error means that another connection held a lock. In this case, nothing was done."""
     return code_of(error) in _BUSY
 
 

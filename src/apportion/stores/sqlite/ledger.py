@@ -44,7 +44,7 @@ def changed_since(connection: Connection, start: bytes, end: bytes, revision: in
 
 
 def commit(connection: Connection, before: LedgerState, request: CommitRequest) -> int | None:
-    """Do a commit whole and return its revision; None when a compare fails. `LeaseLost` for a dead lease."""
+    """Do all of a commit and return its revision; None when a compare fails. `LeaseLost` for a dead lease."""
     for key, expected in request.compares:
         if value_of(connection, sql.ITEM_REVISION, (key,)) != expected:
             return None

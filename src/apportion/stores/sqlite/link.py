@@ -111,7 +111,7 @@ class SqliteLink:
                 self._stood_at = before
 
     def _prepare(self, connection: Connection) -> None:
-        """Check that the file is a store's; make the schema in an empty file."""
+        """Check that the file contains a store. In an empty file, make the schema."""
         version = version_of(connection, self.path)
         if 0 < version < NEWEST:
             raise InvalidInput("schema version of the store", version, f"{NEWEST}", "Run: apportion store upgrade URL")

@@ -13,8 +13,8 @@ from apportion.errors import InvalidInput
 from apportion.stores.url import StoreUrl
 
 _FIELD = "file of the store"
-# File systems of networks and clusters, and those that a virtual machine shares with its host: each kernel keeps locks
-# and shared memory of its own. A file system in user space (fuse.*) is refused unless it is known to be local.
+# File systems of networks and clusters, and those that a virtual machine shares with its host. There, each kernel keeps
+# its own locks and shared memory. A file system in user space (fuse.*) is refused unless it is known to be local.
 _REMOTE = {
     *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "auristorfs", "coda", "ncpfs", "acfs", "cvfs"),
     *("ceph", "glusterfs", "lustre", "beegfs", "fhgfs", "gfs", "gfs2", "gpfs", "mmfs", "ocfs2", "orangefs", "pvfs2"),
@@ -57,7 +57,7 @@ def _check(path: Path) -> None:
         raise InvalidInput(field, f"{kind}: {path}", "a file", "Name a file in it, such as sqlite:///work.db")
     kind = file_system(place)
     if is_remote(kind):
-        hint = "SQLite's locks do not hold over a network: use a local disk, or PostgreSQL or etcd for several hosts."
+        hint = "SQLite's locks do not work over a network: use a local disk, or PostgreSQL or etcd for several hosts."
         raise InvalidInput("file system of the store", f"{kind} at {place}", "a local one", hint)
     for each in (place, path.parent, *side_files(path)):
         if not os.access(each, os.W_OK):
@@ -112,7 +112,7 @@ def is_in_memory(file_system: str) -> bool:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of the file, None if it cannot be reached. A file that replaced it has others."""
+    """Return device and inode of the file, None if it cannot be reached. A file that replaces it has other numbers."""
     try:
         status = os.stat(path)  # noqa: PTH116 - called before each transaction, and twice as fast
     except OSError:

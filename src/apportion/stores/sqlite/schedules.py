@@ -1,7 +1,7 @@
 """The schedules in an SQLite file: the rules of `schedules/ledger.py` in SQL, and one transaction per call.
 
 Promises: one commit, which survives a power cut, writes the tasks of a firing and the last slot. A look that finds no
-due schedule takes no lock of writers.
+due schedule takes no write lock.
 """
 
 import json

@@ -52,7 +52,7 @@ TABLES: tuple[str, ...] = (
 )
 NEVER = MOST_TIME
 
-# The tables and columns of keyed tasks. A file without them gets them too.
+# The tables and columns of keyed tasks. `make_tables` adds them to a file that lacks them.
 # A task is *behind* while an older task of its key is open; the first task of each key is not. Triggers maintain this
 # mark, so a completion in a transaction of the caller updates it too. No index that a claim reads contains blocked
 # tasks. A dead task that blocks its key keeps a row here (`blocking`) besides its outcome; its due time never comes.
@@ -132,7 +132,7 @@ BLOCK = (
 )
 FORGET_BLOCKING = "DELETE FROM task WHERE queue = ? AND blocking"
 DONE = "DELETE FROM task WHERE id = ? AND attempt = ? AND session = ? RETURNING pos"
-# The same for a JSON object of tasks and their attempts. One statement is for many tasks, because each step of a
+# The same for a JSON object of tasks and their attempts. One statement completes many tasks, because each step of a
 # statement releases the interpreter's lock.
 ALL_DONE = (
     "DELETE FROM task WHERE pos IN (SELECT task.pos FROM json_each(?1) AS r CROSS JOIN task"

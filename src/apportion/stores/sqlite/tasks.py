@@ -1,7 +1,7 @@
 """The tasks in an SQLite file: tables beside those of the coordination store, and one transaction per call.
 
 Promises: an acknowledged enqueue, settlement or command survives a power cut (`synchronous=FULL`). A turn that only
-claims uses `NORMAL`: after a lost claim, the task is claimed again. A turn without work takes no lock of writers.
+claims uses `NORMAL`: after a lost claim, the task is claimed again. A turn without work takes no write lock.
 """
 
 import asyncio

@@ -31,7 +31,7 @@ class Turns:
         self._company_until = self._rests_until = float("-inf")
 
     async def rest(self) -> None:
-        """Rest after the last write of this process, if other processes write too. The caller has the turn."""
+        """Rest after the last write of this process, if other processes write too. The caller must have the turn."""
         rest = self._rests_until - self._clock.elapsed()
         if rest > 0:
             await asyncio.sleep(rest)
