@@ -1,1 +1,1 @@
-"""Child processes of a worker: where they come from, the jobs they get, and their ends."""
+"""Child processes of a worker: how they are made, their jobs, and their ends."""

@@ -1,14 +1,14 @@
-"""Child: a process that runs attempts for a worker, one at a time, so that a task that ends it ends nothing else.
+"""Child: a process that runs attempts for a worker, one at a time. A task that ends its child ends no other task.
 
     serve(SOCKET)
 
 A child runs suspects, plain functions with a time limit, and all plain functions of a worker with `processes`. The
-worker and the child send frames on one socket. A job has the claim; while it runs, the worker says until when the
-session lasts. The child says that the function begins, then notes and longer limits, and at last the end of the
-attempt.
-Promises: when the worker dies, the socket ends, and the child ends at once. A child takes no other job while a thread
-of an earlier job goes on.
-Refuses: functions that this process cannot import: it says so, and the worker runs them itself.
+worker and the child send frames on one socket. A job contains the claim. While the job runs, the worker sends the
+deadline of the session again and again. The child reports that the function begins, sends notes and moved limits, and
+at last reports the end of the attempt.
+Promises: when the worker dies, the socket closes, and the child ends at once. If a thread of a job still runs after the
+answer, the child ends too, and takes no other job.
+Refuses: functions that the child cannot import. The child reports this, and the worker runs such a function itself.
 """
 
 import asyncio
@@ -50,8 +50,8 @@ _LIBC = ctypes.CDLL(None)
 
 
 def serve(stream: socket.socket) -> None:
-    """Run the jobs that come on a socket, until it ends; then end this process."""
-    for each in (signal.SIGINT, signal.SIGTERM):  # they reach a whole group of processes; the worker decides
+    """Run the jobs that come on a socket, until the socket closes; then end this process."""
+    for each in (signal.SIGINT, signal.SIGTERM):  # often sent to a whole process group; the worker ends its children
         signal.signal(each, _ignored)
     link = _Link(stream)
     threading.Thread(target=link.listen, name="apportion-worker-link", daemon=True).start()
@@ -61,7 +61,7 @@ def serve(stream: socket.socket) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Be killed as soon as the parent ends; end now if it has ended already. On Linux; elsewhere do nothing."""
+    """On Linux, end this process when its parent ends, at once if it has ended already. Elsewhere do nothing."""
     if sys.platform == "linux":
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
@@ -80,7 +80,7 @@ class _Link:
 
     def say(self, said: dict[str, Any]) -> None:
         """Send a message; from any thread."""
-        with self._sending, suppress(OSError):  # a worker that has gone is noticed by `listen`
+        with self._sending, suppress(OSError):  # `listen` notices the end of the worker
             self._stream.sendall(frame(said))
 
     def ask_to_note(self, note: dict[str, Any]) -> "Future[str]":
@@ -90,17 +90,17 @@ class _Link:
         return self._noted
 
     def store(self, url: str) -> TaskStore:
-        """Return the tasks of the store; this process opens them once. Not from the I/O thread."""
+        """Return the connection of this process to the tasks; the first call opens it. Not from the I/O thread."""
         return self._store or io_thread().wait(self.opened(url))
 
     async def opened(self, url: str) -> TaskStore:
-        """Return the tasks of the store, on the I/O thread."""
+        """Return the connection of this process to the tasks, on the I/O thread; the first call opens it."""
         if self._store is None:
             self._store = await connect_tasks(url)
         return self._store
 
     def listen(self) -> None:
-        """Take the messages of the worker; end this process when there will be none."""
+        """Take the messages of the worker; end this process when the socket closes."""
         with self._stream.makefile("rb") as stream:
             while (said := read(stream)) is not None:
                 self.until = said.get("until", self.until)
@@ -112,7 +112,7 @@ class _Link:
 
 
 class _Run:
-    """One job, and the worker as far as its run needs it: a `Desk`."""
+    """One job, and the `Desk` of its run."""
 
     def __init__(self, link: _Link) -> None:
         self._link, self._url = link, ""
@@ -120,7 +120,7 @@ class _Run:
         self.attempts = Attempts(queue="", worker="", clock=clock_here())
 
     async def answered(self, job: dict[str, Any]) -> None:
-        """Run the attempt, and answer. A thread that goes on past the answer ends with this process."""
+        """Run the attempt, and send the answer. If a thread still runs then, end this process."""
         self._url, sys.path[:] = job["url"], job["path"]
         module, name = job["place"]
         try:
@@ -129,7 +129,7 @@ class _Run:
             self._link.say({"lacks": f"{module}.{name}: {error}"})
             return
         if not isinstance(function, TaskFunction):
-            self._link.say({"lacks": f"{module}.{name} is no task function"})
+            self._link.say({"lacks": f"{module}.{name} is not a task function"})
             return
         self._link.say(await self._attempted(function, claim_of(job), job["incarnation"]))
         if self._in_threads:
@@ -138,7 +138,7 @@ class _Run:
             os._exit(0)
 
     async def _attempted(self, function: AnyTaskFunction, claim: Claim, incarnation: int) -> dict[str, Any]:
-        """Run the attempt. The worker keeps the limit of a plain function: only it can stop one."""
+        """Run the attempt. The worker enforces the time limit of a plain function: only its kill can stop one."""
         length = function.task_options.time_limit
         limit: RunLimit | None = None
         if length is not None:
@@ -158,14 +158,14 @@ class _Run:
             return call()
         finally:
             self._in_threads -= 1
-            if os.getpid() != process:  # the function has forked, and both have returned
+            if os.getpid() != process:  # the function has forked, and this is the forked process
                 os._exit(0)
 
     def started(self, receipt: Receipt) -> None:
-        """See `Desk`. The worker tells it."""
+        """See `Desk`. The worker reports the start."""
 
     def settle(self, settlement: Settlement) -> None:
-        """See `Desk`. The answer of the child takes its place."""
+        """See `Desk`. The answer of the child contains the end."""
 
     async def note(self, note: Note) -> None:
         """See `Desk`. The worker writes the note."""
@@ -177,7 +177,7 @@ class _Run:
             raise StoreUnavailable(shown_url(self._url), trouble)
 
     async def once(self, step: OnceStep) -> OnceState:
-        """See `Desk`. This process asks the store itself."""
+        """See `Desk`. This process sends the step to the store itself."""
         store = await io_thread().hop(self._link.opened(self._url))
         left = partial(self.seconds_left, step.receipt.session)
         return await io_thread().hop(stepped(store.once, step, left))
@@ -188,12 +188,12 @@ class _Run:
         return self._link.store(self._url).transactions
 
     def seconds_left(self, _: int) -> float:
-        """See `Desk`. The worker says again and again until when its session lasts."""
+        """See `Desk`. The worker sends the deadline of its session again and again."""
         return self._link.until - clock_here().elapsed()
 
 
 class _LimitOfWorker:
-    """A limit that the worker keeps: it kills this process."""
+    """A time limit that the worker enforces: at the limit, it kills this process."""
 
     def __init__(self, link: _Link, length: timedelta) -> None:
         self._link, self._length = link, length
@@ -223,10 +223,10 @@ def _said(settlement: Settlement) -> dict[str, Any]:
 
 
 def _ignored(number: int, frame: object) -> None:
-    """Do nothing on a signal. Unlike SIG_IGN, a program that the function starts does not inherit this."""
+    """Do nothing on a signal. A program that the task function starts would inherit SIG_IGN, but not this handler."""
 
 
 def main(stream: str, parent: str) -> None:
-    """Be the child of a worker without a fork server; the descriptor of the socket is inherited."""
+    """Run as the child of a worker without a fork server. The process has inherited the socket."""
     end_with(int(parent))
     serve(socket.socket(fileno=int(stream)))

@@ -1,8 +1,8 @@
-"""Children: the processes in which a worker runs attempts that could end it, or that nothing else can stop.
+"""Children: the processes in which a worker runs attempts that could end the worker, or that only a kill can stop.
 
-Promises: one attempt at a time in a child, and at most as many children as attempts may run. A child that ends without
-an answer costs its own task one crash. A plain function is killed with its child at its time limit. A caller that is
-cancelled kills the child. A child that nobody needs ends after some seconds, except as many as are to be kept.
+Promises: a child runs one attempt at a time. There are at most as many children as attempts that may run at a time. If
+a child ends without an answer, this counts as one crash of its task. At its time limit, a plain function is killed with
+its child. The cancellation of a run kills the child. An idle child ends after some seconds, unless it is to be kept.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from apportion.work.time_limit import TimeLimit
 
 _LINGER_SECONDS = 2.0
 logger: logging.Logger = logging.getLogger("apportion.work")
-_TOLD_SECONDS = 0.5  # how often a child learns until when its session lasts
+_TOLD_SECONDS = 0.5  # between two messages to a child about the deadline of its session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Job:
 
 
 def place_of(function: AnyTaskFunction) -> tuple[str, str] | None:
-    """Return the module and the name under which another process finds a task function; None if it does not."""
+    """Return the module and the name by which another process can import a task function; None if it cannot."""
     module, name = function.function.__module__, function.function.__qualname__
     if module == "__main__" or "<" in name:
         return None
@@ -55,7 +55,7 @@ def place_of(function: AnyTaskFunction) -> tuple[str, str] | None:
 
 
 class Children:
-    """The children of one worker, for the loop of the program; `most` at a time, `kept` of them for good."""
+    """The children of one worker, on the event loop of the program: at most `most`; `kept` of them stay when idle."""
 
     def __init__(self, url: str, *, most: int, kept: int = 0) -> None:
         self._url, self._kept = url, kept
@@ -65,15 +65,18 @@ class Children:
         self._not_found: set[str] = set()
 
     async def warm(self) -> None:
-        """Get ready to make children fast."""
+        """Prepare to make children fast."""
         await self._nursery.start()
 
     def place(self, function: AnyTaskFunction) -> tuple[str, str] | None:
-        """Return where a child finds a function; None if no child does, as far as it is known."""
+        """Return the module and the name of a function for a child; None if it is known that no child can import it."""
         return None if function.task_options.name in self._not_found else place_of(function)
 
     def serve(self, function: AnyTaskFunction, claim: Claim) -> bool:
-        """Whether an attempt belongs into a child: it may end its process, it has a limit, or children are kept."""
+        """Whether an attempt belongs in a child process.
+
+        An attempt of a suspect does. One of a plain function does if there is a time limit, or if children are kept.
+        """
         is_plain = not function.is_async
         return claim.is_suspect or (is_plain and bool(self._kept or function.task_options.time_limit))
 
@@ -94,7 +97,7 @@ class Children:
         await self._nursery.close()
 
     def _taken(self) -> Child | None:
-        """Take a free child that lives."""
+        """Return a free child that is alive, None if there is none."""
         while self._free:
             if (child := self._free.pop()).lives:
                 return child
@@ -128,7 +131,7 @@ class Children:
         )
 
     async def _answer(self, child: Child, job: Job, limit: asyncio.Timeout) -> dict[str, Any] | None:
-        """Return the answer of a child, None if it ended without one. The limit counts from the begin of the run."""
+        """Return the answer of a child, None if it ended without one. The limit counts from the start of the run."""
         now, has_begun = asyncio.get_running_loop().time, child.is_new
         child.say(_order(self._url, job))
         with _telling(child, job):
@@ -164,7 +167,7 @@ async def _in_world(machine: Machine, job: Job) -> Settlement:
 
 
 class _Stale(Exception):
-    """A child that had run other attempts ended before it began this one."""
+    """A child that has run other attempts ended before it began this attempt."""
 
 
 def _order(url: str, job: Job) -> dict[str, Any]:
@@ -177,7 +180,7 @@ def _order(url: str, job: Job) -> dict[str, Any]:
 
 @contextmanager
 def _telling(child: Child, job: Job) -> Iterator[None]:
-    """Within the block, tell a child again and again until when the session of its worker lasts."""
+    """Within the block, send the deadline of the worker's session to a child again and again."""
     telling = asyncio.ensure_future(_tell(child, job))
     try:
         yield
@@ -196,7 +199,7 @@ def _until(job: Job) -> float:
 
 
 async def _noted(job: Job, note: dict[str, Any]) -> dict[str, Any]:
-    """Write a note of a run, and return the message that tells its child."""
+    """Write a note of a run, and return the answer to its child."""
     try:
         await job.desk.note(Note(receipt=job.claim.receipt, progress=note["progress"], text=note["text"]))
     except ClaimLost:

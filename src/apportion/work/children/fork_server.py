@@ -1,12 +1,12 @@
-"""Fork server: the process that makes the children of a worker, fast: it has loaded apportion, and has one thread.
+"""Fork server: a process that makes the children of a worker by forks. It has loaded apportion, and has one thread.
 
     main(SOCKET)
 
-Per child, the worker sends a byte and two sockets: the one for the jobs of the child, and its leash. On the leash, the
-server says how the child ended. The server kills the child when the worker shuts the leash.
+Per child, the worker sends a byte and two sockets: the first is for the jobs of the child, the second is its leash. The
+server writes the exit code of the child to the leash. When the worker shuts the leash down, the server kills the child.
 Promises: the end of the worker ends the server. The end of the server ends its children: at once on Linux, elsewhere
 when they notice the end of their sockets.
-Refuses: to import anything of the application, which may start threads. A child imports it.
+Refuses: to import the application, which may start threads. The children import it.
 """
 
 import os
@@ -23,7 +23,7 @@ from apportion.stores import catalog
 from apportion.work.children import child
 
 _MOST_BYTES = 4_096
-_LOADED = ("apportion.runtime.entry_points", "apportion.work.facade")  # an application needs these at once
+_LOADED = ("apportion.runtime.entry_points", "apportion.work.facade")  # every application needs these
 
 
 class ForkServer:
@@ -43,12 +43,12 @@ class ForkServer:
             signal.signal(number, _ignored)
 
     def serve(self) -> None:
-        """Follow orders until the worker has gone."""
+        """Follow the orders of the worker until the worker ends."""
         while True:
             ready = [key.fileobj for key, _ in self._selector.select()]
             self._reap()
             for pid in [pid for pid, leash in self._leashes.items() if leash in ready]:
-                os.kill(pid, signal.SIGKILL)  # it was not reaped yet, so the number is still its own
+                os.kill(pid, signal.SIGKILL)  # the child was not reaped yet, so the number is still its own
                 self._selector.unregister(self._leashes[pid])
             if self._orders in ready and not self._follow():
                 return
@@ -89,9 +89,9 @@ class ForkServer:
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 leash = self._leashes.pop(ended[0])
-                with suppress(KeyError):  # the child was killed here
+                with suppress(KeyError):  # the server has killed the child
                     self._selector.unregister(leash)
-                with suppress(OSError), leash:  # a worker that has gone hears nothing
+                with suppress(OSError), leash:  # the worker has ended
                     leash.sendall(str(os.waitstatus_to_exitcode(ended[1])).encode())
 
 
@@ -105,4 +105,4 @@ def main(orders: str, worker: str) -> None:
 
 
 def _ignored(number: int, frame: object) -> None:
-    """Do nothing on a signal. SIGCHLD only wakes the server, and the worker obeys the other signals."""
+    """Do nothing on a signal. SIGCHLD only wakes the server, and the worker handles the other signals."""

@@ -1,4 +1,4 @@
-"""Frames: the messages between a worker and its children, each an object of JSON behind its length."""
+"""Frames: the messages between a worker and its children. Each is a JSON object after its length."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ _SIZE = struct.Struct("!I")
 
 
 def frame(said: dict[str, Any]) -> bytes:
-    """Return a message as it is sent.
+    """Return a message as bytes.
 
     >>> frame({"begun": True})
     b'\\x00\\x00\\x00\\x0f{"begun": true}'
@@ -26,7 +26,7 @@ def read(stream: BinaryIO) -> dict[str, Any] | None:
 
 
 async def awaited(stream: asyncio.StreamReader) -> dict[str, Any] | None:
-    """Return the next message of a stream of asyncio, None at its end."""
+    """Return the next message of an asyncio stream, None at its end."""
     try:
         (size,) = _SIZE.unpack(await stream.readexactly(_SIZE.size))
         said: dict[str, Any] = json.loads(await stream.readexactly(size))

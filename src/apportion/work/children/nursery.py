@@ -1,7 +1,7 @@
-"""Nursery: where the children of a worker come from: its fork server, or a new interpreter without one.
+"""Nursery: makes the children of a worker, by a fork server or, without one, as new interpreters.
 
-The fork server makes a child in a few hundredths of a second, and the interpreter needs about a second.
-Promises: children and the server end with the process of the workers. The server is started anew if it has ended.
+The fork server makes a child in a few hundredths of a second. A new interpreter needs about a second.
+Promises: children and the server end with the process of the workers. If the server has ended, it is started again.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _SERVER, _CHILD = _PROGRAM.format("fork_server"), _PROGRAM.format("child")
 
 
 class _Leash(Protocol):
-    """The hold on a child."""
+    """The control over one child."""
 
     def kill(self) -> None:
         """Kill the child."""
@@ -31,7 +31,7 @@ class _Leash(Protocol):
 
 
 class Child:
-    """A child process. `is_new` until its second attempt."""
+    """A child process. `is_new` means that it has ended no attempt yet."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, leash: _Leash) -> None:
         self.is_new: bool = True
@@ -41,7 +41,7 @@ class Child:
 
     @property
     def lives(self) -> bool:
-        """Whether the child has not ended, as far as it is known."""
+        """Whether the child is alive, as far as it is known."""
         return not self._reader.at_eof()
 
     def say(self, said: dict[str, Any]) -> None:
@@ -63,7 +63,7 @@ class Child:
         await self.ended()
 
     async def ended(self) -> str:
-        """Wait for the end of the child, and return its exit code. One that is silent and goes on is killed."""
+        """Wait for the end of the child, and return its exit code. A child that does not end soon is killed."""
         await asyncio.wait([self._ending], timeout=_LAST_SECONDS)
         self._leash.kill()
         code = await outlasting(self._ending)
@@ -71,18 +71,18 @@ class Child:
         return code
 
     def _hear_no_more(self, _: object) -> None:
-        """End the messages soon, as a process that the child has forked may hold the socket open."""
+        """End the stream of messages soon: a process that the child has forked may keep the socket open."""
         asyncio.get_running_loop().call_later(_LAST_SECONDS, self._reader.feed_eof)
 
 
 class Nursery:
-    """The maker of children of one worker. Workers on one event loop share a fork server, which needs 23 MB."""
+    """The maker of the children of one worker. Workers on one event loop share a fork server of 23 MB."""
 
     def __init__(self) -> None:
         self._shared: _Server | None = None
 
     async def start(self) -> None:
-        """Start the fork server, unless it runs. It needs about a second; orders wait for it meanwhile."""
+        """Start the fork server, unless it runs. The start takes about a second, and orders wait for it."""
         if self._shared is None:
             self._shared = _servers.setdefault(asyncio.get_running_loop(), _Server())
             self._shared.users += 1
@@ -97,7 +97,7 @@ class Nursery:
         return Child(reader, writer, leash)
 
     async def close(self) -> None:
-        """End the fork server, unless another worker has it."""
+        """End the fork server, unless another worker uses it."""
         shared, self._shared = self._shared, None
         if shared is not None:
             shared.users -= 1
@@ -112,7 +112,7 @@ class Nursery:
 
 
 class _Server:
-    """The fork server of the workers on one event loop; it runs as long as one of its `users` does."""
+    """The fork server of the workers on one event loop. It runs as long as it has `users`."""
 
     def __init__(self) -> None:
         self.users = 0
@@ -130,7 +130,7 @@ class _Server:
             self.process = await _started(_SERVER, theirs)
 
     async def end(self) -> None:
-        """End the process, and all children with it; also one that has just been started."""
+        """End the process and all its children, also if it has just been started."""
         async with self._starting:
             await self._end()
 
@@ -143,7 +143,7 @@ class _Server:
                     socket.send_fds(self._orders, [b"+"], [jobs.fileno(), theirs.fileno()])
                     return _Forked(ours)
             except ConnectionError:
-                pass  # it has just ended
+                pass  # the server has just ended
         ours.close()
         return None
 
@@ -169,7 +169,7 @@ class _Forked:
 
     def kill(self) -> None:
         """See `_Leash`."""
-        with suppress(OSError):  # it has ended, and its leash is closed
+        with suppress(OSError):  # the child has ended, and its leash is closed
             self._leash.shutdown(socket.SHUT_WR)
 
     async def ended(self) -> str:
