@@ -205,7 +205,7 @@ def check_name(field_name: str, name: object) -> str:
     """Return `name` if it can name a node, a zone level or a cluster; raise `InvalidInput` otherwise.
 
     A name is 1 .. 255 bytes of UTF-8 that print in one line (no control, direction or unpaired surrogate characters).
-    It has no blank at either end and holds no password.
+    It has no blank at either end and contains no password.
     """
     if type(name) is str and _is_plain(name):
         return name

@@ -51,7 +51,7 @@ def follow(
 
     The call raises the errors of `open_store` for the URL, and `InvalidInput` for the name. When the block begins,
     it raises the errors of `open_store`, and these. `StoreUnavailable`: no version was published in time.
-    `BadSnapshot`: the table is damaged, and no publish mended it in time. `InvalidInput`: the table needs another
+    `BadSnapshot`: the table is damaged, and no publish repaired it in time. `InvalidInput`: the table needs another
     hasher.
     """
     check_url(url)

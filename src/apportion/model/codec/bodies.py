@@ -1,6 +1,6 @@
 """Bodies: each value as a JSON body with columns of numbers beside it, for the codec to write.
 
-A body never holds a float (weights are in millionths), so a reader in any language sees the same numbers. This file
+A body never contains a float (weights are in millionths), so a reader in any language sees the same numbers. This file
 checks the shape of a body; the value made from it checks all other rules.
 """
 

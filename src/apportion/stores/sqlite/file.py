@@ -212,7 +212,7 @@ class SqliteFile:
             raise InDoubt(self.name, error, result) from error
 
     def _translated(self, error: sqlite3.DatabaseError) -> StoreUnavailable | StoreDenied | sqlite3.DatabaseError:
-        """Return our error for SQLite's error; an error in our own statements is returned unchanged."""
+        """Return our error for an error of SQLite. An error in one of our statements is returned unchanged."""
         if is_busy(error):
             return StoreUnavailable(self.name, f"other processes held its lock for {LOCK_WAIT_SECONDS:g} s")
         code = code_of(error)
