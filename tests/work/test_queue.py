@@ -158,7 +158,7 @@ def test_priorities_go_first_and_delayed_tasks_when_they_are_due(queue):
     seen = []
 
     @queue.task()
-    def note(what: str) -> None:
+    async def note(what: str) -> None:  # on the event loop, so in the order of the claims
         seen.append(what)
 
     async def _play():

@@ -109,12 +109,13 @@ SHARD_COMMANDS = {
     "pin": "Give keys without rows slots of their own.",
     "plan": "Show the slots, rows and bytes that a change moves.",
     "rebalance": "Bring each shard to its share, if they are uneven.",
+    "recover": "Bring a restored control store up to the state of its shards.",
     "repair": "Write a damaged list of moving slots anew.",
     "route": "Print the slot and the shard of each key.",
     "status": "Show the shards of a set, with their slots and rows, and its moves.",
     "verify": "Compare every row of a set with its slot.",
 }
-_SHARD_MOVES = ("abort", "apply", "clean", "labels", "pause", "plan", "rebalance", "verify")
+_SHARD_MOVES = ("abort", "apply", "clean", "labels", "pause", "plan", "rebalance", "recover", "verify")
 _ROOMS = {
     "table": TABLE_COMMANDS,
     "group": GROUP_COMMANDS,

@@ -128,6 +128,38 @@ def rebalance_shards(
     return 0 if made.is_whole else 1
 
 
+def recover_shards(
+    url: Url,
+    name: SetName,
+    /,
+    *,
+    check: Annotated[bool, Parameter(help="Report, and write nothing.", negative="")] = False,
+    json: Json = False,
+) -> int:
+    """Bring a control store that was restored from an old copy up to the state of its shards.
+
+    Exit code 1 if nobody can tell the owner of a slot. Nothing is written then.
+    """
+    bar = MoveBar({}, is_shown=not json)
+    try:
+        found = asyncio.run(admin.recover(url, name, is_check=check, observer=bar.take))
+    finally:
+        bar.end()
+    if json:
+        told = {"check": check, "version": str(found.version), "slots": found.slots, "moves": list(found.moves)}
+        print_json("shards recover", set=name, **told, doubtful=found.doubtful, doubts=list(found.doubts))
+        return 1 if found.doubtful else 0
+    for doubt in found.doubts:
+        print_text(f"- {doubt}")
+    if found.doubtful:
+        words = f"nobody can tell the owner of {found.doubtful} slots; nothing was written"
+    else:
+        words = f"{found.slots} slots {'have' if check else 'had'} another owner than in the table"
+        words += f"; {len(found.moves)} moves {'are to be ended' if check else 'were ended'}; version {found.version}"
+    print_text(f"shards recover: {name}: {words}")
+    return 1 if found.doubtful else 0
+
+
 def abort_shards(url: Url, name: SetName, /, *, json: Json = False) -> int:
     """Take back all moves that have not switched: their slots stay where they are. Exit code 1 if something is left."""
     bar = MoveBar({}, is_shown=not json)

@@ -21,6 +21,7 @@ from apportion.shards.admin.carrier import MoveObserved, MovesMade, carried, wis
 from apportion.shards.admin.doctor import doctor as diagnosed
 from apportion.shards.admin.pinned_keys import check_keys, pinned
 from apportion.shards.admin.planner import from_facts
+from apportion.shards.admin.recover import Recovery, recovered
 from apportion.shards.admin.repair import repaired
 from apportion.shards.admin.status import MoveStatus, SetStatus, ShardStatus, set_status
 from apportion.shards.admin.verify import SetVerification, verified
@@ -43,6 +44,7 @@ __all__ = [
     "MovesMade",
     "Obstacle",
     "PinnedKey",
+    "Recovery",
     "SetStatus",
     "SetSurvey",
     "SetVerification",
@@ -59,6 +61,7 @@ __all__ = [
     "pause",
     "pin",
     "plan",
+    "recover",
     "repair",
     "status",
     "survey",
@@ -289,6 +292,22 @@ async def repair(url: str, name: str) -> tuple[str, ...]:
     move are damaged: only a copy of the control store knows the slots of that move.
     """
     return await io_thread().hop(repaired(url, name))
+
+
+async def recover(url: str, name: str, *, is_check: bool = False, observer: MoveObserved | None = None) -> Recovery:
+    """Bring a control store that was restored from an old copy up to the state of its shards, while programs write.
+
+    First tell the store of its restore: `apportion store restored URL`. The shards know the owner of each slot. The
+    table is published as they show it, and each move that left something on a shard is ended. A move that has not
+    switched is taken back.
+
+    - `is_check`: only read, and return what would change.
+    - `observer`: a function that is called with each `MoveEvent`, in the I/O thread.
+
+    Every shard must answer. If nobody can tell the owner of a slot, nothing is written, and `doubts` names the slot.
+    `StoreWentBack` if the store was not told. `Conflict` if a slot got another owner meanwhile.
+    """
+    return await carried(url, name, lambda carrier: recovered(carrier, is_check=is_check), observer, settles=False)
 
 
 async def status(url: str, name: str, *, has_rows: bool = False) -> SetStatus:

@@ -129,14 +129,22 @@ class Carrier:
 
 
 async def carried(
-    url: str, name: str, work: Callable[[Carrier], Awaitable[Result]], observer: MoveObserved | None = None
+    url: str,
+    name: str,
+    work: Callable[[Carrier], Awaitable[Result]],
+    observer: MoveObserved | None = None,
+    *,
+    settles: bool = True,
 ) -> Result:
-    """Stand for election as the mover of a set. Once elected, run `work` on the I/O thread."""
+    """Stand for election as the mover of a set. Once elected, run `work` on the I/O thread.
+
+    Without `settles`, pins that were cut off are left to `work`.
+    """
     SetKeys(name)
     await io_thread().hop(require_made(url))
     async with leader(url, f"{name}.mover", lease_ttl=MOVER_TTL) as election:
         token = await election.wait_until_elected()
-        return await io_thread().hop(_worked(url, name, work, (election, token), observer))
+        return await io_thread().hop(_worked(url, name, work, (election, token), observer, settles=settles))
 
 
 def _check_term(name: str, election: AsyncElection, token: FencingToken) -> None:
@@ -165,6 +173,8 @@ async def _worked(
     work: Callable[[Carrier], Awaitable[Result]],
     term: tuple[AsyncElection, FencingToken],
     observer: MoveObserved | None,
+    *,
+    settles: bool,
 ) -> Result:
     election, token = term
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
@@ -184,7 +194,8 @@ async def _worked(
                 check=partial(_check_term, name, election, token),
             )
             own_slots = OwnSlots(followed.store, name, sites, mover.book, token)
-            await own_slots.settle()
+            if settles:
+                await own_slots.settle()
             carrier = Carrier(followed=followed, mover=mover, token=token, own_slots=own_slots)
             return await work(carrier)
     finally:

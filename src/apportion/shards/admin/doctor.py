@@ -87,7 +87,10 @@ class Doctor:
         newest = max(known, default=None)
         is_ahead = newest is not None and newest > self.table.version
         found = f"the shard knows version {newest}, the table is {self.table.version}" if is_ahead else "none is ahead"
-        advice = "The control store is an old copy, and the shards refuse old routes. Restore a newer copy."
+        advice = (
+            "The control store is an old copy, and the shards refuse old routes. Run apportion store restored URL, and "
+            "then apportion shards recover URL SET"
+        )
         return judged(f"numbers of {shard}", found, advice if is_ahead else "", verdict="error")
 
     def _slots(self, connection: Connection, shard: str, base: type[DeclarativeBase]) -> Iterator[Finding]:

@@ -1,0 +1,153 @@
+"""Recover: brings a control store that was restored from an old copy up to the state of its shards.
+
+    read       the slot rows of every shard, and the remains that moves have left there
+    close      each slot that waits on a shard for a switch that is taken back: its number goes, so it accepts nobody
+    publish    the table of the owners, and in the same commit a record of each move to end
+    end        the moves, one after another, as any mover does
+
+Promises: nothing is written before every slot has one owner. The rows are read again after the slots were closed. The
+same call again resumes a call that was cut off.
+Refuses: to go on without the answer of a shard, and in a store that does not know of its restore.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from apportion.errors import Conflict, InvalidInput, StoreUnavailable, StoreWentBack
+from apportion.model.assignment import Assignment
+from apportion.shards.admin.carrier import Carrier, check_records
+from apportion.shards.admin.remains import remains_of
+from apportion.shards.move_group import ROW_CHANGES
+from apportion.shards.mover.book import KnownMoves
+from apportion.shards.mover.records import MoveEntry, encode_moving, slot_of_pin
+from apportion.shards.mover.recovery import Rows, moves_to_end, owners_in
+from apportion.shards.place import DatabasePlace
+from apportion.shards.records import ShardRecord
+from apportion.shards.router import table_of
+from apportion.shards.slot_rows import SlotRow
+from apportion.shards.slots import SlotTable, shifted
+from apportion.shards.takeover.takeover import within
+from apportion.stores import api
+from apportion.tables.layout import Version
+from apportion.tables.publisher import Publisher
+
+MOST_DOUBTS = 20
+"""The most slots without an owner that are described. All are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """The result of a recovery. `version` is the version of the table after it.
+
+    `slots` counts the slots that the old table gave to another shard, and `moves` names the moves that were ended.
+    `doubts` describes the first 20 slots that nobody can place, and `doubtful` counts all of them. If there is one,
+    nothing was written.
+    """
+
+    version: Version
+    slots: int = 0
+    moves: tuple[str, ...] = ()
+    doubtful: int = 0
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The state of the shards: the slot rows, the owners that they show, and a sentence for each other slot."""
+
+    rows: Rows
+    owners: Mapping[int, str]
+    doubts: tuple[str, ...]
+
+
+async def recovered(carrier: Carrier, *, is_check: bool) -> Recovery:
+    """Recover a set, as its elected mover. With `is_check`, only read."""
+    followed, book = carrier.followed, carrier.mover.book
+    moves = await book.read()
+    check_records(moves)
+    table = table_of(followed.follower.routes)
+    found = await _found(carrier, table, moves)
+    _check_life(followed.keys.name, table.version, found.rows)
+    moved = sum(table.owners.get(slot) != owner for slot, owner in found.owners.items())
+    told = Recovery(
+        version=table.version, slots=moved, doubtful=len(found.doubts), doubts=tuple(found.doubts[:MOST_DOUBTS])
+    )
+    kept = {move: each.entry for move, each in moves.kept.items()}
+    remains = await remains_of(followed.shards, carrier.mover.sites)
+    due = tuple(moves_to_end(found.owners, found.rows, remains, kept))
+    if is_check or found.doubts or not (moved or due):
+        return replace(told, moves=tuple(each.group.move for each in due))
+    await _close(carrier, due)
+    if (await _found(carrier, table, moves)).owners != found.owners:
+        raise Conflict("a slot got another owner meanwhile.", "Nothing was published. Run the same call again.")
+    version = await _published(carrier, table, found.owners, moves, due)
+    await carrier.own_slots.settle()
+    for entry in due:
+        carrier.mover.check()
+        await carrier.mover.run(entry.group.move, carrier.token)
+    return replace(told, version=version, moves=tuple(each.group.move for each in due))
+
+
+def _check_life(name: str, version: Version, rows: Rows) -> None:
+    """Raise unless the table is newer than each number on a shard, or no number is ahead of it."""
+    known = (row.number for each in rows.values() for row in each.values() if row.state != "incoming")
+    newest = max((number for number in known if number is not None), default=version)
+    if newest > version:
+        raise StoreWentBack(f"the table of set {name}", f"version {newest}", f"version {version}")
+
+
+async def _found(carrier: Carrier, table: SlotTable, moves: KnownMoves) -> _Found:
+    """Read the slot rows of all shards. The slot of a pin that was cut off may have no row."""
+    followed = carrier.followed
+    rows = {shard: await asyncio.to_thread(_rows, shard, each) for shard, each in sorted(followed.shards.items())}
+    pins = {slot_of_pin(move) for move in moves.moving}
+    owners, doubts = owners_in(rows, (slot for slot in table.owners if slot not in pins))
+    unknown = [slot for slot in owners if slot not in table.owners]
+    doubts += tuple(f"slot {slot}: it is that of a pinned key, and the table has no such key" for slot in unknown)
+    return _Found(rows=rows, owners=owners, doubts=doubts)
+
+
+def _rows(shard: str, record: ShardRecord) -> dict[int, SlotRow]:
+    database = DatabasePlace(record.address())
+    if not database.is_there():
+        raise StoreUnavailable(
+            f"shard {shard}", f"no file at {database.path}", "Restore the file. Nothing was written."
+        )
+    with database.reader() as reader:
+        return within(reader, shard, database.slot_rows)
+
+
+async def _close(carrier: Carrier, due: Sequence[MoveEntry]) -> None:
+    """Refuse older movers on both shards of each move. Take the number from slots that the source keeps."""
+    for entry in due:
+        group = entry.group
+        token = replace(carrier.token, resource=carrier.mover.book.keys.move(group.move))
+        source, target = [await carrier.mover.sites.shard(each) for each in (group.source, group.target)]
+        await source.guard(group, token)
+        await target.guard(group, token)
+        if entry.record.state == "aborted":
+            await target.change(group, ROW_CHANGES["withdraw"], token)
+
+
+async def _published(
+    carrier: Carrier, table: SlotTable, owners: Mapping[int, str], moves: KnownMoves, due: Sequence[MoveEntry]
+) -> Version:
+    """Publish the table of the owners. The same commit writes a record of each move to end, and lists its slots."""
+    followed, book = carrier.followed, carrier.mover.book
+    publisher = Publisher(followed.store, followed.keys.name, incarnation=table.version.incarnation)
+    value = await publisher.newest()
+    if not isinstance(value, Assignment):
+        raise InvalidInput("table of the set", "a table", "an assignment of slots", "Publish the set's table again.")
+    for shard, record in sorted(followed.shards.items()):
+        wrong = [slot for slot, owner in owners.items() if owner == shard != table.owners.get(slot)]
+        value = shifted(value, wrong, record.node(shard)) if wrong else value
+    pins = {move: slots for move, slots in moves.moving.items() if slot_of_pin(move) is not None}
+    listed = encode_moving({**pins, **{each.group.move: each.group.slots for each in due}})
+    fresh = [api.Absent(key=book.keys.move(each.group.move)) for each in due if each.group.move not in moves.kept]
+    published = await publisher.publish(
+        value,
+        when=[book.list_compare(moves), *map(book.compare, moves.kept.values()), *fresh],
+        puts=[api.Put(key=book.keys.moving, value=listed), *map(book.put, due)],
+    )
+    return published.version

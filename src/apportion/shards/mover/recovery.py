@@ -1,0 +1,113 @@
+"""Recovery: finds the owner of each slot, and the moves to end, from the shards alone.
+
+The control store decides while it remembers. A store that was restored from an old copy does not know the last moves.
+The slot rows of the shards know their outcomes. A shard that accepted a write of a slot has made itself the `owner`.
+
+    one owner                    it owns the slot
+    no owner, one fenced         the source owns it: nobody has written to the target yet
+    no owner, none fenced        the shard that waits for the slot under a number owns it: its source has let it go
+    anything else                nobody can tell, and an operator decides
+
+Promises: a slot is never given to a shard while another one may hold newer writes of it.
+Refuses: to guess. A slot that nobody can place is named with the rows of all shards.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.mover.records import MoveEntry
+from apportion.shards.reshard import MoveRecord
+from apportion.shards.slot_rows import SlotRow
+
+Rows: TypeAlias = Mapping[str, Mapping[int, SlotRow]]
+"""The slot rows of each shard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveRemains:
+    """The part of a move that is still on one shard. `is_captured` tells that the shard logs changes for it."""
+
+    slots: frozenset[int]
+    is_captured: bool = False
+
+
+AllRemains: TypeAlias = Mapping[str, Mapping[str, MoveRemains]]
+"""The remains of each move, by shard."""
+
+
+def owner_in(rows: Mapping[str, SlotRow | None]) -> str | None:
+    """Return the shard that owns a slot, by the slot's row on each shard. None if nobody can tell.
+
+    >>> owner_in({"one": SlotRow(state="fenced"), "two": SlotRow(state="incoming")})
+    'one'
+    """
+    states: defaultdict[str, list[str]] = defaultdict(list)
+    for shard, row in rows.items():
+        if row is not None and (row.state != "incoming" or row.number is not None):
+            states[row.state].append(shard)
+    found = states["owner"] or states["fenced"] or states["incoming"]
+    return found[0] if len(found) == 1 else None
+
+
+def owners_in(rows: Rows, slots: Iterable[int]) -> tuple[dict[int, str], tuple[str, ...]]:
+    """Return the owner of each slot, and a sentence for each slot without one. O(slots * shards)."""
+    owners, doubts = {}, []
+    for slot in sorted({*slots, *(slot for each in rows.values() for slot in each)}):
+        here = {shard: each.get(slot) for shard, each in sorted(rows.items())}
+        owner = owner_in(here)
+        if owner is None:
+            said = ", ".join(f"{'no row' if row is None else row.state} on {shard}" for shard, row in here.items())
+            doubts.append(f"slot {slot}: {said}")
+        else:
+            owners[slot] = owner
+    return owners, tuple(doubts)
+
+
+def moves_to_end(
+    owners: Mapping[int, str], rows: Rows, remains: AllRemains, kept: Mapping[str, MoveEntry]
+) -> Iterator[MoveEntry]:
+    """Yield the record of each move, in the state from which a mover ends it.
+
+    A move that left something on the shards is aborted if its source owns the slots, and has switched if its target
+    owns them. `kept` are the records of the control store. A record of a move that left nothing is `cleaned`.
+    """
+    taken: set[int] = set()
+    for move in sorted({*remains, *kept}):
+        entry = kept.get(move)
+        attempt = 1 if entry is None else entry.record.attempt
+        if move not in remains:
+            if entry is not None:
+                yield replace(entry, record=MoveRecord(state="cleaned", attempt=attempt), wish="go")
+            continue
+        for number, (source, target, state, slots) in enumerate(_pairs(owners, rows, remains[move], taken)):
+            taken.update(slots)
+            name = f"{move}-{number}" if number else move
+            group = MoveGroup(move=name, source=source, target=target, slots=slots)
+            yield MoveEntry(group=group, record=MoveRecord(state=state, attempt=attempt))
+
+
+Pair: TypeAlias = tuple[str, str, Literal["aborted", "switched"], tuple[int, ...]]
+"""Source, target, state, and slots."""
+
+
+def _pairs(
+    owners: Mapping[int, str], rows: Rows, remains: Mapping[str, MoveRemains], taken: Collection[int]
+) -> Iterator[Pair]:
+    """Yield the shards between which a move has left something. A shard that owns all its slots is the last resort."""
+    found: defaultdict[tuple[str, str, Literal["aborted", "switched"]], list[int]] = defaultdict(list)
+    for shard, part in sorted(remains.items()):
+        for slot in sorted(part.slots.intersection(owners).difference(taken)):
+            owner, row = owners[slot], rows[shard].get(slot)
+            if owner != shard and row is not None:
+                is_target = row.state == "incoming"
+                found[(owner, shard, "aborted") if is_target else (shard, owner, "switched")].append(slot)
+    for (source, target, state), slots in sorted(found.items()):
+        yield source, target, state, tuple(sorted(set(slots)))
+    if not found:
+        shard, part = min(remains.items(), key=lambda each: (not each[1].is_captured, each[0]))
+        other = min(each for each in rows if each != shard)
+        slots = sorted(part.slots.difference(taken)) or sorted(set(owners).difference(taken))[:1]
+        yield (shard, other, "aborted", tuple(slots)) if part.is_captured else (other, shard, "switched", tuple(slots))
