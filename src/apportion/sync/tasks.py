@@ -75,8 +75,8 @@ class SyncQueue(TaskQueue):
         """Add a task, and return its handle. For the options see `Call.options`.
 
         Without `within`, the task is on the disk when the call returns. `within` is a connection with an open
-        transaction of yours. The task is added if that transaction commits. The connection leads to the database of
-        the queue. It belongs to sqlite3, psycopg, SQLAlchemy (also as a session of its ORM) or Django.
+        transaction of yours, to the database of the queue. The task is added if that transaction commits. The
+        connection is one of sqlite3, psycopg, SQLAlchemy (or a session of its ORM) or Django.
         `OutcomeUnknown` if no reply came, `StoreUnavailable` if nothing was added.
         """
         call = checked_call(call).options(
@@ -147,7 +147,7 @@ class SyncQueue(TaskQueue):
     def complete(self, receipt: str, *, within: object = None) -> None:
         """Complete a task from any process, by the text of its receipt. `ClaimLost` if the claim is no longer open.
 
-        `within` is a connection with an open transaction of yours, as for `enqueue`. The task is done if it commits.
+        `within` is a connection with an open transaction of yours, as for `enqueue`. A commit ends the task as done.
         """
         if within is None:
             self._settle(Settlement(receipt=parsed_receipt(receipt), fate="done"))

@@ -27,7 +27,7 @@ class _Unfit(Exception):
 
 
 async def attempt(function: AnyTaskFunction, task: RunningTask, in_thread: InThread) -> Settlement:
-    """Run a claimed task, and return the settlement of its claim. A cancelled run has none, unless it completes.
+    """Run a claimed task, and return the settlement of its claim. A cancelled run is not settled, unless it completes.
 
     `in_thread` calls a plain function in a thread.
     """

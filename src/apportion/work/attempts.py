@@ -86,7 +86,7 @@ class Attempts:
         self._lost: set[Receipt] = set()
 
     def begin(self, receipt: Receipt) -> bool:
-        """Note that the run of a claim begins; from any thread. Return whether this is its first begin."""
+        """Note that the run of a claim begins; from any thread. Return whether it begins for the first time."""
         noted = self._under_way.get(receipt)
         if noted is None:
             return False
@@ -148,7 +148,7 @@ class Attempts:
             noted = self._under_way.pop(settlement.receipt, None)
             if noted is None:
                 continue
-            if counted is not None and settlement.fate == "done":  # it needs no event: only the count is wanted
+            if counted is not None and settlement.fate == "done":  # no receiver needs the event, so only count it
                 counted.count_done(noted.run_seconds(now))
             else:
                 is_late = bool(late) and settlement.receipt in late

@@ -31,7 +31,7 @@ _IN_ORDER = "The tasks of a key run in the order in which they were enqueued."
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call of a task function. `send.call("ann")` makes it, and `options` returns it with other options."""
+    """One call of a task function. `send.call("ann")` makes it; `options` returns a copy with other options."""
 
     name: str
     arguments: bytes
@@ -67,8 +67,8 @@ class Call:
         - `key`: the tasks of one key run one at a time, in the order in which they were enqueued. They run in the same
           worker as long as no worker joins or leaves. A task with a key has no priority, `delay` or `at`. The queue
           needs `partitions`.
-        - `on_dead`: if this task ends as dead, the next task of its key runs ("skip"), or waits until this one is
-          redriven or cancelled ("block"). Default: "skip".
+        - `on_dead`: the effect on the next task of the key if this task ends as dead. "skip" lets the next task run.
+          "block" lets it wait until this task is redriven or cancelled. Default: "skip".
         """
         given = (delay, at, priority, expires, unique, on_duplicate, key, on_dead)
         call = (

@@ -79,7 +79,7 @@ class JointEnqueues:
         self._expected = joint.callers + (0 if self._next is None else self._next.callers)
 
     async def _come_to(self, joint: "_Joint", before: "asyncio.Future[Any] | None") -> None:
-        """Wait for the end of the request before, and for callers that may join. After this wait, no caller joins."""
+        """Wait for the end of the previous request, and for callers that may join. After that, no caller joins."""
         if before is not None and not before.done():
             await asyncio.wait([before])
         if joint.callers < self._expected:
@@ -91,7 +91,7 @@ class JointEnqueues:
 
 
 class Callers:
-    """The number of callers, in all threads of this process, that wait for an enqueue. Each is counted in a block."""
+    """The callers, in all threads of this process, that wait for an enqueue. A caller counts while it is in a block."""
 
     def __init__(self) -> None:
         self._inside: deque[None] = deque()  # append and pop are atomic; `number += 1` is not
@@ -139,7 +139,7 @@ class _Joint:
         return not isinstance(error, asyncio.CancelledError)
 
     def has_room(self, tasks: int, *, size_bytes: int) -> bool:
-        """Whether so many more tasks, of so many bytes, fit into the request."""
+        """Whether this number of tasks, of this size, still fits into the request."""
         return len(self.tasks) + tasks <= MOST_TASKS and self._bytes + size_bytes <= MOST_BYTES
 
     def join(self, tasks: Sequence[NewTask], *, size_bytes: int) -> asyncio.Future[Answers]:
@@ -153,7 +153,7 @@ class _Joint:
         return heard
 
     async def joined_by(self, callers: int) -> None:
-        """Return as soon as so many callers have joined."""
+        """Return as soon as this number of callers has joined."""
         while self.callers < callers:
             self._joined.clear()
             await self._joined.wait()

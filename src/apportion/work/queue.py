@@ -117,7 +117,7 @@ class TaskQueue(Handle):
 
         - `name`: the name in the store. Default: the name of the function.
         - `failures`: the number of failed runs after which the task is dead. Default: 25.
-        - `deaths`: a task is dead if so many workers in a row have died while they ran it. None: never. Default: 5.
+        - `deaths`: a task is dead if this number of workers in a row died while they ran it. None: never. Default: 5.
         - `first_delay`, `longest_delay`: the wait before a retry is random, below a bound. The bound begins at
           `first_delay`, and doubles with each failure up to `longest_delay`. Default: 1 second, 1 hour.
         - `give_up_on`: exception classes that end the task as dead at once.
@@ -171,10 +171,10 @@ class TaskQueue(Handle):
         - `zone`: the time zone in which the rule is read. Default: UTC.
         - `missed`: the slots to fire of those that passed while no worker ran. "last" fires the newest. "all" fires up
           to 100 of the last day. "skip" fires the newest if it is at most a minute late.
-        - `overlap`: the act at a slot while a task of the schedule is open. "skip" fires nothing, "allow" adds a second
-          task, "queue-one" lets one task wait, "cancel-old" cancels the open tasks and adds a new one.
-        - `gap`, `fold`: the slots of a fixed rule where the clocks of the zone change; see docs/tasks/clock-changes.md.
-        - `jitter`: the task waits for a part of this time. Every worker computes the same part. Default: none.
+        - `overlap`: the effect of a slot while a task of the schedule is open. "skip" adds no task. "allow" adds a
+          task. "queue-one" adds one if none waits. "cancel-old" adds one, and cancels the open tasks.
+        - `gap`, `fold`: the slots at a clock change of the zone; see docs/tasks/clock-changes.md.
+        - `jitter`: a bound of the wait of each task after its slot. Every worker computes the same wait. Default: none.
         - `name`: the name in the store. Default: the name of the task.
 
         A worker that starts adds the schedules that the store lacks, and changes no stored schedule. `InvalidInput` for
@@ -214,7 +214,7 @@ class TaskQueue(Handle):
 
     @property
     def declared_schedules(self) -> Mapping[str, TaskSchedule]:
-        """The schedules that the program declares above its tasks, by name. They have no last and no next slot."""
+        """The schedules that the program declares above its tasks, by name. Their last and next slots are not set."""
         return self._schedules
 
     def _declare(self, schedule: TaskSchedule) -> None:

@@ -57,7 +57,7 @@ class Budget:
             raise InvalidInput("give_up_on", self.give_up_on, "a tuple of exception classes", hint)
 
     def delay_ms(self, failures: int, draw: Callable[[], float]) -> int | None:
-        """Return the wait after so many failures; None if the budget is spent. `draw` returns a number from 0 to 1."""
+        """Return the wait after this many failures; None if the budget is spent. `draw` returns 0 to 1."""
         if failures >= self.failures:
             return None
         doubled = self.first_delay * 2 ** min(failures - 1, 40)

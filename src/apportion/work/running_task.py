@@ -146,8 +146,8 @@ class RunningTask:
     def complete(self, connection: object, result: object = None) -> Awaitable[None]:
         """Complete this task in the caller's transaction. Make this call before your own statements.
 
-        The connection leads to the database of the queue. It belongs to sqlite3, psycopg, SQLAlchemy (also as a session
-        of its ORM) or Django. Await the call if the statements of the connection are awaited. A `result` is kept for
+        The connection is one of sqlite3, psycopg, SQLAlchemy (or a session of its ORM) or Django, to the database of
+        the queue. Await the call if the statements of the connection are awaited. A `result` is kept for
         `handle.result()`. `ClaimLost` or `LeaseLost` if this worker has lost the claim: then roll back.
         """
         self.require_time()
@@ -171,7 +171,7 @@ class _Done:
 
 
 class CompletingTransaction:
-    """A transaction that completes a task, beside the effect of its function; see `RunningTask.transaction`."""
+    """A transaction with the completion of a task and the effect of its run; see `RunningTask.transaction`."""
 
     def __init__(self, task: RunningTask) -> None:
         self._task, self._stack = task, ExitStack()

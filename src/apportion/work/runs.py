@@ -29,7 +29,7 @@ from apportion.work.running_task import Desk, RunningTask
 from apportion.work.threads import Threads
 from apportion.work.time_limit import TimeLimit
 
-_CANCELLED_SECONDS = 1.0  # a cancelled run has so long to end
+_CANCELLED_SECONDS = 1.0  # the time in which a cancelled run has to end
 _UNKNOWN_MS, _MOST_UNKNOWN_MS = 5_000, 300_000
 
 

@@ -17,7 +17,7 @@ _KEPT_FORMER = 16
 
 
 class WorkerSession:
-    """The session of one worker, on the I/O thread. `former` has the sessions that ended before their process."""
+    """The session of one worker, on the I/O thread. `former` has earlier sessions, which this process outlived."""
 
     def __init__(self, shared: SharedSessions, ttl_seconds: float, *, missed: Callable[[int], None]) -> None:
         self._shared, self._ttl_seconds, self._missed = shared, ttl_seconds, missed
@@ -68,8 +68,8 @@ class WorkerSession:
     def unknown(self, held: Collection[Receipt]) -> list[Receipt]:
         """Return the claims among `held`, the claims of the session, that no worker of this process knows, in order.
 
-        If the process has several workers, a claim must be unknown in two calls in a row: the reply with this claim may
-        still be on its way to another worker.
+        If the process has several workers, a claim must be unknown in two calls in a row. At the first call, the reply
+        with this claim may still be on its way to another worker.
         """
         known = {receipt for worker in self._workers for receipt in worker.open}
         before, self._strange = self._strange, {each for each in held if each not in known}

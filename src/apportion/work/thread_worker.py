@@ -2,7 +2,7 @@
 
 Plain task functions run in threads of their own. Async ones run on the event loop of the worker's thread. The lease is
 renewed on the I/O thread, so no task function blocks the renewal.
-Promises: SIGTERM makes the worker leave. `until_left` returns after the worker has left, and so does the block.
+Promises: SIGTERM makes the worker leave. `until_left` and the block end only after the worker has left.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class ThreadWorker(OnlySync):
 
 
 class _Told:
-    """A block that ends the waits for its begin and for its end, at the latest when it ends itself."""
+    """A block around the life of a worker. At its end, no thread waits any longer for the start or the end of it."""
 
     def __init__(self, began: "Future[None]", over: "Future[None]") -> None:
         self._began, self._over = began, over

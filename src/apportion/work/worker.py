@@ -37,9 +37,9 @@ LEAVE_SECONDS = 20.0
 MOST_CONCURRENCY = 10_000
 MOST_PROCESSES = 1_000
 USUAL_CONCURRENCY = 10
-_MANY = 250  # so many ends go to the I/O thread without a wait for more; half of the most claims
-_TOGETHER_SECONDS = 0.005  # an end waits at most so long for other ends, while claims wait to begin
-_WARM_SECONDS = 1.0  # a worker that has lived for so long prepares to make children
+_MANY = 250  # with this many ends, the worker sends them at once: half of the most claims
+_TOGETHER_SECONDS = 0.005  # an end waits at most this long for other ends, while claims wait to begin
+_WARM_SECONDS = 1.0  # a worker that has run for this long prepares to make children
 
 
 class QueueWorker(OnlyAsync):

@@ -28,7 +28,7 @@ from apportion.work.time_limit import TimeLimit
 
 _LINGER_SECONDS = 2.0
 logger: logging.Logger = logging.getLogger("apportion.work")
-_TOLD_SECONDS = 0.5  # between two messages to a child about the deadline of its session
+_TOLD_SECONDS = 0.5  # the time between two messages to a child about the session's deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from apportion.runtime.endings import outlasting
 from apportion.work.children.frames import awaited, frame
 
-_LAST_SECONDS = 0.2  # for messages that are still on their way
+_LAST_SECONDS = 0.2  # the wait for messages that are still on their way
 _CAN_FORK = hasattr(os, "fork") and hasattr(socket, "send_fds")
 _PROGRAM = "import sys; sys.path[:] = sys.argv[3:]; from apportion.work.children.{} import main; main(*sys.argv[1:3])"
 _SERVER, _CHILD = _PROGRAM.format("fork_server"), _PROGRAM.format("child")
