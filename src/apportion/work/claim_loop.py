@@ -7,7 +7,7 @@
 Promises: each claimed task is yielded once, and at most `concurrency` tasks are under way. The end of a block completes
 its task. An exception fails the task, and the budget of its task function applies. `SystemExit` in a block fails the
 task too, and then goes on to the program. A block that is cancelled, closed or ended by Ctrl-C gives its task back.
-SIGTERM ends the loop: a block under way runs to its end, and no other block begins.
+SIGTERM ends the loop: no other block begins, and a block under way may run to its end.
 Refuses: with a `concurrency` of 1, to yield a task if the block of the previous task was not entered.
 """
 

@@ -34,8 +34,8 @@ class AsyncRunningTask(RunningTask):
         """Call a function once for a key of this queue, and return its value; a later run gets the kept value.
 
         A note of the call is on the disk before the function begins, and its value (JSON, at most 64 KiB) afterwards.
-        While another run, or another part of this run, calls a function for this key, this call waits. `on_unknown` is
-        for a function that an earlier run began, and whose end is unknown:
+        While another run, or another part of this run, calls a function for this key, this call waits. If an earlier
+        run began the function and its end is unknown, `on_unknown` decides:
 
         - `"run"`: call it again. Use it if the effect may happen twice, or if the other system recognises the key.
         - `"fail"`: end the task as dead, so that an operator can look at it (`GiveUp`).

@@ -117,7 +117,7 @@ class TaskQueue(Handle):
 
         - `name`: the name in the store. Default: the name of the function.
         - `failures`: the number of failed runs after which the task is dead. Default: 25.
-        - `deaths`: a task is dead if this number of workers in a row died while they ran it. None: never. Default: 5.
+        - `deaths`: a task is dead once this many workers in a row died with a claim on it. None: never. Default: 5.
         - `first_delay`, `longest_delay`: the wait before a retry is random, below a bound. The bound begins at
           `first_delay`, and doubles with each failure up to `longest_delay`. Default: 1 second, 1 hour.
         - `give_up_on`: exception classes that end the task as dead at once.

@@ -1,7 +1,7 @@
 """Runs: the tasks that a worker runs now, on the event loop of the program, in threads or in children, and their ends.
 
-Promises: at most `concurrency` tasks run at a time. Every claim gets one settlement. If its session has ended, the run
-is cancelled and gets no settlement. No run begins after the deadline of its session.
+Promises: at most `concurrency` tasks run at a time. Every claim gets one settlement, unless its session ends: then
+the run is cancelled and not settled. No run begins after the deadline of its session.
 If a run has completed its task in a transaction, the worker still settles the claim. The store refuses this settlement
 if the transaction was committed, and accepts it if the transaction was rolled back.
 A suspect runs in a child process. So does a plain function with a time limit, and with `processes` every plain

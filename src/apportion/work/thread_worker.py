@@ -69,7 +69,7 @@ class ThreadWorker(OnlySync):
 
 
 class _Told:
-    """A block around the life of a worker. At its end, no thread waits any longer for the start or the end of it."""
+    """A block around the life of a worker. Its end sets the futures of the start and of the end, if they are open."""
 
     def __init__(self, began: "Future[None]", over: "Future[None]") -> None:
         self._began, self._over = began, over
