@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from apportion.errors import Conflict, Fenced, InvalidInput
+from apportion.errors import Conflict, Fenced, InvalidInput, StoreUnavailable
 from apportion.shards.mover.book import MoveBook
 from apportion.shards.mover.mover import FENCE_SECONDS
 from apportion.shards.mover.stop_points import labels
@@ -282,6 +282,28 @@ def test_events_tell_how_far_the_rows_have_come():
     chunks = [event for event in rig.events if event.step == "chunk"]
     assert [(0, 6), (2, 6), (4, 6)] == [(event.copied, event.rows) for event in chunks]
     assert ["settle", "settle", "record", "uncapture"] == [event.step for event in rig.events][-4:]
+
+
+def test_a_log_that_cannot_be_deleted_yet_keeps_no_move_from_its_end_but_an_abort_and_a_clean():
+    async def play(rig):
+        mover = rig.mover()
+        channel = await mover.sites.channel(GROUP)
+        delete, left = channel.uncapture, [1, 1]
+
+        async def uncapture(given):
+            if left:
+                left.pop()
+                raise StoreUnavailable("shard a", "others held a lock of its tables for 10 s")
+            await delete(given)
+
+        channel.uncapture = uncapture
+        entry = await mover.run(GROUP.move, token(1))
+        waits = len(left)
+        return entry, waits, await mover.run(GROUP.move, token(1), cleans=True)
+
+    rig, (entry, waits, after) = moved(play)
+    assert ("complete", 1, None) == (entry.record.state, waits, after)
+    assert ["waits", "waits"] == [event.step for event in rig.events if event.step == "waits"]
 
 
 def test_a_mover_that_has_to_end_opens_a_fence_and_waits_for_no_store():

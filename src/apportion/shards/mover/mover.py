@@ -100,8 +100,9 @@ class Mover:
     ) -> MoveEntry | None:
         """Do all acts that are due, and return the record. Return None if nothing is left of the move.
 
-        Without `cleans`, the move ends as `complete`: the old rows stay on the source. `rows` is the number of rows of
-        the group, for events. A rescue does only the acts that let writers go on. `Fenced` if a newer mover has begun.
+        Without `cleans`, the move ends as `complete`: the old rows stay on the source. So does the log, while another
+        program holds a lock of its tables. `rows` is the number of rows of the group, for events. A rescue does only
+        the acts that let writers go on. `Fenced` if a newer mover has begun.
         After `StoreUnavailable` the mover waits and tries again, as long as `check` allows it. After any other error,
         or an error of `check`, the mover ends a fence that stands, and then raises the error.
         """
@@ -290,7 +291,10 @@ class _Course:
         return next_act(replace(view, wish="pause") if pauses else view)
 
     async def _acted(self, act: MoveAct, kept: KeptMove, look: Look | None) -> bool:
-        """Do an act between its two stop points. An error that no wait can mend is kept, and the move pauses."""
+        """Do an act between its two stop points. Return False if it can be left to `clean`, and is.
+
+        An error that no wait can mend is kept, and the move pauses.
+        """
         step = step_of(act, is_fenced=kept.entry.record.state == "fenced")
         self._mover.reached(f"{step}.before")
         try:
@@ -302,7 +306,12 @@ class _Course:
         except (StaleEpoch, Conflict):
             await asyncio.sleep(_SHORTEST_PAUSE_SECONDS)  # another process was first: read again
             return True
-        except (StoreUnavailable, Fenced):
+        except StoreUnavailable as error:
+            if act.label != "uncapture" or kept.entry.record.state != "complete" or self._cleans:
+                raise
+            self.waits(error)
+            return False  # The log gets no more entries, and `clean` deletes it.
+        except Fenced:
             raise
         except ApportionError as error:
             self._trouble = error
