@@ -129,6 +129,19 @@ def test_a_mover_that_is_no_superuser_needs_one_right_and_is_told_before_anythin
     assert [(0,)] == mover.sql("one", "SELECT count(*) FROM place")
 
 
+def test_a_wrong_password_is_refused_at_once_and_is_not_shown(mover, monkeypatch):
+    async def main():
+        plan = await admin.plan(mover.url, SET, slots=[5], to="two")
+        monkeypatch.setenv("SERVER_SECRET", "not-the-one")
+        async with asyncio.timeout(10):
+            with pytest.raises(StoreDenied, match="it refuses this user or password") as refusal:
+                await admin.apply(mover.url, SET, plan)
+        assert "not-the-one" not in f"{refusal.value}"
+        assert () == (await admin.status(mover.url, SET)).moves
+
+    asyncio.run(main())
+
+
 def test_a_wait_names_the_transaction_that_holds_the_lock(files, monkeypatch):
     monkeypatch.setattr(server, "LOCK_WAIT_SECONDS", 0.2)
     slot, said = files.sql("one", "SELECT max(slot) FROM apportion_slot WHERE state = 'owner'")[0][0], []

@@ -23,6 +23,7 @@ from apportion.shards.postgres.functions import LOCK_CLASS
 from apportion.shards.postgres.schema import GUARD, mover_mark
 from apportion.shards.slot_rows import DAMAGE
 from apportion.stores.postgres.driver import Connection, psycopg
+from apportion.stores.postgres.errors import unreachable
 from apportion.stores.postgres.wire import cut
 
 LOCK_WAIT_SECONDS = 10.0
@@ -166,7 +167,10 @@ class ShardServer:
         options: dict[str, Any] = {"application_name": "apportion mover", **_PATIENCE}
         options |= {"dbname": url.database, **named, **url.query}
         options |= {"autocommit": True, "prepare_threshold": None}  # behind a pooler, others have prepared theirs
-        connection: Connection = await psycopg.AsyncConnection.connect(**options)
+        try:
+            connection: Connection = await psycopg.AsyncConnection.connect(**options)
+        except psycopg.OperationalError as error:
+            raise unreachable(self.name, f"{error}", type(error).__name__) from error
         try:
             await self._require(connection)
         except (psycopg.Error, ApportionError, asyncio.CancelledError):
