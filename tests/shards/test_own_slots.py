@@ -11,7 +11,7 @@ from apportion.errors import Conflict, Fenced, InvalidInput, StaleRoute
 from apportion.model.epoch import FencingToken
 from apportion.runtime.clock import SystemClock
 from apportion.shards import admin, slots
-from apportion.shards.mover import own_slots
+from apportion.shards.mover import own_slots as own_slots_module
 from apportion.shards.mover.book import MoveBook
 from apportion.shards.mover.own_slots import OwnSlots
 from apportion.shards.mover.rescue import sites_of
@@ -203,7 +203,7 @@ def cut_off(files, monkeypatch, place, *, after):
         return died
 
     with monkeypatch.context() as patched:
-        patched.setattr(own_slots, "Publisher", ThePublisher)
+        patched.setattr(own_slots_module, "Publisher", ThePublisher)
         for kind, name in EFFECTS:
             patched.setattr(kind, name, dying(getattr(kind, name)))
         with pytest.raises(Died):
@@ -333,3 +333,49 @@ def test_a_mover_that_wakes_up_late_owns_no_slot(files, monkeypatch):
     asyncio.run(main())
     assert {} == moving(files)
     assert [] == ill(files)
+
+
+def test_a_mover_that_takes_a_pin_back_late_unlists_no_newer_pin_of_the_slot(files, monkeypatch):
+    """While the first mover waits for its reply, a second one pins another key by the same slot, and dies."""
+    cut_off(files, monkeypatch, 1, after=False)
+
+    async def main():
+        store, sites = await connect(files.url), sites_of(SET, files.shards)
+        book = MoveBook(store, SET, SystemClock())
+
+        def own_slots(epoch):
+            token = FencingToken(resource="m", holder=f"m{epoch}", incarnation=1, epoch=epoch)
+            return OwnSlots(store, SET, sites, book, token)
+
+        class SlowPublisher(ThePublisher):
+            async def publish(self, *words, **options):
+                published = await super().publish(*words, **options)
+                monkeypatch.setattr(own_slots_module, "Publisher", DyingPublisher)
+                await own_slots(2).settle()
+                with pytest.raises(Died):
+                    await own_slots(2).pin("other", has_none)
+                return published
+
+        class DyingPublisher(ThePublisher):
+            async def publish(self, *words, **options):
+                await super().publish(*words, **options)
+                raise Died
+
+        async def has_none(*_):
+            return False
+
+        monkeypatch.setattr(own_slots_module, "Publisher", SlowPublisher)
+        try:
+            await own_slots(1).settle()
+        finally:
+            await sites.close()
+            await store.close()
+
+    asyncio.run(main())
+    assert [f"pin-{SLOTS}"] == list(moving(files))
+    monkeypatch.undo()
+    as_role(monkeypatch, OWNER)
+    assert SLOTS == pin(files, "other")[0][0]
+    with apportion.sync.open_shards(files.url, SET, base=Base) as router:
+        write(router, "other")
+    assert is_sound(files)

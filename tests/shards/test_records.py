@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
@@ -95,6 +96,71 @@ def test_a_damaged_move_holds_up_no_other_one(files, tmp_path, members):
             asyncio.run(call())
     assert "two" == asyncio.run(admin.status(files.url, SET)).table.owners[slot]
     assert f"record shards/{SET}/{MOVE}: " in ill(files)[0]
+
+
+WRONG = {
+    "move": [None, 5, ["a-000"], "b-000"],
+    "source": [None, 5, {}],
+    "target": [None, True, []],
+    "slots": [None, "0-1", [[1]], [["0", "1"]], [[5, 3]], [], {}],
+    "state": [None, 3, "flying", ["planned"]],
+    "attempt": [None, "1", 1.5, True, 0],
+    "wish": [None, 0, "stop"],
+    "since": [None, "now", [], True],
+}
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_every_damage_of_a_field_of_a_move_is_named(files, tmp_path, field):
+    entry = json.loads(read(tmp_path, MOVE))
+    damaged = [{**entry, field: value} for value in WRONG[field]]
+    for each in [*damaged, {name: value for name, value in entry.items() if name != field}]:
+        write(tmp_path, MOVE, json.dumps(each).encode())
+        (said,) = asyncio.run(admin.status(files.url, SET)).damaged
+        assert said.startswith(f"record shards/{SET}/{MOVE}: field {field} is "), (each, said)
+
+
+@pytest.mark.parametrize(
+    ("damage", "field"),
+    [
+        (lambda entry: b"{", "record of a move"),
+        (lambda entry: json.dumps({**entry, "state": 3}).encode(), "field state"),
+        (lambda entry: json.dumps({**entry, "slots": "0-1"}).encode(), "field slots"),
+        (lambda entry: json.dumps({name: entry[name] for name in entry if name != "since"}).encode(), "field since"),
+    ],
+    ids=["no JSON", "a wrong state", "wrong slots", "no time"],
+)
+def test_a_damaged_move_stops_nothing_else_and_the_repair_tells_the_next_step(files, tmp_path, damage, field):
+    entry = json.loads(read(tmp_path, MOVE))
+    write(tmp_path, MOVE, damage(entry))
+    own, owners = entry["slots"][0][0], asyncio.run(admin.status(files.url, SET)).table.owners
+    slot = max(slot for slot, shard in owners.items() if shard == "one")
+    plan = asyncio.run(admin.plan(files.url, SET, slots=[slot], to="two"))
+    said = f"record shards/{SET}/{MOVE}: {field} is "
+    for call in (admin.apply(files.url, SET, plan), admin.repair(files.url, SET)):
+        with pytest.raises(BadSnapshot, match=re.escape(said)) as refused:
+            asyncio.run(call)
+        assert (field, "Restore the control store from a copy.") == (refused.value.field, refused.value.hint)
+    assert "two" == asyncio.run(admin.status(files.url, SET)).table.owners[slot]
+    assert [True] == [each.startswith(said) for each in ill(files)]
+    with apportion.sync.open_shards(files.url, SET, base=Base) as router:
+        for each in (slot, own):
+            key = next(key for key in map(str, range(9_999)) if router.slot(key) == each)
+            router.run(key, lambda session, key=key: session.add(Place(country=key)))
+    write(tmp_path, MOVE, json.dumps({**entry, "wish": "go"}).encode())
+    assert asyncio.run(admin.apply(files.url, SET)).is_whole
+    assert "two" == asyncio.run(admin.status(files.url, SET)).table.owners[own]
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [("set", "slots", "64"), ("set", "slots", 63), ("set", "hasher", 7), ("set", "holder", None), ("set", "colour", 1),
+     (SHARD, "url", 7), (SHARD, "weight", "1"), (SHARD, "zone", [1]), (MOVING, "moving", [])],
+)  # fmt: skip
+def test_a_damaged_field_of_another_record_is_named_too(files, tmp_path, name, field, value):
+    changed(tmp_path, name, **{field: value})
+    with pytest.raises(BadSnapshot, match=f"record shards/{SET}/{name}: field {field} is "):
+        asyncio.run(admin.apply(files.url, SET))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from apportion.errors import BadSnapshot, InvalidInput
-from apportion.model.codec.parsing import integer, items, members, pairs, refuse, text
+from apportion.model.codec.parsing import integer, items, pairs, refuse, text
 from apportion.model.topology import Node, check_name
 from apportion.placement.hashers import DEFAULT
 from apportion.shards.slots import check_hash_slots
@@ -32,6 +32,7 @@ _NAME = re.compile(r"\$\{(\w+)\}")
 _SHARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _BOUND = 2**64
+_COPY = "Restore the control store from a copy."
 
 Record = TypeVar("Record")
 
@@ -92,8 +93,9 @@ class SetRecord:
     @classmethod
     def decode(cls, data: bytes) -> "SetRecord":
         """Return the record that bytes hold."""
-        _, slots, hasher, holder = members(decoded(data, "set"), "format", "slots", "hasher", "holder")
-        return cls(hash_slots=integer(slots), hasher=text(hasher), holder=text(holder))
+        fields = Fields(decoded(data, "set"), "slots", "hasher", "holder")
+        slots = fields.read("slots", lambda value: check_hash_slots(integer(value)))
+        return cls(hash_slots=slots, hasher=fields.read("hasher", text), holder=fields.read("holder", text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +134,9 @@ class ShardRecord:
     @classmethod
     def decode(cls, data: bytes) -> "ShardRecord":
         """Return the record that bytes hold."""
-        _, url, weight, zone = members(decoded(data, "shard"), "format", "url", "weight", "zone")
-        record = cls(url=text(url), weight=number(weight), zone=tuple(map(text, items(zone))))
+        fields = Fields(decoded(data, "shard"), "url", "weight", "zone")
+        zone = fields.read("zone", lambda value: tuple(map(text, items(value))))
+        record = cls(url=fields.read("url", text), weight=fields.read("weight", number), zone=zone)
         Node("any", weight=record.weight, zone=record.zone)  # refuses a weight or zone that a node cannot have
         return record
 
@@ -157,13 +160,32 @@ def _from_environment(match: re.Match[str]) -> str:
     return value
 
 
+class Fields:
+    """The fields of a record. `BadSnapshot` names the first field that is missing, unknown or damaged."""
+
+    def __init__(self, form: object, *names: str) -> None:
+        self._found = pairs(form)
+        due = {"format", *names}
+        if missing := sorted(due - self._found.keys()):
+            raise BadSnapshot(f"field {missing[0]}", "(missing)", f"the fields {', '.join(sorted(due))}", _COPY)
+        if unknown := sorted(self._found.keys() - due):
+            raise BadSnapshot(f"field {unknown[0]}", "(unknown)", f"the fields {', '.join(sorted(due))}", _COPY)
+
+    def read(self, name: str, read: Callable[[object], Record]) -> Record:
+        """Return the value of a field."""
+        try:
+            return read(self._found[name])
+        except InvalidInput as error:
+            raise BadSnapshot(f"field {name}", self._found[name], error.expected, _COPY) from error
+
+
 def read_record(key: str, data: bytes, decode: Callable[[bytes], Record]) -> Record:
     """Return the record that the control store has under a key. Each `BadSnapshot` names the key."""
     try:
         return decode(data)
     except InvalidInput as error:
-        damage = BadSnapshot("value", None, "one that apportion writes", "Restore the control store from a copy.")
-        damage.problem = f"record {key}: {error.problem}"
+        damage = BadSnapshot("value", None, "one that apportion writes", _COPY)
+        damage.problem, damage.field = f"record {key}: {error.problem}", error.field
         raise damage from error
 
 
@@ -184,8 +206,7 @@ def decoded(data: bytes, kind: str) -> object:
     try:
         form: object = json.loads(data)
     except (ValueError, RecursionError) as error:
-        hint = "Restore the control store from a copy."
-        raise BadSnapshot(f"record of a {kind}", data, "the JSON that apportion writes", hint) from error
+        raise BadSnapshot(f"record of a {kind}", data, "the JSON that apportion writes", _COPY) from error
     if pairs(form).get("format") != FORMAT:
         raise BadSnapshot(f"format of a {kind} record", pairs(form).get("format"), f"{FORMAT}", "Upgrade this client.")
     return form

@@ -288,8 +288,8 @@ async def verify(url: str, name: str, *, base: type[DeclarativeBase]) -> SetVeri
 async def repair(url: str, name: str) -> tuple[str, ...]:
     """Write a damaged list of moving slots anew, from the records of the moves. Return its damages, () if it had none.
 
-    The next call that moves slots finishes a pin that was under way. `BadSnapshot` if both the list and the record of a
-    move are damaged: only a copy of the control store knows the slots of that move.
+    The next call that moves slots finishes a pin that was under way. `BadSnapshot` names the record of a move, and the
+    field of it, that only a copy of the control store can mend. Then nothing was written.
     """
     return await io_thread().hop(repaired(url, name))
 

@@ -193,7 +193,7 @@ async def _worked(
                 observer=observer,
                 check=partial(_check_term, name, election, token),
             )
-            own_slots = OwnSlots(followed.store, name, sites, mover.book, token)
+            own_slots = OwnSlots(followed.store, name, sites, mover.book, token, reached=mover.reached)
             if settles:
                 await own_slots.settle()
             carrier = Carrier(followed=followed, mover=mover, token=token, own_slots=own_slots)

@@ -10,7 +10,6 @@ from functools import partial
 
 from apportion.errors import BadSnapshot, Conflict, InvalidInput, StoreUnavailable
 from apportion.model.assignment import Assignment
-from apportion.model.codec.parsing import refuse
 from apportion.runtime.clock import Clock
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.records import MoveEntry, decode_moving, encode_moving, name_of_pin, slot_of_pin
@@ -151,12 +150,17 @@ class MoveBook:
         value = encode_moving({**moves.moving, move: slots})
         return self.list_compare(moves), api.Put(key=self.keys.moving, value=value)
 
+    def unlisting(self, moves: KnownMoves, move: str) -> tuple[api.Compare, api.Put]:
+        """Return a compare and a put with which another commit frees the slots of a move or pin."""
+        rest = {each: slots for each, slots in moves.moving.items() if each != move}
+        return self.list_compare(moves), api.Put(key=self.keys.moving, value=encode_moving(rest))
+
     async def relist(self, pinned: Collection[int]) -> tuple[str, ...]:
         """Write a damaged list of moving slots anew, from the records of the moves. Return its damages, () if none.
 
         A damaged list no longer shows which pins were under way. So all `pinned` slots are listed, and the next mover
-        examines each of them. `BadSnapshot` if the record of a move is unreadable too, because then nobody knows its
-        slots.
+        examines each of them. `BadSnapshot` if the record of a move is unreadable: beside a damaged list, nobody knows
+        the slots of that move, and beside a sound list, nothing else can be mended.
         """
         moves = await self.read(needs_list=False)
         damages = {key: each for key, each in moves.damaged.items() if key.startswith(self.keys.moving)}
@@ -169,6 +173,8 @@ class MoveBook:
         else:
             due |= {move: slots for move, slots in moves.moving.items() if f"{self.keys.moving}: {move}" not in damages}
         if not damages:
+            for error in moves.damaged.values():
+                raise error
             return ()
         when = [self.list_compare(moves), *(self.compare(kept) for kept in moves.kept.values())]
         puts = [api.Put(key=self.keys.moving, value=encode_moving(due))] if due else []
@@ -212,7 +218,9 @@ class MoveBook:
 def _entry(move: str, data: bytes) -> MoveEntry:
     """Return the record of this move. A record of another move under its key is damage."""
     entry = MoveEntry.decode(data)
-    return entry if entry.group.move == move else refuse(entry.group.move, move)
+    if entry.group.move != move:
+        raise BadSnapshot("field move", entry.group.move, move, "Restore the control store from a copy.")
+    return entry
 
 
 def _stray(keys: SetKeys, move: str) -> BadSnapshot:

@@ -6,6 +6,8 @@
     own        the shard gets the row of the new slot, and accepts the key
     unlist     both slots may move again
 
+Each of these steps but `look` has two stop points, and so has `take-back`: one commit ends the pin and its listing.
+
 The table is published first. So the table shows a pin that was cut off, and only the writers of this key wait. The next
 mover reads the row of the new slot. If there is a row, the pin is done. If there is none, nobody has written to the
 slot, and the pin is taken back.
@@ -14,7 +16,8 @@ Promises: no row of the key is left in its hash slot. After a newer mover, an ol
 Refuses: keys with rows, because rows keep their slots, and keys of hash slots that are moving.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -25,6 +28,7 @@ from apportion.shards.move_group import MoveGroup, RowChange
 from apportion.shards.mover.book import KnownMoves, MoveBook
 from apportion.shards.mover.records import name_of_pin, slot_of_pin
 from apportion.shards.mover.sites import ShardSites
+from apportion.shards.mover.stop_points import Reached, passed
 from apportion.shards.slots import (
     ShardKey,
     SlotTable,
@@ -56,9 +60,17 @@ class OwnSlots:
     """Gives and settles the slots of pinned keys in one set, for its elected mover."""
 
     def __init__(
-        self, store: CoordinationStore, name: str, sites: ShardSites, book: MoveBook, token: FencingToken
+        self,
+        store: CoordinationStore,
+        name: str,
+        sites: ShardSites,
+        book: MoveBook,
+        token: FencingToken,
+        *,
+        reached: Reached = passed,
     ) -> None:
         self._store, self._name, self._sites, self._book, self._token = store, name, sites, book, token
+        self._reached = reached
 
     async def pin(self, key: ShardKey, has_rows: HasRows) -> PinnedKey:
         """Give a key its own slot. `InvalidInput` for a key with rows, `Conflict` while its hash slot moves."""
@@ -77,14 +89,17 @@ class OwnSlots:
         group = MoveGroup(move=name_of_pin(slot), source=shard, target=shard, slots=(hashed,))
         when, put = self._book.listing(moves, group.move, (hashed, slot))
         changed = with_own_slot(value, slot, data, shard)
-        number = (await publisher.publish(changed, when=[when], puts=[put])).version
+        with self._step("publish"):
+            number = (await publisher.publish(changed, when=[when], puts=[put])).version
         is_raised = await self._raised(group, number)
         if not is_raised or await has_rows(shard, hashed, data):
             await self._settle(slot)
             raise _refusal(key, hashed, shard) if is_raised else _unowned(hashed, shard)
         change = RowChange(before=(None,), after="owner", number=number)
-        await (await self._sites.shard(shard)).change(replace(group, slots=(slot,)), change, self._token)
-        await self._book.unlist(group.move)
+        with self._step("own"):
+            await (await self._sites.shard(shard)).change(replace(group, slots=(slot,)), change, self._token)
+        with self._step("unlist"):
+            await self._book.unlist(group.move)
         return PinnedKey(key=key, slot=slot, shard=shard, is_new=True)
 
     async def settle(self, slots: Sequence[int] | None = None) -> None:
@@ -97,7 +112,8 @@ class OwnSlots:
     async def _settle(self, slot: int) -> None:
         """Finish or take back a pin, by the row of its slot.
 
-        The guard comes first, so that no older mover makes that row later.
+        The guard comes first, so that no older mover makes that row later. A pin is taken back in one commit. So a
+        mover that wakes up late cannot unlist a newer pin of the same slot.
         """
         publisher, value, table, moves = await self._read()
         move = name_of_pin(slot)
@@ -107,14 +123,26 @@ class OwnSlots:
             await (await place.shard(shard)).guard(group, self._token)
             (row,) = await (await place.shard(shard)).rows(group)
             if row is None:
-                await publisher.publish(without_own_slot(value, slot), when=[self._book.list_compare(moves)])
-        await self._book.unlist(move)
+                when, put = self._book.unlisting(moves, move)
+                with self._step("take-back"):
+                    await publisher.publish(without_own_slot(value, slot), when=[when], puts=[put])
+                return
+        with self._step("unlist"):
+            await self._book.unlist(move)
 
     async def _raised(self, group: MoveGroup, number: Version) -> bool:
         """Let the shard refuse older tables for the hash slot. Return False if the shard does not own the slot."""
         shard = await self._sites.shard(group.source)
-        await shard.change(group, RowChange(before=("owner",), after="owner", number=number), self._token)
+        with self._step("raise"):
+            await shard.change(group, RowChange(before=("owner",), after="owner", number=number), self._token)
         return all(row is not None and row.number == number for row in await shard.rows(group))
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        """Do one step between its two stop points."""
+        self._reached(f"{name}.before")
+        yield
+        self._reached(f"{name}.after")
 
     async def _read(self) -> tuple[Publisher, Assignment, SlotTable, KnownMoves]:
         """Return the newest table, and a publisher. The publisher's next version follows exactly this table."""

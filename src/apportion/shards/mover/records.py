@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import get_args
 
-from apportion.model.codec.parsing import integer, items, members, pairs, refuse, text
+from apportion.model.codec.parsing import integer, items, pairs, refuse, text
 from apportion.shards.move_group import MOST_SLOTS, MoveGroup
-from apportion.shards.records import decoded, encoded, number
+from apportion.shards.records import Fields, decoded, encoded, number
 from apportion.shards.reshard import MoveRecord, MoveState, Wish
 from apportion.shards.slots import MOST_SLOTS as MOST_NUMBERS
 
 _MOST_ATTEMPTS = 2**31
 _PIN = "pin-"
 _MOST_DIGITS = 5
+_FIELDS = ("move", "source", "target", "slots", "state", "attempt", "wish", "since")
 _STATES: tuple[MoveState, ...] = get_args(MoveState)
 _WISHES: tuple[Wish, ...] = get_args(Wish)
 
@@ -60,20 +61,15 @@ class MoveEntry:
     @classmethod
     def decode(cls, data: bytes) -> "MoveEntry":
         """Return the record that bytes hold."""
-        names = ("format", "move", "source", "target", "slots", "state", "attempt", "wish", "since")
-        _, move, source, target, listed, state, attempt, wish, since = members(decoded(data, "move"), *names)
-        slots = slots_in(listed)
-        if not 0 < len(slots) <= MOST_SLOTS:
-            refuse(len(slots), f"1 to {MOST_SLOTS} slots")
-        if not 0 < integer(attempt) <= _MOST_ATTEMPTS:
-            refuse(attempt, f"an attempt of 1 to {_MOST_ATTEMPTS}")
-        group = MoveGroup(move=text(move), source=text(source), target=text(target), slots=slots)
-        return cls(
-            group=group,
-            record=MoveRecord(state=_state(state), attempt=integer(attempt)),
-            wish=_wish(wish),
-            since=number(since),
+        fields = Fields(decoded(data, "move"), *_FIELDS)
+        group = MoveGroup(
+            move=fields.read("move", text),
+            source=fields.read("source", text),
+            target=fields.read("target", text),
+            slots=fields.read("slots", _group_slots),
         )
+        record = MoveRecord(state=fields.read("state", _state), attempt=fields.read("attempt", _attempt))
+        return cls(group=group, record=record, wish=fields.read("wish", _wish), since=fields.read("since", number))
 
 
 def encode_moving(moving: Mapping[str, Iterable[int]]) -> bytes:
@@ -83,8 +79,7 @@ def encode_moving(moving: Mapping[str, Iterable[int]]) -> bytes:
 
 def decode_moving(data: bytes) -> dict[str, tuple[int, ...]]:
     """Return the slots of each move and pin that bytes list."""
-    _, moving = members(decoded(data, "list of moving slots"), "format", "moving")
-    return {move: slots_in(listed) for move, listed in pairs(moving).items()}
+    return Fields(decoded(data, "list of moving slots"), "moving").read("moving", _moving)
 
 
 def name_of_pin(slot: int) -> str:
@@ -125,6 +120,20 @@ def slots_in(listed: object) -> tuple[int, ...]:
     if is_descending or len(set(bounds[::2])) * 2 != len(bounds):
         refuse(str(bounds), f"ranges of slots, ascending, up to {MOST_NUMBERS}")
     return tuple(slot for start, end in zip(bounds[::2], bounds[1::2], strict=True) for slot in range(start, end))
+
+
+def _moving(value: object) -> dict[str, tuple[int, ...]]:
+    return {move: slots_in(listed) for move, listed in pairs(value).items()}
+
+
+def _group_slots(value: object) -> tuple[int, ...]:
+    slots = slots_in(value)
+    return slots if 0 < len(slots) <= MOST_SLOTS else refuse(len(slots), f"1 to {MOST_SLOTS} slots")
+
+
+def _attempt(value: object) -> int:
+    found = integer(value)
+    return found if 0 < found <= _MOST_ATTEMPTS else refuse(found, f"an attempt of 1 to {_MOST_ATTEMPTS}")
 
 
 def _state(value: object) -> MoveState:

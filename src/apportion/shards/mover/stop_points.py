@@ -1,4 +1,4 @@
-"""Stop points: the places in a move at which a fire drill kills the mover.
+"""Stop points: the places in a move, or in a pin, at which a fire drill kills the mover.
 
 Each act has two points, `<step>.before` and `<step>.after`. The environment variable `APPORTION_SHARDS_STOP_AT` names
 one of them, and optionally a count: `fence.after`, or `chunk.before:3`. The process kills itself there. As in a crash,
@@ -16,9 +16,9 @@ VARIABLE = "APPORTION_SHARDS_STOP_AT"
 STEPS = (
     "list", "prepare", "capture", "chunk", "apply-log", "verify", "intent", "fence", "drain", "tail", "announce",
     "switch", "settle", "uncapture", "clean-batch", "release", "retreat", "withdraw", "abort-record", "unfence", "drop",
-    "record",
+    "record", "publish", "raise", "own", "unlist", "take-back",
 )  # fmt: skip
-"""The steps of a move, in about this order.
+"""The steps of a move, in about this order, and then those of a pin.
 
 `record` stands for each change of the record that has no step of its own.
 """
