@@ -55,3 +55,14 @@ def test_holds_that_all_rest_are_never_stuck():
 def test_what_it_wakes_for_is_so_then_to_the_last_bit(since, seconds):
     waiting = patience(progress_seconds=seconds)
     assert waiting.verdict((since, 7), waiting.wakes_at((since, 7))) is not None
+
+
+def test_work_that_is_left_from_a_former_session_has_no_consequence_in_the_next():
+    waiting = patience()
+    waiting.lost([1], 0.0)
+    assert (1,) == waiting.to_cancel(5.0)
+    waiting.lost([2], 5.0)
+    waiting.renew()
+    assert ((), None, float("inf")) == (waiting.to_cancel(99.0), waiting.verdict(None, 99.0), waiting.wakes_at(None))
+    waiting.lost([1], 99.0)
+    assert 104.0 == waiting.wakes_at(None)
