@@ -67,6 +67,8 @@ async def check_one_costs_one(tasks, table, key, capsys, sound):
     assert changed <= ({key} if table in ("task", "outcome") else set())
     gone = [each for each in found.values() if each.id not in before or each.state == "damaged"]
     assert all(" is " in each.reason for each in gone if each.state == "damaged")
+    if table == "outcome":
+        assert all(0 == each.position for each in gone)
     if table != "worker":
         assert overview.workers == survey.workers
     if table in ("worker", "outcome"):
