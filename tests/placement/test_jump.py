@@ -135,3 +135,7 @@ def test_unequal_weights_are_refused_and_equal_ones_are_not():
     with pytest.raises(BadWeight, match=r"weight of node 'b' is 2\.0, expected 1, like 'a'"):
         Jump(["a", Node("b", weight=2)])
     assert Jump(["a", "b"]).route_many(KEYS) == Jump([Node("a", weight=3), Node("b", weight=3)]).route_many(KEYS)
+
+
+def test_the_only_node_leaves_nobody_in_its_place():
+    assert None is Jump(["a"]).explain("k").if_owner_left
