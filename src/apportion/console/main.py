@@ -103,6 +103,7 @@ SHARD_COMMANDS = {
     "apply": "Carry out a plan while programs write.",
     "clean": "Delete the old rows of moves that have ended.",
     "doctor": "Compare a set with its databases, and its databases with each other.",
+    "drain": "Give all slots of a shard to the others.",
     "init": "Make a set of shards out of databases.",
     "labels": "Print the labels at which a fire drill can kill a mover.",
     "pause": "Let the moves that have not switched rest.",
@@ -115,7 +116,7 @@ SHARD_COMMANDS = {
     "status": "Show the shards of a set, with their slots and rows, and its moves.",
     "verify": "Compare every row of a set with its slot.",
 }
-_SHARD_MOVES = ("abort", "apply", "clean", "labels", "pause", "plan", "rebalance", "recover", "verify")
+_SHARD_MOVES = ("abort", "apply", "clean", "drain", "labels", "pause", "plan", "rebalance", "recover", "verify")
 _ROOMS = {
     "table": TABLE_COMMANDS,
     "group": GROUP_COMMANDS,

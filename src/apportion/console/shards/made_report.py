@@ -6,6 +6,7 @@ from apportion.shards.admin import MovesMade
 
 _REST = {
     "apply": "another process has paused or aborted the rest; go on with the same command",
+    "drain": "another process has paused or aborted the rest; go on with the same command",
     "rebalance": "another process has paused or aborted the rest; go on with the same command",
     "abort": "something is left; look with: apportion shards status URL SET",
     "clean": "others ended too recently; see --soak",

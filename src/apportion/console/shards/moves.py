@@ -160,6 +160,29 @@ def recover_shards(
     return 1 if found.doubtful else 0
 
 
+def drain_shards(
+    url: Url,
+    name: SetName,
+    shard: Annotated[str, Parameter(name="ID", help="Shard that gives away all its slots.")],
+    /,
+    *,
+    by: Annotated[Measure, Parameter(help="Amount of which each other shard gets its share.")] = "slots",
+    tolerance: Tolerance = admin.TOLERANCE,
+    json: Json = False,
+) -> int:
+    """Give all slots of a shard to the other shards, while programs write.
+
+    Moves that have begun are made first. Exit code 1 if another process paused or aborted the moves.
+    """
+    bar = MoveBar({}, is_shown=not json)
+    try:
+        made = asyncio.run(admin.drain(url, name, shard, by=by, tolerance=tolerance, observer=bar.take))
+    finally:
+        bar.end()
+    (print_made_json if json else print_made)("drain", name, made, bar)
+    return 0 if made.is_whole else 1
+
+
 def abort_shards(url: Url, name: SetName, /, *, json: Json = False) -> int:
     """Take back all moves that have not switched: their slots stay where they are. Exit code 1 if something is left."""
     bar = MoveBar({}, is_shown=not json)

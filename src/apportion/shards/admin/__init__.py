@@ -18,6 +18,7 @@ from apportion.runtime.io_thread import io_thread
 from apportion.shards import foundation
 from apportion.shards.addition import added
 from apportion.shards.admin.carrier import MoveObserved, MovesMade, carried, wish
+from apportion.shards.admin.departure import check_drain
 from apportion.shards.admin.doctor import doctor as diagnosed
 from apportion.shards.admin.pinned_keys import check_keys, pinned
 from apportion.shards.admin.planner import from_facts
@@ -56,6 +57,7 @@ __all__ = [
     "apply",
     "clean",
     "doctor",
+    "drain",
     "fill_slots",
     "init",
     "pause",
@@ -234,6 +236,33 @@ async def rebalance(
     )
     if found is None or not found.groups:
         return made
+    done = await apply(url, name, found, observer=observer)
+    return replace(done, moves=(*made.moves, *done.moves))
+
+
+async def drain(
+    url: str,
+    name: str,
+    shard: str,
+    *,
+    by: Measure = "slots",
+    tolerance: float = TOLERANCE,
+    observer: MoveObserved | None = None,
+) -> MovesMade:
+    """Give all slots of a shard to the other shards, while programs write. The shard then has the weight 0.
+
+    Slots of pinned keys move too. Moves that another call has begun are finished first. Old rows stay on the shard
+    until `clean`. A plan with a weight for the shard gives it slots again.
+
+    The same call again finishes a call that was cut off. `InvalidInput` for the last shard with a weight. The other
+    arguments and errors are those of `plan` and `apply`.
+    """
+    measure = _measure(by)
+    await io_thread().hop(check_drain(url, name, shard))
+    made = await apply(url, name, observer=observer)
+    if not made.is_whole:
+        return made
+    found = await plan(url, name, weights={shard: 0.0}, by=measure, tolerance=tolerance)
     done = await apply(url, name, found, observer=observer)
     return replace(done, moves=(*made.moves, *done.moves))
 
