@@ -202,7 +202,7 @@ tasks worker jobs:queue --concurrency 0 | concurrency is 0
 tasks worker jobs:queue --processes -1 | processes is -1
 tasks worker jobs:queue --concurrency many | --concurrency is 'many' a whole number
 tasks enqueue sqlite:///x.db mail send ann | arguments of send is 'ann' JSON
-tasks enqueue sqlite:///x.db mail send '["ann"]' | arguments of send an object of JSON by name
+tasks enqueue sqlite:///x.db mail send '["ann"]' | arguments of send a JSON object by name
 tasks enqueue sqlite:///x.db mail send '{"a": NaN}' | arguments of send NaN by name
 tasks enqueue sqlite:///x.db "my mail" send | queue is 'my mail'
 tasks enqueue sqlite:///x.db mail send --priority 4 | priority is 4

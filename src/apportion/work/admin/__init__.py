@@ -1,4 +1,4 @@
-"""Admin: the questions and acts of an operator of tasks, from any process, without being a worker."""
+"""Admin: the questions and acts of an operator of tasks, from any process. The process need not be a worker."""
 
 from apportion.work.admin.cause import Cause, Why
 from apportion.work.admin.enqueue import written_call

@@ -1,8 +1,8 @@
 """Acts of an operator on tasks and queues.
 
-Each act is one commit. An act on all tasks of a queue makes a commit per page.
-Promises: an act returns how many tasks it changed; all others stay as they were. An act on all tasks of a queue takes
-each task once, and leaves out tasks that came or ended after the act had begun.
+An act is one commit. `cancel_all`, `retry_all` and `redrive_all` make one commit per 500 tasks.
+Promises: an act on tasks returns the number of tasks that it changed. All other tasks stay as they were. An act on all
+tasks of a queue takes each task once. It leaves out tasks that were added or ended after the act had begun.
 """
 
 from dataclasses import replace
@@ -52,14 +52,14 @@ async def redrive_all(
     url: str, queue: str, *, states: tuple[TaskState, ...] = ("dead",), name: str | None = None
 ) -> int:
     """See `facade.redrive_all`."""
-    check_states(states, ("dead", "cancelled"), "Only a task that has ended can run again.")
+    check_states(states, ("dead", "cancelled"), "Only a dead or cancelled task can run again.")
     return await _done_to_all(url, queue, states, name, Redrive)
 
 
 async def purge(url: str, queue: str, *states: TaskState) -> int:
     """See `facade.purge`."""
     checked_queue(queue)
-    check_states(states, _NOT_CLAIMED, "A claimed task stays; cancel it first.")
+    check_states(states, _NOT_CLAIMED, "A claimed task cannot be purged. Cancel it first.")
     return await asked(url, lambda inquiry: inquiry.control(Purge(queue=inquiry.full(queue), states=states)))
 
 
@@ -97,7 +97,7 @@ async def _done(url: str, ids: tuple[str, ...], command: _OfTasks) -> int:
     check_ids(ids)
 
     async def _do(inquiry: Inquiry) -> int:
-        here = await inquiry.rows(Listing(tasks=await inquiry.ids(ids)))  # an id of another namespace is nobody's here
+        here = await inquiry.rows(Listing(tasks=await inquiry.ids(ids)))  # without tasks of other namespaces
         return await inquiry.control(command(tasks=tuple(row.id for row in here)))
 
     return await asked(url, _do)

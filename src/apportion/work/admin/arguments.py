@@ -1,4 +1,4 @@
-"""Arguments of an operator's questions and acts: queues, states and ids, refused before the store is asked."""
+"""Arguments of an operator: queues, states and ids. Wrong ones are refused before any call to the store."""
 
 import re
 from typing import get_args
@@ -18,7 +18,7 @@ def checked_queue(queue: str) -> str:
 
 
 def check_states(states: tuple[TaskState, ...], known: tuple[TaskState, ...] = STATES, hint: str = "") -> None:
-    """Refuse states that are none, or that the act cannot change, for the reason in `hint`."""
+    """Refuse an empty tuple, unknown states, and states outside of `known`. `hint` gives the reason for `known`."""
     if not isinstance(states, tuple | list) or not states:
         raise InvalidInput("states", states, "a tuple of states", f"Write states=({known[0]!r},)")
     for each in states:

@@ -1,8 +1,8 @@
 """Cause: the reason why a task is not done, and the next step of an operator; without I/O.
 
-Promises: the cause is the first obstacle that a worker would meet. `limited` is exact: a claim now would break the
-limit of the open claims, or the rate. `key_busy`: a task before it in its key is open. `suspect`: two or more
-workers have died under the task, so a worker runs it beside no other suspect.
+Promises: the cause is the first obstacle that a worker would meet. `limited` is exact: a claim now would exceed the
+limit of the open claims, or the rate. `key_busy`: an earlier task of the same key is open. `suspect`: two or more
+workers have died while they ran the task, so no worker runs it together with another suspect.
 """
 
 from dataclasses import dataclass
@@ -36,21 +36,21 @@ Cause = Literal[
 _NEXT_STEPS: dict[Cause, str] = {
     "cancelled": "To run it after all, redrive it.",
     "claimed": "A worker runs it now. To stop it, cancel it.",
-    "damaged": "A worker makes it a dead task once it meets the row. Look at it, then redrive it.",
+    "damaged": "A worker that reads its row makes it a dead task. Look at it, then redrive it.",
     "dead": "Mend the cause, then redrive it.",
     "done": "It is done, and its result is kept.",
     "due": "Wait {seconds} s until it is due, or retry it now.",
-    "expired": "It was not started in time, so it is cancelled. If you still need it, enqueue it again.",
-    "fenced": "The row of its lane was damaged. The owner of the lane mends it within a time to live.",
-    "key_blocked": "Task {head} of its key is dead. Redrive or cancel that one.",
-    "key_busy": "Task {head} of its key is before it. Wait until that one ends, or ask why it has not.",
+    "expired": "It was not started in time, so it will not run. If you still need it, enqueue it again.",
+    "fenced": "The row of its lane is damaged. The owner of the lane mends the row after one lease_ttl.",
+    "key_blocked": "The dead task {head} blocks its key. Redrive or cancel that task.",
+    "key_busy": "Task {head} comes first in its key. Wait until that task ends, or see why it waits.",
     "limited": "Wait for a free place, or raise the limit of the queue.",
     "missing": "It is done and kept no result, or it was purged, or it was never enqueued here.",
-    "no_owner": "No worker owns the lane of its key now. Look: apportion group show URL {group}",
+    "no_owner": "No worker owns the lane of its key now. Look at the group: apportion group show URL {group}",
     "no_worker": "Start a worker of this queue.",
     "paused": "Resume the queue.",
-    "ready": "A worker takes it with one of its next turns.",
-    "suspect": "Wait, or find out why its processes die. A worker runs it in a process of its own.",
+    "ready": "A worker will claim it soon.",
+    "suspect": "Wait, or find out why it ends its workers. It runs in a child process of a worker.",
     "unknown_name": "Start a worker with a program that has this task function, or cancel the task.",
 }
 MANY_DEATHS = 2
@@ -68,9 +68,12 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """The things around a task that may keep it: other suspects in all workers, its key, and the owner of its lane.
+    """The facts outside of a task's row that may keep it from running.
 
-    The lane `is_fenced` if a later token is noted there than that of its owner.
+    - `is_barred`: every worker runs a suspect now.
+    - `head`: the task that must end before it in its key, None without such a task.
+    - `is_owned`: the lane of its key has a living owner.
+    - `is_fenced`: the task store has noted a later token for the lane than the token of its owner.
     """
 
     is_barred: bool = False
@@ -107,7 +110,7 @@ def cause_of(row: TaskRow, queue: QueueStats, *, now: int, around: Around = _NOT
             return _obstacle(row, queue, now, around)
         case "cancelled" if row.reason == "expired":
             return "expired"
-        case "claimed" if not queue.workers:  # its worker has gone, and nobody is there to take it over
+        case "claimed" if not queue.workers:  # its worker has ended, and no worker can take it over
             return "no_worker"
         case state:
             return state

@@ -1,7 +1,7 @@
-"""Enqueue: a task from its name and its arguments as JSON, without the program that has the function.
+"""Enqueue: makes a call from the name of a task function and JSON, without the program that has the function.
 
-Promises: the arguments are an object of JSON, and at most a mebibyte. The worker checks them against the function; a
-task with arguments that do not fit is dead at once.
+Promises: the arguments are a JSON object of at most 1 MiB. The worker compares them with the parameters of the
+function. A task with arguments that do not fit becomes dead at once.
 """
 
 import json
@@ -13,7 +13,7 @@ _HINT = """Write the arguments by name: '{"to": "ann"}'"""
 
 
 def written_call(name: str, arguments: str) -> Call:
-    """Return the call of a task function with arguments by name, from their JSON.
+    """Return the call of a task function; `arguments` is a JSON object with the arguments by name.
 
     >>> written_call("send", '{"to": "ann"}').arguments
     b'{"to":"ann"}'
@@ -25,7 +25,7 @@ def written_call(name: str, arguments: str) -> Call:
     except ValueError as error:
         raise InvalidInput(f"arguments of {name}", arguments, f"JSON ({error})", _HINT) from error
     if not isinstance(values, dict):
-        raise InvalidInput(f"arguments of {name}", arguments, "an object of JSON", _HINT)
+        raise InvalidInput(f"arguments of {name}", arguments, "a JSON object", _HINT)
     data = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
     if len(data) > MOST_BYTES:
         hint = "Store the data, and pass its name."
@@ -34,4 +34,4 @@ def written_call(name: str, arguments: str) -> Call:
 
 
 def _refuse(constant: str) -> object:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
