@@ -47,7 +47,7 @@ WORDS = (
     (r"(?<![\w.])cron\.(schedules|pause)\(", r"cron_admin.\1("),
     (
         r"In a plain task function, the calls are .*",
-        "`InvalidInput` on an event loop too: await the calls of the async twin.",
+        "`InvalidInput` on an event loop too: use the async twin there.",
     ),
     (
         r"apportion\.(open_group|open_shards|open_store|leader|follow|publish|Queue|current_task)\b",

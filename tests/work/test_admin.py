@@ -412,10 +412,10 @@ task_admin.show(URL, 7) | id of a task is 7 | Write handle.id
 task_admin.why(URL, "") | id of a task is '' | Write handle.id
 task_admin.cancel(URL, None) | id of a task is None | Write handle.id
 task_admin.cancel_all(URL, "q", states=("dead",)) | states is 'dead' | A task that has ended
-task_admin.redrive_all(URL, "q", states=("ready",)) | states is 'ready' | Only a task that has ended
+task_admin.redrive_all(URL, "q", states=("ready",)) | states is 'ready' | Only a dead or cancelled task
 task_admin.redrive_all(URL, "q", states=()) | states is a tuple | Write states=
 task_admin.purge(URL, "q") | states is a tuple | Write states=
-task_admin.purge(URL, "q", "claimed") | states is 'claimed' | A claimed task stays
+task_admin.purge(URL, "q", "claimed") | states is 'claimed' | A claimed task cannot be purged
 task_admin.purge(URL, "q", "don") | states is 'don' | Did you mean 'done'?
 task_admin.limit(URL, "q", running=0) | running is 0 | To stop a queue
 task_admin.limit(URL, "q", rate=1.5) | rate is 1.5 | To stop a queue

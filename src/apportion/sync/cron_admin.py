@@ -7,7 +7,7 @@
     cron_admin.pause("sqlite:///work.db", "reports", "report")
 
 Each call opens the store of a URL on the I/O thread, and closes it at the end. All calls raise the errors of
-`stores.catalog.connect_tasks`, and `InvalidInput` where no store was made yet, or for a schedule that is not there.
+`stores.catalog.connect_tasks`, and `InvalidInput` if no store was made yet, or for an unknown schedule.
 The async twin of this file is `work/admin/cron/facade.py`.
 """
 
@@ -23,55 +23,60 @@ from apportion.work.queue import TaskQueue
 
 
 def schedules(url: str, queue: str | None = None) -> tuple[InspectedSchedule, ...]:
-    """Return the schedules of a queue, or of all queues, sorted; each with its trouble, as seen here."""
+    """Return the schedules of a queue, or of all queues, sorted. Each has its trouble, as this process sees it."""
     return io_thread().wait(schedule_questions.schedules(url, queue))
 
 
 def forecast(url: str, queue: str, name: str, *, after: datetime | None = None, most: int = 5) -> Forecast:
     """Return the next slots of a schedule, in UTC: the stored one, and those that this process computes after it.
 
-    - `after`: a datetime with a zone, in place of the stored slot.
-    - `most`: so many slots. Default: 5.
+    - `after`: a datetime with a zone. The slots after it are returned, without regard to the stored slot.
+    - `most`: the number of slots. Default: 5.
     """
     return io_thread().wait(schedule_questions.forecast(url, queue, name, after=after, most=most))
 
 
 def history(url: str, queue: str, name: str) -> tuple[SlotMark, ...]:
-    """Return the last slots of a schedule, oldest first, at most 100: when, by which worker, and with which task."""
+    """Return the last 100 slots of a schedule at most, oldest first, each with its time, its worker and its task."""
     return io_thread().wait(schedule_questions.history(url, queue, name))
 
 
 def plan(program: TaskQueue, *, url: str | None = None) -> tuple[ScheduleChange, ...]:
-    """Return the changes that `apply` would make in the store, or in that of another `url`, by name. No effect."""
+    """Return the changes that `apply` would make, sorted by name. Writes nothing.
+
+    A stored schedule made from data is listed as "keep" if the program declares its name: `apply` leaves it as it is.
+
+    - `url`: another store to compare with. Default: the store of the program.
+    """
     return io_thread().wait(deployments.plan(program, url=url))
 
 
 def apply(program: TaskQueue) -> tuple[ScheduleChange, ...]:
-    """Bring the stored schedules to those that the queue of a program declares; return the changes that were made.
+    """Make the stored schedules equal to those that the queue of a program declares; return the changes.
 
-    The last slots stay, and a new rule fires no slot of the past. Schedules made from data are not touched.
+    The last slots stay, and a new rule fires no slot of the past. Schedules made from data stay as they are.
     """
     return io_thread().wait(deployments.apply(program))
 
 
 def pause(url: str, queue: str, name: str) -> bool:
-    """Stop the firing of a schedule; its tasks go on. Return False if it was paused before."""
+    """Stop the firing of a schedule; its open tasks continue. Return False if it was paused before."""
     return io_thread().wait(schedule_acts.pause(url, queue, name))
 
 
 def resume(url: str, queue: str, name: str) -> bool:
-    """Let a schedule fire again, from its next slot on; none of the pause fires. Return False if it was not paused."""
+    """Let a schedule fire again, from its next slot on; no slot of the pause fires. False if it was not paused."""
     return io_thread().wait(schedule_acts.resume(url, queue, name))
 
 
 def run_now(url: str, queue: str, name: str) -> str:
     """Enqueue a task of a schedule now, and return its id: for the slot that is due, or for this moment.
 
-    Later slots stay as they are. `AlreadyTriggered` if the last slot lies ahead.
+    Later slots stay as they are. `AlreadyTriggered` if the last fired slot lies in the future.
     """
     return io_thread().wait(schedule_acts.run_now(url, queue, name))
 
 
 def remove(url: str, queue: str, name: str) -> None:
-    """Forget a schedule and its history; its tasks stay. A worker that declares it adds it again when it starts."""
+    """Remove a schedule and its history; its tasks stay. A worker that declares it adds it again when it starts."""
     io_thread().wait(schedule_acts.remove(url, queue, name))

@@ -66,7 +66,7 @@ class SyncRunningTask(RunningTask):
 def current_task() -> SyncRunningTask:
     """Return the task that runs this code; `InvalidInput` outside of a task.
 
-    `InvalidInput` on an event loop too: the calls of the async twin.
+    `InvalidInput` on an event loop too: use the async twin there.
     """
     return current(SyncRunningTask)
 

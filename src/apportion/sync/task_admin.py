@@ -7,7 +7,7 @@
     task_admin.redrive("sqlite:///work.db", task_id)
 
 Each call opens the store of a URL on the I/O thread, and closes it at the end. All calls raise the errors of
-`stores.catalog.connect_tasks`, and `InvalidInput` where no store was made yet.
+`stores.catalog.connect_tasks`, and `InvalidInput` if no store was made yet.
 The async twin of this file is `work/admin/facade.py`.
 """
 
@@ -45,21 +45,24 @@ def tasks(
     after: str | None = None,
     most: int = 100,
 ) -> TaskPage:
-    """Return a page of the tasks of a queue, at most `most`; `after` is that of the page before."""
+    """Return a page of the tasks of a queue, at most `most` of them. `after`: the `after` of the previous page."""
     return io_thread().wait(questions.tasks(url, queue, states=states, name=name, after=after, most=most))
 
 
 def show(url: str, *ids: str) -> tuple[TaskRow, ...]:
-    """Return tasks by id, in this order; a task that is not there has the state "missing".
+    """Return the rows of tasks, in the order of the ids. The row of an unknown id has the state "missing".
 
-    Here and in `why`, `cancel`, `retry` and `redrive`, the first four or more digits of an id do. `InvalidInput` if two
-    tasks have them.
+    Here and in `why`, `cancel`, `retry` and `redrive`, the first four digits of an id, or more, are enough.
+    `InvalidInput` if two ids begin with them.
     """
     return io_thread().wait(questions.show(url, *ids))
 
 
 def why(url: str, task: str, *, group_url: str | None = None) -> Why:
-    """Say why a task is not done yet, and the next step. `group_url` is that of a queue with keys, if it has one."""
+    """Return the reason why a task is not done yet, and the next step.
+
+    - `group_url`: the `group_url` of the queue, if it has one.
+    """
     return io_thread().wait(questions.why(url, task, group_url=group_url))
 
 
@@ -69,15 +72,20 @@ def busiest(url: str, queue: str, *, most: int = 20) -> tuple[KeyStats, ...]:
 
 
 def owner(url: str, queue: str, key: str, *, group_url: str | None = None) -> KeyOwner:
-    """Return the partition of a key, and the worker that owns its lane. `group_url` is that of the queue, if any."""
+    """Return the partition of a key, and the worker that owns its lane.
+
+    - `group_url`: the `group_url` of the queue, if it has one.
+    """
     return io_thread().wait(keys.owner(url, queue, key, group_url=group_url))
 
 
 def resize(url: str, queue: str, partitions: int, *, group_url: str | None = None) -> int | None:
-    """Give a queue another number of partitions; return the number before, None for a queue that had no keys.
+    """Give a queue another number of partitions; return the old number, None if the queue had no keys.
 
-    `Unsafe` while a worker is there, `KeyedTasksOpen` while a task with a key is open: then nothing was changed. Give
-    the programs the new number before you start them again. `group_url` is that of the queue, if it has one.
+    `Unsafe` while a worker of the queue runs; `KeyedTasksOpen` while a task with a key is open. With either error
+    nothing is changed. Give the programs the new number before you start them again.
+
+    - `group_url`: the `group_url` of the queue, if it has one.
     """
     return io_thread().wait(keys.resize(url, queue, partitions, group_url=group_url))
 
@@ -95,19 +103,19 @@ def enqueue(url: str, queue: str, call: Call) -> SyncTaskHandle:
 
 
 def cancel(url: str, *ids: str) -> int:
-    """Cancel tasks: waiting ones at once; workers stop running ones. Return how many were open."""
+    """Cancel waiting tasks at once, and let workers stop running ones. Return how many of the tasks were open."""
     return io_thread().wait(acts.cancel(url, *ids))
 
 
 def retry(url: str, *ids: str) -> int:
-    """Make delayed tasks ready now; return how many."""
+    """Make delayed tasks ready now; return the number of these tasks."""
     return io_thread().wait(acts.retry(url, *ids))
 
 
 def redrive(url: str, *ids: str) -> int:
-    """Make dead and cancelled tasks ready again, with fresh budgets; return how many.
+    """Make dead and cancelled tasks ready again, with fresh budgets; return the number of these tasks.
 
-    A task stays as it is while another task has its unique name.
+    A task stays as it is while another open task has its unique name.
     """
     return io_thread().wait(acts.redrive(url, *ids))
 
@@ -115,40 +123,46 @@ def redrive(url: str, *ids: str) -> int:
 def cancel_all(
     url: str, queue: str, *, states: tuple[TaskState, ...] = ("ready", "delayed"), name: str | None = None
 ) -> int:
-    """Cancel the tasks of a queue in some open states; return how many. `name`: only those of this task function."""
+    """Cancel the tasks of a queue in some open states; return the number of these tasks.
+
+    - `name`: limits the act to the tasks of one task function.
+    """
     return io_thread().wait(acts.cancel_all(url, queue, states=states, name=name))
 
 
 def retry_all(url: str, queue: str, *, name: str | None = None) -> int:
-    """Make the delayed tasks of a queue ready now; return how many. `name`: only those of this task function."""
+    """Make the delayed tasks of a queue ready now; return the number of these tasks.
+
+    - `name`: limits the act to the tasks of one task function.
+    """
     return io_thread().wait(acts.retry_all(url, queue, name=name))
 
 
 def redrive_all(url: str, queue: str, *, states: tuple[TaskState, ...] = ("dead",), name: str | None = None) -> int:
-    """Make the dead (or cancelled) tasks of a queue ready again, with fresh budgets; return how many.
+    """Make the dead (or cancelled) tasks of a queue ready again, with fresh budgets; return their number.
 
-    - `name`: only those of this task function.
+    - `name`: limits the act to the tasks of one task function.
     """
     return io_thread().wait(acts.redrive_all(url, queue, states=states, name=name))
 
 
 def purge(url: str, queue: str, *states: TaskState) -> int:
-    """Forget the tasks of a queue in some states; a claimed task stays. Return how many."""
+    """Delete the tasks of a queue in some states, and return their number. `InvalidInput` for the state "claimed"."""
     return io_thread().wait(acts.purge(url, queue, *states))
 
 
 def pause(url: str, queue: str) -> None:
-    """Stop new claims of a queue, over all workers. Running tasks go on."""
+    """Stop new claims of a queue by any worker. Running tasks continue."""
     io_thread().wait(acts.pause(url, queue))
 
 
 def resume(url: str, queue: str) -> None:
-    """Allow the claims of a queue again."""
+    """Let workers claim the tasks of a paused queue again."""
     io_thread().wait(acts.resume(url, queue))
 
 
 def limit(
     url: str, queue: str, *, running: int | None = None, rate: int | None = None, per: timedelta = timedelta(minutes=1)
 ) -> None:
-    """Limit a queue over all workers: the most tasks that run, and the most starts per time; None: no limit."""
+    """Limit a queue over all workers: `running` tasks at a time, and `rate` starts per `per`. None: no limit."""
     io_thread().wait(acts.limit(url, queue, running=running, rate=rate, per=per))

@@ -6,7 +6,7 @@
     await admin.redrive("sqlite:///work.db", task_id)
 
 Each call opens the store of a URL on the I/O thread, and closes it at the end. All calls raise the errors of
-`stores.catalog.connect_tasks`, and `InvalidInput` where no store was made yet.
+`stores.catalog.connect_tasks`, and `InvalidInput` if no store was made yet.
 The sync twin of this file is `sync/task_admin.py`.
 """
 
@@ -44,21 +44,24 @@ async def tasks(
     after: str | None = None,
     most: int = 100,
 ) -> TaskPage:
-    """Return a page of the tasks of a queue, at most `most`; `after` is that of the page before."""
+    """Return a page of the tasks of a queue, at most `most` of them. `after`: the `after` of the previous page."""
     return await io_thread().hop(questions.tasks(url, queue, states=states, name=name, after=after, most=most))
 
 
 async def show(url: str, *ids: str) -> tuple[TaskRow, ...]:
-    """Return tasks by id, in this order; a task that is not there has the state "missing".
+    """Return the rows of tasks, in the order of the ids. The row of an unknown id has the state "missing".
 
-    Here and in `why`, `cancel`, `retry` and `redrive`, the first four or more digits of an id do. `InvalidInput` if two
-    tasks have them.
+    Here and in `why`, `cancel`, `retry` and `redrive`, the first four digits of an id, or more, are enough.
+    `InvalidInput` if two ids begin with them.
     """
     return await io_thread().hop(questions.show(url, *ids))
 
 
 async def why(url: str, task: str, *, group_url: str | None = None) -> Why:
-    """Say why a task is not done yet, and the next step. `group_url` is that of a queue with keys, if it has one."""
+    """Return the reason why a task is not done yet, and the next step.
+
+    - `group_url`: the `group_url` of the queue, if it has one.
+    """
     return await io_thread().hop(questions.why(url, task, group_url=group_url))
 
 
@@ -68,15 +71,20 @@ async def busiest(url: str, queue: str, *, most: int = 20) -> tuple[KeyStats, ..
 
 
 async def owner(url: str, queue: str, key: str, *, group_url: str | None = None) -> KeyOwner:
-    """Return the partition of a key, and the worker that owns its lane. `group_url` is that of the queue, if any."""
+    """Return the partition of a key, and the worker that owns its lane.
+
+    - `group_url`: the `group_url` of the queue, if it has one.
+    """
     return await io_thread().hop(keys.owner(url, queue, key, group_url=group_url))
 
 
 async def resize(url: str, queue: str, partitions: int, *, group_url: str | None = None) -> int | None:
-    """Give a queue another number of partitions; return the number before, None for a queue that had no keys.
+    """Give a queue another number of partitions; return the old number, None if the queue had no keys.
 
-    `Unsafe` while a worker is there, `KeyedTasksOpen` while a task with a key is open: then nothing was changed. Give
-    the programs the new number before you start them again. `group_url` is that of the queue, if it has one.
+    `Unsafe` while a worker of the queue runs; `KeyedTasksOpen` while a task with a key is open. With either error
+    nothing is changed. Give the programs the new number before you start them again.
+
+    - `group_url`: the `group_url` of the queue, if it has one.
     """
     return await io_thread().hop(keys.resize(url, queue, partitions, group_url=group_url))
 
@@ -94,19 +102,19 @@ async def enqueue(url: str, queue: str, call: Call) -> TaskHandle:
 
 
 async def cancel(url: str, *ids: str) -> int:
-    """Cancel tasks: waiting ones at once; workers stop running ones. Return how many were open."""
+    """Cancel waiting tasks at once, and let workers stop running ones. Return how many of the tasks were open."""
     return await io_thread().hop(acts.cancel(url, *ids))
 
 
 async def retry(url: str, *ids: str) -> int:
-    """Make delayed tasks ready now; return how many."""
+    """Make delayed tasks ready now; return the number of these tasks."""
     return await io_thread().hop(acts.retry(url, *ids))
 
 
 async def redrive(url: str, *ids: str) -> int:
-    """Make dead and cancelled tasks ready again, with fresh budgets; return how many.
+    """Make dead and cancelled tasks ready again, with fresh budgets; return the number of these tasks.
 
-    A task stays as it is while another task has its unique name.
+    A task stays as it is while another open task has its unique name.
     """
     return await io_thread().hop(acts.redrive(url, *ids))
 
@@ -114,42 +122,48 @@ async def redrive(url: str, *ids: str) -> int:
 async def cancel_all(
     url: str, queue: str, *, states: tuple[TaskState, ...] = ("ready", "delayed"), name: str | None = None
 ) -> int:
-    """Cancel the tasks of a queue in some open states; return how many. `name`: only those of this task function."""
+    """Cancel the tasks of a queue in some open states; return the number of these tasks.
+
+    - `name`: limits the act to the tasks of one task function.
+    """
     return await io_thread().hop(acts.cancel_all(url, queue, states=states, name=name))
 
 
 async def retry_all(url: str, queue: str, *, name: str | None = None) -> int:
-    """Make the delayed tasks of a queue ready now; return how many. `name`: only those of this task function."""
+    """Make the delayed tasks of a queue ready now; return the number of these tasks.
+
+    - `name`: limits the act to the tasks of one task function.
+    """
     return await io_thread().hop(acts.retry_all(url, queue, name=name))
 
 
 async def redrive_all(
     url: str, queue: str, *, states: tuple[TaskState, ...] = ("dead",), name: str | None = None
 ) -> int:
-    """Make the dead (or cancelled) tasks of a queue ready again, with fresh budgets; return how many.
+    """Make the dead (or cancelled) tasks of a queue ready again, with fresh budgets; return their number.
 
-    - `name`: only those of this task function.
+    - `name`: limits the act to the tasks of one task function.
     """
     return await io_thread().hop(acts.redrive_all(url, queue, states=states, name=name))
 
 
 async def purge(url: str, queue: str, *states: TaskState) -> int:
-    """Forget the tasks of a queue in some states; a claimed task stays. Return how many."""
+    """Delete the tasks of a queue in some states, and return their number. `InvalidInput` for the state "claimed"."""
     return await io_thread().hop(acts.purge(url, queue, *states))
 
 
 async def pause(url: str, queue: str) -> None:
-    """Stop new claims of a queue, over all workers. Running tasks go on."""
+    """Stop new claims of a queue by any worker. Running tasks continue."""
     await io_thread().hop(acts.pause(url, queue))
 
 
 async def resume(url: str, queue: str) -> None:
-    """Allow the claims of a queue again."""
+    """Let workers claim the tasks of a paused queue again."""
     await io_thread().hop(acts.resume(url, queue))
 
 
 async def limit(
     url: str, queue: str, *, running: int | None = None, rate: int | None = None, per: timedelta = timedelta(minutes=1)
 ) -> None:
-    """Limit a queue over all workers: the most tasks that run, and the most starts per time; None: no limit."""
+    """Limit a queue over all workers: `running` tasks at a time, and `rate` starts per `per`. None: no limit."""
     await io_thread().hop(acts.limit(url, queue, running=running, rate=rate, per=per))

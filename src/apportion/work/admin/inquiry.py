@@ -1,7 +1,7 @@
-"""Inquiry: the questions and commands of an operator to the tasks in the store of a URL, within its namespace.
+"""Inquiry: the questions and commands of an operator about the tasks of one namespace in a store.
 
-Promises: each question opens the store, and closes it. No answer shows a task or a queue of another namespace. Queues
-are named as in `Queue(url, name)`.
+Promises: each call of `asked` opens the store, and closes it. No answer shows a task or a queue of another namespace.
+The answers name queues as in `Queue(url, name)`.
 """
 
 import re
@@ -32,14 +32,14 @@ class Inquiry:
     prefix: str
 
     async def rows(self, listing: Listing) -> tuple[TaskRow, ...]:
-        """Return the tasks of a listing by the full name of its queue."""
+        """Return the tasks of a listing. The listing has the full name of a queue, the tasks have the short name."""
         found = await self.store.query(listing)
         return tuple(replace(each, queue=self._name(each.queue)) for each in found if self._is_here(each.queue))
 
     async def ids(self, begins: Iterable[str]) -> tuple[str, ...]:
-        """Return the ids of tasks from the beginnings of their ids; one that no task has stays as it is.
+        """Return the ids that begin with these texts, in the same order. A text that begins no id stays as it is.
 
-        `InvalidInput` for a beginning that two tasks have.
+        `InvalidInput` for a text that begins two ids.
         """
         return tuple([await self._id(each) if _BEGIN.fullmatch(each) else each for each in begins])
 
@@ -47,8 +47,8 @@ class Inquiry:
         found = [row.id for row in await self.rows(Listing(prefix=begin, most=_MOST_ALIKE))]
         if len(found) > 1 and begin not in found:
             more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-            expected = f"the beginning of one id; it begins {', '.join(found[:_MOST_NAMED])}{more}"
-            raise InvalidInput("id of a task", begin, expected, "Write more of its digits. Nothing was changed.")
+            expected = f"the beginning of one id; {', '.join(found[:_MOST_NAMED])}{more} begin with it"
+            raise InvalidInput("id of a task", begin, expected, "Write more digits of the id. Nothing was changed.")
         return found[0] if len(found) == 1 else begin
 
     async def overview(self) -> Overview:
@@ -59,7 +59,7 @@ class Inquiry:
         return Overview(queues=tuple(queues), workers=tuple(workers))
 
     async def queue(self, name: str) -> QueueStats:
-        """Return the numbers of a queue: none for one that was never used."""
+        """Return the numbers of a queue. They are 0 for a queue that was never used."""
         queues = (await self.overview()).queues
         return next((each for each in queues if each.queue == name), QueueStats(queue=name))
 
@@ -71,16 +71,16 @@ class Inquiry:
         return tuple(replace(each, queue=self._name(each.queue)) for each in here)
 
     async def marks(self, schedule: TaskSchedule) -> tuple[SlotMark, ...]:
-        """Return the history of a schedule, which names its queue in full."""
+        """Return the history of a schedule. `schedule.queue` is the full name of its queue."""
         schedules = self.store.schedules
         return await schedules.history(schedule.queue, schedule.name)
 
     async def control(self, command: Command) -> int:
-        """Do a command, which names queues by their full names; return how many tasks or queues it changed."""
+        """Carry out a command with full names of queues; return the number of tasks or queues that it changed."""
         return await self.store.control(command)
 
     async def now_ms(self) -> int:
-        """Return the time of the store."""
+        """Return the time of the store, in milliseconds since 1970."""
         return await self.store.query(StoreTime())
 
     def full(self, queue: str) -> str:
@@ -98,9 +98,9 @@ class Inquiry:
 
 
 async def asked(url: str, ask: Callable[[Inquiry], Awaitable[Answer]], *, makes: bool = False) -> Answer:
-    """Ask the store of a URL; errors are those of `connect_tasks`, and `InvalidInput` where no store was made yet.
+    """Call `ask` with the store of a URL, and return its answer.
 
-    With `makes`, an absent store is made.
+    Raises the errors of `connect_tasks`. `InvalidInput` if no store was made yet; with `makes`, the call makes it.
     """
     prefix = f"{parsed_url(url).namespace}/"
 

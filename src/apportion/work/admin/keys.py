@@ -1,7 +1,7 @@
-"""Keys as an operator sees them: the busiest ones, the owner of one, the obstacles of its tasks, and the partitions.
+"""Keys as an operator sees them: the busiest keys, the owner of a key, its first task, and the number of partitions.
 
-Promises: `resize` changes both the group and the queue, or neither. It is refused while a worker is there or a task
-with a key is open.
+Promises: `resize` changes both the group and the queue, or neither. It is refused while a worker of the queue runs or
+a task with a key is open.
 """
 
 from contextlib import suppress
@@ -30,7 +30,7 @@ _MOST = 1_000
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOwner:
-    """The partition of a key, and the id of the worker that owns its lane; None: no living worker does."""
+    """The partition of a key, and the id of the living worker that owns its lane; None if no worker does."""
 
     queue: str
     key: str
@@ -41,14 +41,14 @@ class KeyOwner:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneNow:
-    """The living owner of a lane, if any; `is_fenced`: the store refuses that owner, for a later token is noted."""
+    """The living owner of a lane, if any. `is_fenced`: the task store refuses it, because a later token is noted."""
 
     owner: str | None
     is_fenced: bool = False
 
 
 async def keyed(url: str, queue: str) -> QueueKeys:
-    """Return the keys of a queue as its store has them; `InvalidInput` for a queue without."""
+    """Return the keys of a queue as its store has them; `InvalidInput` for a queue without keys."""
     checked_queue(queue)
     return await asked(url, lambda inquiry: _keys_of(inquiry, url, queue))
 
@@ -75,7 +75,7 @@ async def owner(url: str, queue: str, key: str, *, group_url: str | None = None)
 
 
 async def head_of(inquiry: Inquiry, row: TaskRow) -> KeyHead | None:
-    """Return the task that a task waits for, None if its key does not keep it."""
+    """Return the earlier task of its key that a task waits for; None if there is none."""
     if row.key is None:
         return None
     head = await inquiry.store.query(HeadOfKey(queue=inquiry.full(row.queue), key=row.key))
@@ -83,7 +83,7 @@ async def head_of(inquiry: Inquiry, row: TaskRow) -> KeyHead | None:
 
 
 async def lane_of(inquiry: Inquiry, row: TaskRow, group_url: str) -> LaneNow | None:
-    """Return the lane of a task with a key; None for a task without."""
+    """Return the lane of a task with a key; None for a task without a key."""
     return None if row.key is None else await _lane(inquiry, row.queue, row.lane - KEYED_LANES, group_url)
 
 
@@ -104,7 +104,7 @@ async def resize(url: str, queue: str, partitions: int, *, group_url: str | None
 
 
 async def _resized_group(url: str, queue: str, partitions: int | None) -> int | None:
-    """Give the group of a queue a number of partitions, and return the one before; None: there is no group yet."""
+    """Give the group of a queue a number of partitions, and return the old number; None if there is no group yet."""
     if partitions is None or await asked_group(url, _group, queue) is None:
         return None
     before: Found = await asked_group(url, group_acts.resize, group_of(queue), partitions, shown_url(url))
@@ -114,15 +114,15 @@ async def _resized_group(url: str, queue: str, partitions: int | None) -> int | 
 async def _keys_of(inquiry: Inquiry, url: str, queue: str) -> QueueKeys:
     partitions = (await inquiry.queue(queue)).partitions
     if partitions is None:
-        hint = "A program gives it partitions: Queue(url, name, partitions=64)."
+        hint = "To use keys, write Queue(url, name, partitions=64) in its programs."
         raise InvalidInput("queue", queue, "a queue with keys", hint)
     return QueueKeys(queue=inquiry.full(queue), partitions=partitions, group_url=url)
 
 
 async def _lane(inquiry: Inquiry, queue: str, partition: int, group_url: str) -> LaneNow:
-    """Return a lane as its group has it; where there is no group, the last owner that claimed there.
+    """Return a lane as its group has it. Without a group, the owner is the worker that claimed there last.
 
-    The token in the task store is read first, so that no token of an owner is later than that of the group.
+    The call reads the token of the task store before the group. So a hand-over in between does not look like damage.
     """
     last = await inquiry.store.query(OwnerOfLane(queue=inquiry.full(queue), partition=partition))
     found = await asked_group(group_url, _group, queue)

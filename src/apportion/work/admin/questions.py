@@ -18,7 +18,7 @@ OPEN: tuple[TaskState, ...] = ("ready", "delayed", "claimed")
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPage:
-    """A page of tasks: open ones by position, then ended ones by their end. `after` asks for the next; None: none."""
+    """A page of tasks: open tasks by position, then ended tasks by their end. `after` is None on the last page."""
 
     tasks: tuple[TaskRow, ...]
     after: str | None
@@ -93,7 +93,7 @@ async def why(url: str, task: str, *, group_url: str | None = None) -> Why:
 
 
 async def _is_barred(inquiry: Inquiry, row: TaskRow) -> bool:
-    """Whether each worker of the task's queue runs a suspect now."""
+    """Whether the queue of a task has workers, and each of them runs a suspect now."""
     there = [each for each in (await inquiry.overview()).workers if row.queue in each.queues]
     for worker in there:
         held = await inquiry.rows(Listing(session=worker.session, states=("claimed",), most=MOST))
@@ -103,12 +103,12 @@ async def _is_barred(inquiry: Inquiry, row: TaskRow) -> bool:
 
 
 def _cursor(row: TaskRow) -> str:
-    """Return the place of a task, as text: its position, or its end and its id."""
+    """Return the value of `after` for the tasks behind this one: its position, or its end and its id."""
     return str(row.position) if row.ended_at is None else f"{row.ended_at}.{row.id}"
 
 
 def _parsed(after: str | None) -> tuple[int, tuple[int, str] | None]:
     number, mark, task = ("0" if after is None else after if isinstance(after, str) else "").partition(".")
     if not (number.isascii() and number.isdecimal() and len(number) < 19 and bool(mark) == bool(task)):
-        raise InvalidInput("after", after, "the value of the page before", "Leave it out for the first page.")
+        raise InvalidInput("after", after, "the `after` of a page", "Leave it out for the first page.")
     return (0, (int(number), task)) if mark else (int(number), None)

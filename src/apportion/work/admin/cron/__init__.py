@@ -1,4 +1,4 @@
-"""Admin of schedules: the questions and acts of an operator of cron, from any process, without being a worker."""
+"""Admin of schedules: questions and acts of an operator, from any process. The process need not be a worker."""
 
 from apportion.work.admin.cron.facade import (
     apply,

@@ -1,4 +1,4 @@
-"""Deployments: the schedules that the queue of a program declares, beside those in a store."""
+"""Deployments: the schedules that the queue of a program declares, compared with those in a store."""
 
 from apportion.errors import InvalidInput
 from apportion.work.admin.inquiry import Inquiry, asked

@@ -1,4 +1,4 @@
-"""Acts of an operator on one schedule. Each is one commit; `InvalidInput` for a schedule that is not there."""
+"""Acts of an operator on one schedule. An act is one commit. `InvalidInput` for an unknown schedule."""
 
 from apportion.work.admin.arguments import checked_queue
 from apportion.work.admin.inquiry import Inquiry, asked
