@@ -197,8 +197,8 @@ def test_a_lane_whose_token_is_damaged_upwards_is_told_and_mended_by_its_owner(t
     caplog.set_level("WARNING", "apportion.work")
     played(_play())
     told = [each.getMessage() for each in caplog.records if "lane 0 of" in each.getMessage()]
-    assert [("later owner", "WARNING"), ("no owner was given", "ERROR")] == [
-        (next(words for words in ("later owner", "no owner was given") if words in text), record.levelname)
+    assert [("later owner", "WARNING"), ("never granted", "ERROR")] == [
+        (next(words for words in ("later owner", "never granted") if words in text), record.levelname)
         for text, record in zip(
             told, [each for each in caplog.records if "lane 0 of" in each.getMessage()], strict=True
         )

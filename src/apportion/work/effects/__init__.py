@@ -1,1 +1,1 @@
-"""The effects of task functions: in a transaction of the caller, or noted in the idempotency log."""
+"""The effects of task functions: in a transaction of the caller, or with an entry in the idempotency log."""

@@ -1,6 +1,6 @@
-"""A transaction of the caller: tasks are enqueued or completed when it commits, and not otherwise.
+"""A transaction of the caller: tasks are enqueued or completed if and when it commits.
 
-Refuses: a connection of another database than that of the queue, and one in autocommit mode.
+Refuses: a connection to another database than that of the queue, and a connection in autocommit mode.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from apportion.stores.task_values import NewTask, Receipt
 def insertion(
     connection: object, transactions: TaskTransactions, tasks: Sequence[NewTask]
 ) -> Course[tuple[tuple[str, bool], ...]]:
-    """Return the course that enqueues tasks; its outcome is the answers of `TaskStore.enqueue`."""
+    """Return the course that enqueues tasks. Its outcome has the form of the answers of `TaskStore.enqueue`."""
     yield from _require_here(connection, transactions)
     steps = transactions.insertion(tasks)
     try:
@@ -30,7 +30,7 @@ def insertion(
 def completion(
     connection: object, transactions: TaskTransactions, receipt: Receipt, result: bytes | None = None
 ) -> Course[None]:
-    """Return the course that completes a task. `ClaimLost` if the receipt is not that of the open claim."""
+    """Return the course that completes a task. `ClaimLost` if no open claim has the receipt."""
     yield from _require_here(connection, transactions)
     if result is not None:
         kept = transactions.outcome(receipt, result)

@@ -1,8 +1,8 @@
-"""Effect turn: calls for one effect within one run follow each other, and a later one finds the value of the first.
+"""Effect turn: calls for one effect within one run happen one by one. A later call finds the value of the first call.
 
-The log of effects knows runs alone. It cannot tell two calls of one run from one call that was sent again.
-Promises: calls of one run under one key follow each other in the order in which they came, from any loop or thread.
-Refuses: a call within the effect of its own key, which would wait for itself.
+The idempotency log records runs, not calls. It cannot distinguish two calls of one run from one call sent twice.
+Promises: calls of one run under one key happen one by one, in the order in which they came, from any loop or thread.
+Refuses: a call under a key from within the effect of that key. The call would wait for itself.
 """
 
 import asyncio
@@ -19,26 +19,26 @@ from apportion.stores.task_once import OnceState
 from apportion.stores.task_values import Receipt
 
 Place: TypeAlias = tuple[object, Receipt, str]
-_locks: "WeakValueDictionary[Place, asyncio.Lock]" = WeakValueDictionary()  # for the I/O thread
+_locks: "WeakValueDictionary[Place, asyncio.Lock]" = WeakValueDictionary()  # used on the I/O thread only
 _within: "ContextVar[frozenset[Place]]" = ContextVar("within", default=frozenset())
 
 
 class EffectTurn:
-    """The turn of one call: the call's first step waits for the turn, and the end of the block ends the turn.
+    """The turn of one call. The first step of the call waits for the turn. The turn ends with the `with` block.
 
-    `desk` is the worker of the run. In a restored store, another worker may have the same receipt.
+    `desk` is the worker of the run. After a restore of the store, another worker may have the same receipt.
     """
 
     def __init__(self, desk: object, receipt: Receipt, key: str) -> None:
         self._effect = desk, receipt, key
         if self._effect in _within.get():
             hint = "Give each effect a key of its own."
-            raise InvalidInput("key", key, "another key than that of the effect that runs here", hint)
+            raise InvalidInput("key", key, "another key than that of the effect around this call", hint)
         self._token: Token[frozenset[Place]] | None = None
         self._lock: asyncio.Lock | None = None
 
     async def begun(self, step: Callable[[], Awaitable[OnceState]]) -> OnceState:
-        """Make the first step, on the I/O thread, when all calls before have ended."""
+        """Make the first step, on the I/O thread, when all earlier calls have ended."""
         self._lock = lock = _locks.setdefault(self._effect, asyncio.Lock())
         await lock.acquire()
         with ExitStack() as undo:

@@ -1,7 +1,7 @@
-"""Once: an effect of a task function under a name, noted in the idempotency log of its queue before and after it.
+"""Once: an effect of a task function under a key. The idempotency log of the queue has its begin and its end.
 
-Promises: the effect of a name that is done is not begun again; its value is returned instead. While one run does the
-effect, another one waits. Both notes are on the disk before the run goes on.
+Promises: an effect that is done is not begun again under its key; its value is returned instead. While one run performs
+the effect, other runs wait. Each entry in the log is on the disk before the run continues.
 Refuses: to decide whether an effect happened if its run ended in the middle. `on_unknown` decides.
 """
 
@@ -36,10 +36,10 @@ class Effect:
             hint = 'Write await task.once("charge/7", charge, 7)'
             raise InvalidInput("key", self.key, f"a str of 1 to {_MOST_KEY} characters", hint)
         if not callable(self.function):
-            hint = "Pass the function and its arguments apart: task.once(key, charge, 7)."
+            hint = "Pass the function and its arguments separately: task.once(key, charge, 7)."
             raise InvalidInput("function", self.function, "a function", hint)
         if self.on_unknown not in ("run", "fail") and not callable(self.on_unknown):
-            hint = "A function of yours gets the arguments of the effect, and returns its value or None."
+            hint = "Your function gets the arguments of the effect, and returns the value of the effect or None."
             raise InvalidInput("on_unknown", self.on_unknown, "'run', 'fail' or a function", hint)
 
     def begin(self, instead_of: Receipt | None = None) -> OnceStep:
@@ -48,7 +48,7 @@ class Effect:
         return OnceStep(scope=self.claim.queue, key=self.key, receipt=receipt, instead_of=instead_of)
 
     def end(self, value: object) -> OnceStep:
-        """Return the step after the effect; `InvalidInput` for a value that JSON cannot hold, or a large one."""
+        """Return the step after the effect; `InvalidInput` for a value that is too large or that JSON cannot hold."""
         hint = "The effect has happened. Return less, or store the data and return its name."
         try:
             data = Signature(self.function).kept(value)
@@ -60,38 +60,38 @@ class Effect:
         return OnceStep(scope=self.claim.queue, key=self.key, receipt=self.claim.receipt, value=data)
 
     def contended(self) -> ClaimLost:
-        """Return the error of an entry that another run took over, and left, in between."""
+        """Return the error of an effect that another run has taken over and also left unfinished."""
         return ClaimLost(self.claim.task, self.claim.attempt)
 
     def value(self, state: OnceState) -> Any:  # noqa: ANN401 - the effect's
-        """Return the value that the log has, in the annotated type; `InvalidInput` for another one, or no JSON."""
+        """Return the value in the log, in the annotated type; `InvalidInput` for any other value."""
         try:
             return Signature(self.function).result(state.value or b"")
         except (TypeError, ValueError) as error:
-            hint = "The effect has happened, and its row was damaged, or the annotation of the function is another one."
+            hint = "The effect has happened. Its row is damaged, or the annotation of the function has changed."
             raise InvalidInput(f"value of {self.key} in the log", state.value, "JSON of its type", hint) from error
 
     def check(self) -> Callable[..., Any]:
-        """Return the function to ask about an effect that may have happened; it returns None if it has not."""
+        """Return the function that decides about an unfinished effect. It returns the value, or None to repeat it."""
         if callable(self.on_unknown):
             return self.on_unknown
         return self._run if self.on_unknown == "run" else self._fail
 
     @staticmethod
     def _run(*_: object) -> None:
-        """Say that the effect may be done again."""
+        """Return None, so that the effect runs again."""
 
     def _fail(self, *_: object) -> None:
-        raise GiveUp(f"an earlier run began the effect {self.key!r}, and did not end it: it may have happened")
+        raise GiveUp(f"an earlier run began the effect {self.key!r} and did not end it: the effect may have happened")
 
 
 async def stepped(
     once: Callable[[OnceStep], Awaitable[OnceState]], step: OnceStep, seconds_left: Callable[[], float]
 ) -> OnceState:
-    """Make a step on the I/O thread, again after an outage and while another run does the effect.
+    """Make a step on the I/O thread. Repeat it after an outage, and while another run performs the effect.
 
-    An entry that this run has begun before is unknown, unless this step was sent again.
-    `LeaseLost` once the session of the run has no time left, `ClaimLost` if the store refuses the step.
+    If this run has begun the effect before, the effect is unknown, unless this step was sent again.
+    `LeaseLost` when the session of the run has no time left; `ClaimLost` if the store refuses the step.
     """
     receipt, is_again = step.receipt, False
     while seconds_left() > 0:

@@ -1,6 +1,6 @@
-"""Keys of tasks: which lane of its queue a key belongs to, and whether a queue can take a key at all.
+"""Keys of tasks: the lane of each key, and the check that a queue takes keys at all.
 
-Refuses: to open a queue with another number of partitions than the one in its store.
+Refuses: a queue with another number of partitions than its store has for it.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,10 @@ _NEEDS: tuple[Need, ...] = ("fencing", "gapless_watch", "linearizable")
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueKeys:
-    """The keys of one queue: the number of its partitions, and the group of its workers, in the store of `group_url`.
+    """The keys of one queue: the number of its partitions, and the group of its workers.
 
-    `queue` is the name of the queue in its store, with the namespace.
+    - `queue`: the name of the queue in its store, with the namespace.
+    - `group_url`: the store of the group.
 
     >>> keys = QueueKeys(queue="apportion/mail", partitions=64, group_url="sqlite:///work.db")
     >>> keys.partition("tenant-42"), keys.group
@@ -47,7 +48,7 @@ class QueueKeys:
         return KEYED_LANES + self.partition(key)
 
     async def agree(self, tasks: TaskStore) -> None:
-        """Note the number of partitions in the store; `InvalidInput` if the queue has another one there."""
+        """Note the number of partitions in the store; `InvalidInput` if the store has another number for the queue."""
         await tasks.control(AgreePartitions(queue=self.queue, partitions=self.partitions))
 
 
@@ -57,10 +58,10 @@ def group_of(queue: str) -> str:
 
 
 def checked_keys(url: str, queue: str, partitions: int | None, group_url: str | None) -> QueueKeys | None:
-    """Return the keys of a queue, None for a queue without; refuse options that no queue can have."""
+    """Return the keys of a queue, None if it has no partitions. Refuse options that no queue can have."""
     if partitions is None:
         if group_url is not None:
-            raise InvalidInput("group_url", group_url, "None without partitions", "Write partitions=64 beside it.")
+            raise InvalidInput("group_url", group_url, "None without partitions", "Pass partitions=64 too.")
         return None
     checked_partitions(partitions)
     if group_url is not None:
@@ -71,6 +72,6 @@ def checked_keys(url: str, queue: str, partitions: int | None, group_url: str | 
 def lane_of(key: str, keys: QueueKeys | None) -> int:
     """Return the lane of the tasks of a key; `InvalidInput` for a queue without keys."""
     if keys is None:
-        hint = "Write Queue(url, name, partitions=64), in each program of the queue."
-        raise InvalidInput("key", key, "none on a queue without partitions", hint)
+        hint = "Write Queue(url, name, partitions=64) in each program of the queue."
+        raise InvalidInput("key", key, "no key on a queue without partitions", hint)
     return keys.lane(key)

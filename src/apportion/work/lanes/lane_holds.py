@@ -1,9 +1,9 @@
 """Lane holds: the lanes in which one worker may claim now, and the holds of its claims on them.
 
-Promises: a lane is shown under the token of this moment, and never past the deadline of the session in the group. A
+Promises: `owned` returns each lane with its present token, and no lane after the deadline of the group's session. A
 claim holds its lane until its hold is released or cancelled. A claim in a lane that has moved is given back. A lane
-that the store refuses is reported once per token. If after one time to live it is ours and still refused, it is
-damaged.
+that the store refuses is reported once per token. If the worker still owns the lane after one `lease_ttl`, and the
+store still refuses it, then the store's token of the lane is damaged.
 Refuses: to wait, and to cancel a run.
 """
 
@@ -24,7 +24,7 @@ LANE_MOVED = "its lane has moved"
 
 
 class LaneHolds:
-    """The lanes of a worker of one queue, and its holds on them, over the holdings of its membership."""
+    """The lanes of a worker of one queue, and its holds on them. They come from the holdings of its membership."""
 
     def __init__(self, queue: str, holdings: Holdings, statistics: LaneStatistics) -> None:
         self._queue, self._holdings, self._statistics = queue, holdings, statistics
@@ -47,13 +47,13 @@ class LaneHolds:
                 OwnedLane(queue=self._queue, partition=each, token=now[each].token) for each in sorted(now)
             )
             for lane in self._owned:
-                note(lane.token)  # the store compares it
+                note(lane.token)  # the store compares this token at a claim
         return self._owned
 
     def held(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Settlement]]:
         """Hold the lanes of new claims; return the claims that may run, with the tokens of their lanes.
 
-        Claims in lanes that have moved meanwhile are given back, by the settlements.
+        The settlements give back the claims in lanes that have moved meanwhile.
         """
         held, moved = [], []
         for each in claims:
@@ -85,22 +85,22 @@ class LaneHolds:
             self._holdings.leave(hold)
 
     def refused(self, fenced: Collection[OwnedLane], *, now: float, patience_seconds: float) -> list[OwnedLane]:
-        """Hear that the store knows a later owner of some lanes; return the lanes in which it must be wrong.
+        """Note the lanes for which the store knows a later owner; return the lanes for which the store must be wrong.
 
-        A later owner is there only once a lane is no longer ours. So if a lane stays ours, and is refused for longer
-        than any news takes, the store's token for it is wrong.
+        A lane has a later owner only after this worker has lost the lane. A worker hears of a loss within
+        `patience_seconds`. So if it still owns the lane after that time, the store's token of the lane is wrong.
         """
         new = [each for each in fenced if each not in self._refused]
         self._statistics.fenced += len(new)
         for each in new:
-            words = "tasks: the store has seen a later owner of lane %s of %s than %s, and gives nothing of it here"
+            words = "tasks: the store knows a later owner of lane %s of %s than %s, and allows no claim there"
             logger.warning(words, each.partition, self._queue, each.token)
         since, owned = self._refused | dict.fromkeys(new, now), self.owned()
         self._refused = {each: at for each, at in since.items() if each in owned}
         return [each for each in fenced if self._refused.get(each, now) + patience_seconds < now]
 
     def mended(self, lane: OwnedLane) -> None:
-        """Hear that a lane has its token again; later damage is reported anew."""
-        words = "tasks: lane %s of %s had a token in the store that no owner was given; it has %s again"
+        """Note that the store has the right token of a lane again. Later damage is reported anew."""
+        words = "tasks: the store had a token of lane %s of %s that was never granted; it has %s again"
         logger.error(words, lane.partition, self._queue, lane.token)
         self._refused.pop(lane, None)

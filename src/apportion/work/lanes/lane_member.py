@@ -1,4 +1,4 @@
-"""Lane member: how a worker takes part in the group of its queue, which decides who owns the lanes of the keys."""
+"""Lane member: the options of a worker in the group of its queue. The group decides the owner of each lane of keys."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,11 +17,11 @@ class LaneMember:
     - `static`: whether the worker keeps its lanes over a restart, under an id that stays the same. Default: False.
     - `rejoin_grace`: the time for which the group waits for a static worker that is away. Default: 60 seconds.
     - `replace`: whether to ask a live worker of the same id to leave. Default: False.
-    - `drain_timeout`: the time for which a lane that moves waits for its running tasks. The tasks run on after it, and
-      their keys wait for them. Default: 20 seconds.
+    - `drain_timeout`: the time for which a lane that moves waits for its running tasks. After this time the tasks
+      run on, and their keys wait for them. Default: 20 seconds.
     - `weight`: the share of this worker relative to the others. Default: `APPORTION_WEIGHT`, else 1.
     - `zone`: the fault domain, outermost first. Default: `APPORTION_ZONE`, else none.
-    - `throttle`: the largest number of lanes that move at once as planned. Default: None, no bound.
+    - `throttle`: the largest number of lanes that move at once in a planned move. Default: None, no limit.
     - `settle`: the time without a newcomer after which lanes move to newcomers. Default: 2 seconds.
     """
 
@@ -36,7 +36,7 @@ class LaneMember:
     settle: timedelta = SETTLE
 
     def options(self, keys: QueueKeys, *, ttl_seconds: float) -> Options:
-        """Return the options of the member; `InvalidInput` for a wrong one."""
+        """Return the options of the member; `InvalidInput` for a wrong option."""
         opening = Opening(
             keys.group_url,
             keys.group,

@@ -10,7 +10,7 @@ from apportion.groups.statistics import Durations
 @brief
 @dataclass(slots=True)
 class LaneStatistics:
-    """The counts of lanes since this process began. `fenced` counts refusals of lanes that had a later owner."""
+    """The counts of lanes since this process began. `fenced`: lanes that the store refused because of a later owner."""
 
     fenced: int = 0
     _drivers: list[Driver] = field(default_factory=list)

@@ -1,10 +1,10 @@
 """Lanes: the partitions of keys that one worker owns as a member of the group of its queue, on the I/O thread.
 
-Promises: the worker claims tasks with a key in the lanes that are its own at that moment. Each claim holds its lane
-from the answer of the store until the store has taken its end. A planned move of a lane therefore waits for its running
-tasks, and for nothing else, at most for `drain_timeout`. Then, or when the session in the group ends, only the hold
-ends: the lane moves, the task runs on, and its key waits, because its claim is open.
-Refuses: to cancel a run. The owner of a lane is a hint; the open claim of a key is the lock.
+Promises: the worker claims tasks with a key only in lanes that it owns at that moment. Each claim holds its lane from
+the answer of the store until the store has recorded the end of the claim. A planned move of a lane therefore waits for
+the running tasks of the lane, and for nothing else, at most for `drain_timeout`. After that, or when the session in
+the group ends, only the hold ends. The lane moves, the task runs on, and its key waits, because its claim is open.
+Refuses: to cancel a run. The owner of a lane is only a hint. The open claim of a key is the lock.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ Mend = Callable[[MendLane], Awaitable[int]]
 
 
 class Lanes:
-    """The lanes of a worker of a queue without keys: none. `woken` is set when there may be new work."""
+    """The lanes of a worker of a queue without keys: no lanes. `woken` is set when there may be new work."""
 
     def __init__(self) -> None:
         self.woken: asyncio.Event = asyncio.Event()
@@ -35,7 +35,7 @@ class Lanes:
     def held(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Settlement]]:
         """Hold the lanes of new claims; return the claims that may run, with the tokens of their lanes.
 
-        Claims in lanes that have moved meanwhile are given back, by the settlements.
+        The settlements give back the claims in lanes that have moved meanwhile.
         """
         return list(claims), []
 
@@ -43,9 +43,9 @@ class Lanes:
         """End the holds of claims that are no longer open."""
 
     async def refused(self, fenced: Collection[OwnedLane], session: int) -> None:
-        """Hear that the store knows a later owner of some lanes; mend those that are ours in spite of it.
+        """Note the lanes for which the store knows a later owner; mend those that this worker nevertheless owns.
 
-        `session` is that of the worker in the task store.
+        - `session`: the session of the worker in the task store.
         """
 
     async def until_settled(self) -> None:
@@ -61,8 +61,9 @@ class Lanes:
 class GroupLanes(Lanes):
     """The lanes of a worker of a queue with keys.
 
-    `mend` carries out a command in the task store. `lost` hears of lanes that move. `failed` is called when the worker
-    has lost its membership without leaving.
+    - `mend`: carries out a command in the task store.
+    - `lost`: is called with the partitions that the worker loses.
+    - `failed`: is called when the membership ends and the worker has not left.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class GroupLanes(Lanes):
         self._following.result()
 
     async def _follow(self) -> None:
-        """Hear of each gain and loss, until this member has left."""
+        """Take each gain and loss of lanes, until this member has left."""
         holdings = self._holdings
         holdings.consume()
         try:

@@ -1,7 +1,7 @@
-"""Lanes of a worker: how a worker of a queue, with or without keys, gets its lanes when it begins.
+"""Lanes of a worker: the lanes that a worker gets when it begins, on a queue with or without keys.
 
-Promises: options are refused where the worker is made, before any effect. The number of partitions is compared with
-that of the store before the worker joins the group.
+Promises: wrong options are refused where the worker is made, before any effect. The number of partitions is compared
+with that in the store before the worker joins the group.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ from apportion.work.lanes.lane_statistics import LaneStatistics
 from apportion.work.lanes.lanes import GroupLanes, Lanes, Lost
 
 LanesOfWorker: TypeAlias = Callable[[TaskStore, Lost, Callable[[], None]], Awaitable[Lanes]]
-"""Begin the lanes of one worker: the tasks of its store, the hearer of lanes that move, and that of a failure."""
+"""Begins the lanes of one worker. Arguments: the task store, the handler of lost lanes, the handler of a failure."""
 
 
 async def no_lanes(_tasks: TaskStore, _lost: Lost, _failed: Callable[[], None]) -> Lanes:
@@ -26,7 +26,7 @@ async def no_lanes(_tasks: TaskStore, _lost: Lost, _failed: Callable[[], None]) 
 def lanes_of_worker(
     keys: QueueKeys | None, member: LaneMember | None, *, ttl_seconds: float, statistics: LaneStatistics
 ) -> LanesOfWorker:
-    """Return the beginning of the lanes of a worker; `InvalidInput` for wrong options."""
+    """Return the function that begins the lanes of a worker; `InvalidInput` for wrong options."""
     if keys is None:
         if member is not None:
             raise InvalidInput("member", member, "None on a queue without partitions", "Write Queue(…, partitions=64).")
