@@ -66,3 +66,14 @@ def test_work_that_is_left_from_a_former_session_has_no_consequence_in_the_next(
     assert ((), None, float("inf")) == (waiting.to_cancel(99.0), waiting.verdict(None, 99.0), waiting.wakes_at(None))
     waiting.lost([1], 99.0)
     assert 104.0 == waiting.wakes_at(None)
+
+
+def test_a_partition_that_is_lost_again_while_its_work_goes_on_gets_no_more_time():
+    waiting = patience()
+    waiting.lost([1], 0.0)
+    waiting.lost([1], 3.0)
+    assert 5.0 == waiting.wakes_at(None)
+    assert (1,) == waiting.to_cancel(5.0)
+    waiting.lost([1], 6.0)
+    assert 7.0 == waiting.wakes_at(None)
+    assert () == waiting.to_cancel(99.0)
