@@ -1,6 +1,7 @@
-"""Acts on the schedules of a store: keep one from data, forget it, trigger a slot, end a pause.
+"""Acts on the schedules of a store: add, change, remove, trigger, pause or resume a schedule.
 
-Each act reads the stored row and writes it by compare-and-set. It tries again where another process came between.
+`kept`, `triggered` and `resumed` read the stored row and write it by compare-and-set. They try again if another process
+has changed the row in between.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def kept(tasks: TaskStore, schedule: TaskSchedule) -> bool:
-    """Add a schedule, or change the stored one of its name; return whether it is new. Nothing of the past fires."""
+    """Add a schedule, or change the stored one of its name; return whether it is new. No slot of the past fires."""
     while True:
         now = await tasks.query(StoreTime())
         if await tasks.schedules.register([placed(schedule, now)]):
@@ -27,7 +28,7 @@ async def kept(tasks: TaskStore, schedule: TaskSchedule) -> bool:
         stored = await found(tasks, schedule.queue, schedule.name)
         if stored is None:
             continue
-        if stored.damage:  # its place in time is worth nothing: it begins anew
+        if stored.damage:  # its last and next slot cannot be trusted, so it begins anew
             await tasks.schedules.remove(schedule.queue, [schedule.name])
         elif await tasks.schedules.change(changed(schedule, stored, now), version=stored.version):
             return False
@@ -50,7 +51,7 @@ async def triggered(tasks: TaskStore, queue: str, name: str, slot: datetime, *, 
 async def run_now(tasks: TaskStore, queue: str, name: str, *, by: str) -> str:
     """Enqueue a task of a schedule now, and return its id: for the slot that is due, or for this moment.
 
-    `AlreadyTriggered` if the last slot lies ahead. Later slots stay as they are, and a pause goes on.
+    `AlreadyTriggered` if the last fired slot lies in the future. Later slots stay as they are, and a pause continues.
     """
     stored, now = await existing(tasks, queue, name), await tasks.query(StoreTime())
     stored_rule(stored)  # refuses a damaged row
@@ -59,13 +60,13 @@ async def run_now(tasks: TaskStore, queue: str, name: str, *, by: str) -> str:
 
 
 async def paused(tasks: TaskStore, queue: str, name: str) -> bool:
-    """Let a schedule fire no more; return False if it was paused before."""
+    """Stop the firing of a schedule; return False if it was paused before."""
     await existing(tasks, queue, name)
     return bool(await tasks.schedules.pause(queue, [name]))
 
 
 async def removed(tasks: TaskStore, queue: str, name: str) -> None:
-    """Forget a schedule; `InvalidInput` where there is none of this name."""
+    """Remove a schedule; `InvalidInput` if there is none of this name."""
     if not await tasks.schedules.remove(queue, [name]):
         await existing(tasks, queue, name)
 
@@ -84,7 +85,7 @@ async def resumed(tasks: TaskStore, queue: str, name: str, *, by: str) -> bool:
 
 
 async def existing(tasks: TaskStore, queue: str, name: str) -> TaskSchedule:
-    """Return a stored schedule; `InvalidInput` where there is none of this name."""
+    """Return a stored schedule; `InvalidInput` if there is none of this name."""
     stored = await found(tasks, queue, name)
     if stored is None:
         raise InvalidInput("schedule", name, "the name of a schedule of the queue", "List them: apportion cron ls")
@@ -92,17 +93,17 @@ async def existing(tasks: TaskStore, queue: str, name: str) -> TaskSchedule:
 
 
 async def found(tasks: TaskStore, queue: str, name: str) -> TaskSchedule | None:
-    """Return a stored schedule, None where there is none of this name."""
+    """Return a stored schedule, None if there is none of this name."""
     return next((each for each in await tasks.schedules.listed(queue) if each.name == name), None)
 
 
 def milliseconds_of(field: str, moment: datetime) -> int:
-    """Return a moment in milliseconds since 1970; `InvalidInput` for one without a zone, or past the calendar."""
+    """Return a moment in milliseconds since 1970; `InvalidInput` without a zone, or from the year 9999 on."""
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         hint = f"Write {field}=datetime(2026, 11, 24, 9, tzinfo=UTC)"
         raise InvalidInput(field, moment, "a datetime with a time zone", hint)
     if moment.year >= 9_999:
-        raise InvalidInput(field, str(moment), "a time before the year 9999", "Take a time that is near.")
+        raise InvalidInput(field, str(moment), "a time before the year 9999", "Pass an earlier time.")
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 

@@ -1,15 +1,15 @@
 """Calendar: the slots of a schedule, as instants in UTC; pure, and equal in every process with the same zone data.
 
-A rule counts elapsed time if its minute or hour begins with `*`: a slot comes at every instant that matches in local
-time. Every other rule is fixed to local times. Where the clocks of the zone go forward, the swallowed times of a
-fixed rule have one slot together: the first instant after the change (`gap="run-after"`), or none ("skip"). Where they
-go back, a time that comes twice counts in its `first` pass, in its `last`, or in `both`.
+A rule counts elapsed time if its minute or hour begins with `*`: every instant that matches in local time is a slot.
+Every other rule is fixed to local times. When the clocks of the zone go forward, some local times do not exist. The
+times of a fixed rule among them share one slot, the first instant after the change (`gap="run-after"`), or have none
+("skip"). When the clocks go back, some local times come twice. `fold` chooses the `first` time, the `last`, or `both`.
 
 Promises: every slot is a whole minute, later than the one before it.
-Refuses: rules with seconds, rules that never come, and times before 1973. Until then, some zones had offsets with half
-minutes. There are no slots from the year 9999 on.
-Source: cron of Debian. cronsim reads the rules. Its own walk loses slots where clocks change by half an hour. It reads
-the range `37-37/4` as `37/4`, so it gets a range of one value as that value alone.
+Refuses: rules with seconds, rules without any slot, and times before 1973. Some zones had offsets with half minutes
+until then. There are no slots from the year 9999 on.
+Source: cron of Debian. cronsim parses the rules, but does not compute the slots: it loses slots where clocks change by
+half an hour. It reads the range `37-37/4` as `37/4`, so a range of one value is passed to it as that value alone.
 """
 
 import re
@@ -70,7 +70,7 @@ class Every:
             raise InvalidInput("period", self.period, "whole milliseconds", "Write every(timedelta(minutes=5))")
 
     def slots(self, after: datetime) -> Iterator[datetime]:
-        """Yield the slots after an instant, endlessly (until the year 9999)."""
+        """Yield the slots after an instant, up to the year 9999."""
         since = (_instant(after) - _START) // self.period * self.period
         while (since := since + self.period) < _END - _START:
             yield _START + since
@@ -100,11 +100,11 @@ class Cron:
             if value not in choices:
                 raise InvalidInput(field, value, f"one of {', '.join(choices)}", f"The default is {choices[0]!r}.")
         if not any(self._is_day(date(2000, 1, 1) + timedelta(days=each)) for each in range(_DAYS_OF_THE_CALENDAR)):
-            raise InvalidInput("rule", self.rule, "a rule with a day that comes", "Change its day, month or weekday.")
+            raise InvalidInput("rule", self.rule, "a rule with a day that exists", "Change its day, month or weekday.")
         self._zone  # noqa: B018 - an unknown zone is refused here
 
     def slots(self, after: datetime) -> Iterator[datetime]:
-        """Yield the slots after an instant, endlessly (until the year 9999)."""
+        """Yield the slots after an instant, up to the year 9999."""
         begin = _instant(after)
         last = _minute(begin.replace(tzinfo=None))
         for minute in self._minutes((begin.astimezone(self._zone) - _LONGEST_FOLD).date(), last):
@@ -113,19 +113,19 @@ class Cron:
                 yield datetime.fromtimestamp(minute * 60, UTC)
 
     def matches(self, local: datetime) -> bool:
-        """Whether a time of the local clocks, without a zone, is one of the rule's."""
+        """Whether a local time, as a datetime without a zone, matches the rule."""
         is_time = local.hour in self._parsed.hours and local.minute in self._parsed.minutes
         return is_time and self._is_day(local.date())
 
     def slots_at(self, local: datetime) -> tuple[datetime, ...]:
-        """Return the slots of a time of the local clocks that the rule matches: several where it comes twice."""
+        """Return the slots of a local time that matches the rule: none, one, or two around a change of the clocks."""
         found = self._chosen(local.date(), local.hour, local.minute)
         return tuple(datetime.fromtimestamp(minute * 60, UTC) for minute in dict.fromkeys(found))
 
     def _minutes(self, day: date, after: int) -> Iterator[int]:
-        """Yield the slots of all local days from one on, as minutes since 1970, in order; some come twice.
+        """Yield the slots of all local days from `day` on, as minutes since 1970, in order. A slot may come twice.
 
-        Those up to `after` may be left out.
+        Slots up to `after` may be left out.
         """
         waiting: list[int] = []
         while day < _END.date():
@@ -140,7 +140,7 @@ class Cron:
             day += timedelta(days=1)
 
     def _minutes_of_hour(self, day: date, hour: int, *, is_even: bool) -> Iterator[int]:
-        """Yield the slots of a local hour; `is_even`: the clocks do not change in it."""
+        """Yield the slots of a local hour. `is_even`: the clocks do not change within the hour."""
         if is_even:
             begin, _ = self._passes(day, hour, 0)
             yield from (begin + minute for minute in self._minute_set)
@@ -149,9 +149,9 @@ class Cron:
             yield from self._chosen(day, hour, minute)
 
     def _chosen(self, day: date, hour: int, minute: int) -> tuple[int, ...]:
-        """Return the slots of one local minute, by the policies."""
+        """Return the slots of one local minute, by the policies `gap` and `fold`."""
         first, last = self._passes(day, hour, minute)
-        if first > last:  # the clocks go forward over it
+        if first > last:  # the clocks skip this minute
             is_run = self._is_fixed and self.gap == "run-after"
             return (self._first_after(last, first),) if is_run else ()
         if not self._is_fixed or self.fold == "both":
@@ -159,9 +159,9 @@ class Cron:
         return (first,) if self.fold == "first" else (last,)
 
     def _passes(self, day: date, hour: int, minute: int) -> tuple[int, int]:
-        """Return the instants of a local minute before and after a change: equal where there is none.
+        """Return the instants of a local minute by the offsets before and after a change; equal without a change.
 
-        The first is the later one where the clocks go forward over this minute.
+        The first instant is the later one if the clocks skip this minute.
         """
         return _passes(self._zone, day, hour, minute)
 
@@ -204,10 +204,10 @@ class Cron:
 def cron_slots(
     rule: str, *, after: datetime, zone: str = "UTC", gap: Gap = "run-after", fold: Fold = "first"
 ) -> Iterator[datetime]:
-    """Yield the slots of a cron rule after an instant, as datetimes in UTC, endlessly. Pure.
+    """Yield the slots of a cron rule after an instant, as datetimes in UTC, up to the year 9999. Pure.
 
     - `rule`: five fields (minute, hour, day, month, weekday), or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.
-    - `after`: a datetime with a zone. The first slot is later than it.
+    - `after`: a datetime with a zone. All slots are later.
     - `zone`: the zone in which the rule is read, for example "Europe/Berlin". Default: UTC.
     - `gap`, `fold`: the slots of a fixed rule where the clocks of the zone change; see the page on clock changes.
 
@@ -243,7 +243,7 @@ def _parsed(rule: str) -> "CronSim":
 
 
 def _simplified(term: re.Match[str]) -> str:
-    """Return a range with a step as it is, a range of one value as this value."""
+    """Return a range with a step as it is, but a range of one value as this value."""
     first, last = (int(each) if each.isdigit() else _NAMES.get(each.lower(), each) for each in (term[1], term[2]))
     return term[1] if first == last else term[0]
 

@@ -1,6 +1,6 @@
-"""Clock changes: the effect of changes of the clocks on the slots of a rule; pure, for a look ahead.
+"""Clock changes: their effect on the future slots of a rule. Pure.
 
-Promises: the slots of a touched time are those that `Cron.slots` yields for it.
+Promises: the slots of a touched time are the slots that `Cron.slots` yields for that time.
 Source: the policies `gap` and `fold` of `calendar`.
 """
 
@@ -19,7 +19,7 @@ _STEP, _MINUTE = timedelta(hours=12), timedelta(minutes=1)  # no zone changes it
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TouchedTime:
-    """A local time of a rule that does not come on this day, or comes twice; `slots` are its slots in UTC."""
+    """A local time of a rule that is skipped on this day, or comes twice. `slots` are its slots in UTC."""
 
     local: datetime
     slots: tuple[datetime, ...]
@@ -28,9 +28,10 @@ class TouchedTime:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockChange:
-    """A change of the clocks at an instant: from the local time `before` to `after`. `touched` are times of the rule.
+    """A change of the clocks at an instant, from the local time `before` to `after`.
 
-    Where the clocks go forward, the times between the two do not come; where they go back, they come twice.
+    If the clocks go forward, the times between the two are skipped. If they go back, these times come twice. `touched`
+    are those of them that match the rule.
     """
 
     at: datetime

@@ -1,4 +1,4 @@
-"""Cron: schedules as a program declares them, checked where they are given."""
+"""Declaration: schedules as a program declares them, checked when they are declared."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -19,7 +19,7 @@ _LONGEST_JITTER = timedelta(days=1)
 
 
 class Policies(TypedDict, total=False):
-    """The options of a schedule beside its rule; see `Queue.cron`."""
+    """The options of a schedule besides its rule; see `Queue.cron`."""
 
     zone: str
     missed: Missed
@@ -30,17 +30,17 @@ class Policies(TypedDict, total=False):
 
 
 def cron_schedule(queue: str, name: str, call: Call, rule: str, policies: Policies) -> TaskSchedule:
-    """Return a schedule of a cron rule, without a place in time; `InvalidInput` for a wrong option."""
+    """Return a schedule of a cron rule, without last and next slot; `InvalidInput` for a wrong option."""
     schedule = _unruled(queue, name, call, policies)
     Cron(rule=rule, zone=schedule.zone, gap=schedule.gap, fold=schedule.fold)
     return _evaluated(replace(schedule, rule=rule))
 
 
 def every_schedule(queue: str, name: str, call: Call, period: timedelta, policies: Policies) -> TaskSchedule:
-    """Return a schedule of a period, without a place in time; `InvalidInput` for a wrong option."""
+    """Return a schedule of a period, without last and next slot; `InvalidInput` for a wrong option."""
     Every(period=period)
     schedule = _unruled(queue, name, call, policies)
-    Cron(rule="@daily", zone=schedule.zone, gap=schedule.gap, fold=schedule.fold)  # options without an effect here
+    Cron(rule="@daily", zone=schedule.zone, gap=schedule.gap, fold=schedule.fold)  # checks options without effect
     return _evaluated(replace(schedule, rule=f"every {milliseconds(period)}ms"))
 
 
@@ -69,9 +69,10 @@ def placed(schedule: TaskSchedule, now: int) -> TaskSchedule:
 
 
 def changed(schedule: TaskSchedule, stored: TaskSchedule, now: int) -> TaskSchedule:
-    """Return a schedule in the place of the stored one: its next slot stays, unless other slots come from now on.
+    """Return a schedule that replaces the stored one.
 
-    So a slot that is due, and that no worker has fired yet, is not lost to a change of a policy or of the call.
+    The next slot stays, unless the rule, `zone`, `gap` or `fold` changes. So a change of another option or of the call
+    loses no slot that is due and has not fired yet.
     """
     if all(getattr(schedule, each) == getattr(stored, each) for each in _OF_SLOTS):
         return replace(schedule, last_slot=stored.last_slot, next_slot=stored.next_slot, tzdata=stored.tzdata)
@@ -97,7 +98,7 @@ def _unruled(queue: str, name: str, call: Call, policies: Policies) -> TaskSched
     for field in ("delay", "at", "expires", "unique", "key"):
         value = getattr(call, field)
         if value is not None:
-            raise InvalidInput(field, value, "none in the call of a schedule", "The schedule says when it runs.")
+            raise InvalidInput(field, value, "none in the call of a schedule", "Leave it out of the call.")
     jitter = length("jitter", policies.get("jitter", timedelta(0)))
     if jitter > _LONGEST_JITTER:
         raise InvalidInput("jitter", jitter, "at most a day", "Write jitter=timedelta(minutes=5)")

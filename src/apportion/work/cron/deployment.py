@@ -1,9 +1,8 @@
-"""Deployment: brings the stored schedules of a queue to those that a program declares.
+"""Deployment: makes the stored schedules of a queue equal to those that a program declares.
 
-Promises: the last slot and a pause of a changed schedule stay, and a new rule fires no slot of the past. Each change
-counts only at the version from which it was made; where another process came between, it is made anew from the stored
-schedule.
-Refuses: to touch a schedule that was made from data, also one with a name that the program declares.
+Promises: the last slot and a pause of a changed schedule stay, and a new rule fires no slot of the past. A change is
+written only if the stored version is still the one that was compared. Otherwise the change is computed anew.
+Refuses: to change a schedule that was made from data, even if the program declares its name.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ _FIELDS = (
 class ScheduleChange:
     """A difference between the stored and the declared schedule of a name.
 
-    `keep`: the stored one was made from data and stays. `fields` are the names of the fields that differ.
+    `keep`: the stored schedule was made from data and stays. `fields` are the names of the fields that differ.
     """
 
     act: Act
@@ -38,7 +37,7 @@ class ScheduleChange:
 
 
 def compared(declared: Mapping[str, TaskSchedule], stored: Sequence[TaskSchedule]) -> tuple[ScheduleChange, ...]:
-    """Return the differences of a queue, sorted by name; none for equal schedules and for those from data. Pure."""
+    """Return the differences of a queue, sorted by name; none for equal schedules. Pure."""
     found = {each.name: each for each in stored if isinstance(each.name, str)}  # any other name is damage
     names = sorted({*declared, *(name for name, each in found.items() if each.is_declared)})
     return tuple(change for name in names for change in _change(name, declared.get(name), found.get(name)))
@@ -71,7 +70,7 @@ def _change(name: str, declared: TaskSchedule | None, stored: TaskSchedule | Non
 
 
 async def _made(tasks: TaskStore, queue: str, change: ScheduleChange) -> bool:
-    """Make one change; return False, and change nothing, where another process came between."""
+    """Make one change; return False, and change nothing, if another process was faster."""
     schedules, stored, declared = tasks.schedules, change.stored, change.declared
     now = await tasks.query(StoreTime())
     if declared is None:
@@ -79,6 +78,6 @@ async def _made(tasks: TaskStore, queue: str, change: ScheduleChange) -> bool:
         return bool(await schedules.remove(queue, [change.name], version=version))
     if stored is not None and not stored.damage:
         return await schedules.change(changed(declared, stored, now), version=stored.version)
-    if stored is not None:  # its place in time is worth nothing: it begins anew
+    if stored is not None:  # its last and next slot cannot be trusted, so it begins anew
         await schedules.remove(queue, [change.name])
     return bool(await schedules.register([placed(declared, now)]))

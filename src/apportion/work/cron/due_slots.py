@@ -1,8 +1,8 @@
-"""Due slots: which slots of a due schedule get a task now, and which slot comes next; pure.
+"""Due slots: the slots of a due schedule that get a task now, and its next slot. Pure.
 
-Promises: no slot up to `last_slot` is fired, whatever the clock or the zone data of this process say. A slot has one
-task at most. The newest slot that has come is fired, or held back by an open task, or left as too late by the policy
-for missed slots.
+Promises: no slot up to `last_slot` is fired, independent of the clock and the zone data of this process. A slot has one
+task at most. The newest slot that has come is fired, unless an open task holds it back, or the policy for missed slots
+finds it too late.
 """
 
 import re
@@ -19,9 +19,9 @@ from apportion.stores.schedules.values import DueSchedule, Firing, Missed, Overl
 from apportion.stores.task_values import NewTask
 from apportion.work.cron.calendar import Cron, Every
 
-LATE_MS = 60_000  # missed="skip" fires a slot that is at most so late
-MOST_MISSED = 100  # missed="all" fires so many slots at most,
-OLDEST_MISSED_MS = 24 * 3_600 * 1_000  # and none that is older
+LATE_MS = 60_000  # missed="skip" fires a slot that is at most this late
+MOST_MISSED = 100  # missed="all" fires at most this number of slots,
+OLDEST_MISSED_MS = 24 * 3_600 * 1_000  # and no slot that is older than this
 MOST_COUNTED = 100  # of missed slots
 _LOOKS_BACK_MS = (3_600_000, 24 * 3_600_000, 32 * 24 * 3_600_000, 400 * 24 * 3_600_000)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,14 +38,14 @@ class SlotRule(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A firing. `disagrees`: the stored next slot is no slot of the rule, as this process evaluates it."""
+    """A firing. `disagrees`: the stored next slot is not a slot of the rule, as this process evaluates the rule."""
 
     firing: Firing
     disagrees: bool
 
 
 def stored_rule(schedule: TaskSchedule) -> SlotRule:
-    """Return the rule of a stored schedule; `InvalidInput` for a damaged row, or as `rule_of` does."""
+    """Return the rule of a stored schedule; `InvalidInput` for a damaged row, and the errors of `rule_of`."""
     if schedule.damage:
         hint = "Schedule it again under this name, or remove it."
         raise InvalidInput("schedule", schedule.name, f"an undamaged row; {schedule.damage}", hint)
@@ -75,12 +75,12 @@ def next_slot(rule: SlotRule, after: int) -> int:
     """Return the first slot of a rule after a time; `InvalidInput` after the last one, in the year 9999."""
     slot = next(_slots(rule, after), None)
     if slot is None:
-        raise InvalidInput("slot", after, "a time long before the year 9999", "Trigger none that is far ahead.")
+        raise InvalidInput("slot", after, "a time long before the year 9999", "Choose an earlier slot.")
     return slot
 
 
 def decide(due: DueSchedule, *, now: int, new_id: Callable[[], str], tzdata: str) -> Decision:
-    """Decide the firing of a schedule that is due. Pure, but for the ids of its tasks.
+    """Return the firing of a schedule that is due. Pure, except for the ids of its tasks.
 
     `now` is the time of the store; `tzdata` names the zone data of this process.
     """
@@ -105,7 +105,7 @@ def decide(due: DueSchedule, *, now: int, new_id: Callable[[], str], tzdata: str
 
 
 def missed_slots(schedule: TaskSchedule, firing: Firing) -> int:
-    """Return the number of slots that a firing has passed over, up to `MOST_COUNTED`; O(that number)."""
+    """Return the number of slots that a firing leaves out, up to `MOST_COUNTED`. O(this number)."""
     if firing.slot == schedule.next_slot:
         count = 1
     else:
@@ -115,7 +115,7 @@ def missed_slots(schedule: TaskSchedule, firing: Firing) -> int:
 
 
 def disagrees(schedule: TaskSchedule, rule: SlotRule) -> bool:
-    """Whether the stored next slot is no slot of the rule, as this process evaluates it."""
+    """Whether the stored next slot is not a slot of the rule, as this process evaluates the rule."""
     return next_slot(rule, schedule.next_slot - 1) != schedule.next_slot
 
 
@@ -129,7 +129,7 @@ def _newest(rule: SlotRule, earliest: int, now: int) -> int:
 
 
 def _wanted(schedule: TaskSchedule, rule: SlotRule, newest: int, now: int) -> tuple[int, ...]:
-    """Return the slots that the policy for missed slots fires, oldest first."""
+    """Return the slots that the policy for missed slots wants to fire, oldest first."""
     if schedule.missed == "skip":
         return (newest,) if now - newest <= LATE_MS else ()
     if schedule.missed == "last":
@@ -178,5 +178,5 @@ def task_of(schedule: TaskSchedule, slot: int, task_id: str) -> NewTask:
 
 
 def jitter_ms(schedule: TaskSchedule, slot: int) -> int:
-    """Return how long the task of a slot waits within the jitter of its schedule; equal in every process."""
+    """Return the wait of the task of a slot, in ms, within the jitter of its schedule; equal in every process."""
     return xxh3_64_intdigest(f"{schedule.queue}/{schedule.name}/{slot}".encode()) % (schedule.jitter_ms or 1)

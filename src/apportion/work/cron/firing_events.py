@@ -1,7 +1,7 @@
-"""Firing events: tells the observers of a worker the fate of each slot, once the store has answered.
+"""Firing events: passes the fate of each slot to the observers of a worker, after the answer of the store.
 
-Promises: a decision that did not count is not told. A disagreement, and a schedule that cannot be evaluated here, are
-told once per schedule.
+Promises: a decision that the store did not commit gives no event. A disagreement gives one event per schedule. A
+schedule that this process cannot evaluate gives one event, and another one only if the problem changes.
 """
 
 from collections.abc import Iterator
@@ -40,11 +40,11 @@ class FiringEvents:
         self._observers, self._worker, self._clock = observers, worker, clock_here()
         self._decided: dict[tuple[str, str], tuple[TaskSchedule, Decision]] = {}
         self._problems: dict[tuple[str, str], str] = {}
-        self._unable: dict[tuple[str, str], str] = {}  # the problem that was told last
+        self._unable: dict[tuple[str, str], str] = {}  # the problem of the last event
         self._disagreed: set[tuple[str, str]] = set()
 
     def note(self, schedule: TaskSchedule, decision: Decision) -> None:
-        """Note a decision, which may or may not count."""
+        """Note a decision, before its commit."""
         self._decided[schedule.queue, schedule.name] = schedule, decision
 
     def note_unable(self, schedule: TaskSchedule, error: Exception) -> None:
@@ -52,7 +52,7 @@ class FiringEvents:
         self._problems[schedule.queue, schedule.name] = str(error)
 
     def tell(self, answer: FireAnswer) -> None:
-        """Tell of the firings that counted, and forget the others."""
+        """Pass the events of the committed firings to the observers, and drop the other decisions."""
         decided, self._decided = self._decided, {}
         problems, self._problems = self._problems, {}
         for queue, name in answer.unable:
@@ -65,7 +65,7 @@ class FiringEvents:
                 self._tell(event)
 
     def _events(self, firing: Firing, schedule: TaskSchedule, decision: Decision, now: int) -> Iterator[ScheduleEvent]:
-        """Yield the events of a firing, as it was decided last."""
+        """Yield the events of a firing, by its last decision."""
         who = self._who(firing.queue, firing.name)
         if decision.disagrees and (firing.queue, firing.name) not in self._disagreed:
             self._disagreed.add((firing.queue, firing.name))

@@ -1,4 +1,4 @@
-"""Forecast: the next slots of a rule, and the clock changes among them; pure, for a look ahead."""
+"""Forecast: the next slots of a rule, and the clock changes among them. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Forecast:
         return self.rule.zone if isinstance(self.rule, Cron) else "UTC"
 
     def changes(self) -> tuple[ClockChange, ...]:
-        """Return the clock changes that touch one of these slots, or swallow one. O(days between the slots)."""
+        """Return the clock changes that touch one of these slots, or skip one. O(days between the slots)."""
         if not isinstance(self.rule, Cron) or not self.slots:
             return ()
         last = self.slots[-1]
@@ -43,7 +43,7 @@ class Forecast:
 
 
 def forecast(rule: SlotRule, *, after: datetime, most: int, stored: datetime | None = None) -> Forecast:
-    """Return the next slots of a rule. `stored` is the first one, whatever the rule says.
+    """Return the next slots of a rule. `stored` is the first one, even if it is not a slot of the rule.
 
     >>> from datetime import UTC
     >>> from apportion.work.cron.calendar import Every

@@ -1,7 +1,6 @@
-"""Inspection: the trouble of stored schedules, as this process sees it; pure.
+"""Inspection: the trouble of stored schedules, as this process sees it. Pure.
 
-Promises: a schedule that this process cannot evaluate has the same words here as in the log of a worker.
-Refuses: to know the schedules that another host can evaluate. Inspect them there.
+Refuses: to judge for other hosts, which may have other zone data. Inspect the schedules there too.
 """
 
 from dataclasses import dataclass
@@ -22,9 +21,13 @@ LATE_MS = 60_000
 class InspectedSchedule:
     """A stored schedule, and its trouble as this process sees it.
 
-    `damaged`: no release writes such a row. `unable`: this process cannot evaluate it; other workers may.
-    `schedule_disagrees`: the stored next slot is no slot of the rule here. `late`: that slot came more than a minute
-    ago, and no worker has fired it. Empty: all is well, or the schedule is paused. `problem` says it in words.
+    - `damaged`: no release writes such a row.
+    - `unable`: this process cannot evaluate the schedule; other workers may.
+    - `schedule_disagrees`: the stored next slot is not a slot of the rule, as this process evaluates the rule.
+    - `late`: the next slot came more than a minute ago, and no worker has fired it. A paused schedule is never late.
+    - empty: no trouble.
+
+    `problem` explains the trouble in words.
     """
 
     schedule: TaskSchedule
@@ -50,7 +53,7 @@ def inspected(schedule: TaskSchedule, *, now: int, tzdata: str) -> InspectedSche
             schedule=schedule, trouble="unable", problem=f"this host cannot evaluate it: {problem}"
         )
     if is_other:
-        problem = f"its next slot is of zone data {schedule.tzdata or 'unknown'}; here, with {tzdata}, it is no slot"
+        problem = f"its next slot is of zone data {schedule.tzdata or 'unknown'}; with {tzdata} here, it is not a slot"
         return InspectedSchedule(schedule=schedule, trouble="schedule_disagrees", problem=problem)
     if schedule.next_slot < now - LATE_MS and not schedule.is_paused:
         return InspectedSchedule(schedule=schedule, trouble="late", problem="no worker has fired its next slot yet")

@@ -1,8 +1,9 @@
-"""Scheduler: a worker's part in the schedules of its queues, on the I/O thread. Every worker has one; none leads.
+"""Scheduler: fires the schedules of the queues of a worker, on the I/O thread. Every worker has one; none is a leader.
 
-Promises: it looks once a second, and at the next slot that it knows. A schedule that this process cannot evaluate is
-said once, and left to other workers; all others fire. It is tried again some seconds later, for somebody may mend it.
-Refuses: to decide by the clock of this machine. The store says which slots have come.
+Promises: it reads the due schedules once a second, and at the next slot that it knows. A schedule that this process
+cannot evaluate is reported once, and left to other workers. All other schedules fire. The scheduler tries such a
+schedule again some seconds later, because an operator may have mended it.
+Refuses: to decide by the clock of this machine. A slot has come when the clock of the store has reached it.
 """
 
 import asyncio
@@ -26,13 +27,13 @@ from apportion.work.cron.zone_data import zone_data_version
 logger: logging.Logger = logging.getLogger("apportion.work")
 LOOK_SECONDS = 1.0
 _BROKEN_SECONDS = 5.0
-_LEAST_SECONDS = 0.05  # where others hold the due rows
+_LEAST_SECONDS = 0.05  # the wait if other workers hold the due rows
 _OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledHere:
-    """The schedules that a program declares, which are added where absent, and the observers of all that fire here."""
+    """The schedules that a program declares, added to the store if absent, and the observers of all firings here."""
 
     declared: Collection[TaskSchedule]
     observers: tuple[ScheduleObserver, ...] = ()
@@ -41,7 +42,7 @@ class ScheduledHere:
 class Scheduler:
     """Fires the schedules of some queues.
 
-    `life` returns the life of the store, 0 while it is not known: an older copy may lack the declared schedules.
+    `life` returns the life of the store, 0 while it is unknown. After a restore, the store may lack declared schedules.
     """
 
     def __init__(
@@ -71,10 +72,10 @@ class Scheduler:
             try:
                 seconds = await self._look()
             except _OUTAGES as error:
-                report(logger, logging.INFO, "schedules: the store does not answer, and is asked again: %s", error)
+                report(logger, logging.INFO, "schedules: the store does not answer; the next try follows: %s", error)
                 seconds, self._most = LOOK_SECONDS, max(1, self._most // 4)  # a large commit may take too long
             except UNREADABLE as error:  # a row that cannot even be read; an operator may mend it
-                report(logger, logging.ERROR, "schedules: none of this worker's queue fires now: %r", error)
+                report(logger, logging.ERROR, "schedules: no schedule of this worker fires now: %r", error)
                 seconds = _BROKEN_SECONDS
             await asyncio.sleep(seconds)
 
@@ -101,7 +102,7 @@ class Scheduler:
             self._registered_in = life
 
     def _decide(self, due: DueSchedule, now: int) -> Firing | None:
-        """Return the firing of a schedule, or None. The store may ask again, so nothing is told here."""
+        """Return the firing of a schedule, or None. The store may call this again, so it gives no event."""
         try:
             decision = decide(due, now=now, new_id=lambda: uuid4().hex, tzdata=zone_data_version())
         except UNREADABLE as error:  # `InvalidInput` too

@@ -1,4 +1,4 @@
-"""The time zones of this machine, and the version of their data, such as 2026a, so that nodes that disagree say so."""
+"""The time zones of this machine, and the version of their data, such as 2026a. Hosts compare their versions."""
 
 import zoneinfo
 from functools import cache
@@ -13,7 +13,7 @@ _FIRST_WORDS = "# version "
 
 @cache
 def zone_of(name: str) -> ZoneInfo:
-    """Return a time zone by its name; `InvalidInput` for one that this machine does not have."""
+    """Return a time zone by its name; `InvalidInput` for a zone that this machine does not have."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, TypeError, OSError) as error:
@@ -22,7 +22,7 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def zone_data_version() -> str:
-    """Return the version of the zone data that `zoneinfo` reads here; "unknown" if nothing says it."""
+    """Return the version of the zone data that `zoneinfo` reads here; "unknown" if no source has it."""
     for folder in zoneinfo.TZPATH:
         try:
             with (Path(folder) / "tzdata.zi").open() as lines:

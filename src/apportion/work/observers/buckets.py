@@ -1,4 +1,4 @@
-"""Buckets: a number of durations by upper bounds, for histograms. Memory and time per duration are constant."""
+"""Buckets: counts of durations by upper bounds, for histograms. Memory and time per duration are constant."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ _BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 3_60
 @brief
 @dataclass(slots=True)
 class Buckets:
-    """A number of durations, by upper bounds in seconds; the last count is of those above all bounds.
+    """Counts of durations, by upper bounds in seconds. The last count is of durations above all bounds.
 
     >>> buckets = Buckets()
     >>> buckets.add(0.05)

@@ -1,4 +1,4 @@
-"""Log: one line of the logger `apportion.work` for each attempt of a task, at its end."""
+"""Log: one line of the logger `apportion.work` at the end of each attempt of a task."""
 
 import logging
 
@@ -30,7 +30,7 @@ _WORDS: dict[type[AttemptEvent], tuple[int, str]] = {
 
 
 def is_log_of_all() -> bool:
-    """Whether attempts that are done have a line too: the least of all."""
+    """Whether the logger has the level INFO, so that attempts that are done have a line too."""
     return logger.isEnabledFor(logging.INFO)
 
 

@@ -1,4 +1,4 @@
-"""Schedule statistics: the slots that the workers of a queue in this process have fired or passed over; for metrics.
+"""Schedule statistics: the slots that the workers of a queue in this process have fired or left out; for metrics.
 
 Promises: memory and time per event do not grow with the work.
 """
@@ -20,10 +20,13 @@ from apportion.work.observers.buckets import Buckets
 @brief
 @dataclass(slots=True)
 class ScheduleStatistics:
-    """Counts of the slots of one queue that workers of this process decided.
+    """Counts of the slots of one queue that workers of this process have fired or left out.
 
-    `skipped` slots met an open task, `missed` ones came while no worker ran. `disagreed` counts schedules with a stored
-    slot that is none here, `unable` those that this process cannot evaluate. `lateness` is that of fired slots.
+    - `skipped`: slots without a task, because a task of the schedule was open.
+    - `missed`: slots without a task, because the policy for missed slots left them out.
+    - `disagreed`: schedules whose stored slot is not a slot of the rule in this process.
+    - `unable`: events of schedules that this process cannot evaluate.
+    - `lateness`: the time from a slot to its firing.
     """
 
     skipped: int = 0

@@ -26,9 +26,9 @@ from apportion.work.observers.schedule_statistics import ScheduleStatistics
 class TaskStatistics:
     """Counts of the attempts of one queue in this process.
 
-    `failed` runs come again, `dead` ones do not. `refused` counts ends that came too late. `retaken` counts claims that
-    were taken over from sessions that had ended. A start latency is the time from ready to the begin of the run.
-    `lanes` are the counts of a queue with keys, `schedules` those of slots.
+    A `failed` attempt is repeated, a `dead` one is not. `refused` counts attempts that ended too late. `retaken` counts
+    claims that were taken over from sessions that had ended. `start_latency` is the time from the ready task to the
+    begin of its run. `lanes` are the counts of a queue with keys, `schedules` are the counts of slots.
     """
 
     done: int = 0

@@ -1,9 +1,9 @@
 """Trace: the context of a trace in the row of a task, and a span for each run, by OpenTelemetry's API.
 
-Promises: the first attempt continues the trace of the program that enqueued the task. Each later attempt begins a trace
-of its own, linked to that one: hours may lie between them, and a trace should end.
-Refuses: to import OpenTelemetry. A program without its API, or that has not imported it, has no span, and pays nothing.
-Nor does one without a provider of spans, for tasks that no trace has enqueued.
+Promises: the first attempt continues the trace of the program that enqueued the task. Each later attempt begins its own
+trace, with a link to that trace. Attempts may be hours apart, and a trace should end.
+Refuses: to import OpenTelemetry first. A program that has not imported its API has no spans, and no cost. A program
+without a provider of spans has none either, for tasks that were enqueued outside of a trace.
 Source: https://www.w3.org/TR/trace-context/ and OpenTelemetry's conventions for spans of messaging.
 """
 
@@ -29,9 +29,9 @@ def traceparent() -> str:
 
 
 def span(claim: Claim) -> AbstractContextManager[None]:
-    """Return a block in a span of the run of a task; an error of the block is the error of the span.
+    """Return a block that has a span for the run of a task. An error of the block is an error of the span.
 
-    Without a provider of spans there is no span to keep, and the run of a task that no trace has enqueued needs none.
+    Without a provider of spans, the run of a task that was enqueued outside of a trace has no span.
     """
     return _span(claim) if _API in sys.modules and (claim.trace or _has_provider()) else nullcontext()
 
@@ -61,7 +61,7 @@ def _span(claim: Claim) -> Iterator[None]:
     ):
         try:
             yield
-        except Snooze as snooze:  # no failure, so no error of the span
+        except Snooze as snooze:  # a snooze is no failure, so the span gets no error
             later = snooze
     if later is not None:
         raise later
