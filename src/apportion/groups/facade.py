@@ -26,15 +26,15 @@ class AsyncGroup(Group):
     async def changes(self) -> AsyncGenerator[GroupChange, None]:
         """Yield the partitions gained and lost, until this member has left. One consumer at a time.
 
-        A lost partition goes to its next owner once the consumer asks for the next change and no `hold` on the
-        partition is open. End the work on the partition before you ask. If the consumer is cancelled before a change is
-        delivered, the change comes again.
+        A lost partition goes to its next owner when the consumer takes the next change and no `hold` on the
+        partition is open. End the work on the partition before that. If the consumer is cancelled
+        before a change is delivered, the change comes again.
         """
         self._require_open()
         holdings = self._participation.holdings
         holdings.consume()
         try:
-            # The caller's thread asks here, before it wakes the I/O thread. So lost partitions are given away sooner.
+            # The caller's thread looks here first, before it wakes the I/O thread. So lost partitions leave sooner.
             while (
                 change := holdings.next_change() or await self._thread.hop(self._participation.next_change())
             ) is not None:
@@ -48,7 +48,7 @@ class AsyncGroup(Group):
 
         Raises `NotOwner` at once if the partition is not ours. If the session ends or the drain times out, a task is
         cancelled in the middle of the block, and the block raises `NotOwner`. A thread cannot be cancelled: long work
-        in a thread must ask `token` again.
+        in a thread must call `token` again.
         """
         return AsyncBlock("group.hold(partition)", holding(self._participation, partition))
 
@@ -86,7 +86,7 @@ class AsyncOpening(Opening, OnlyAsync):
             async for change in group.changes():
                 print(change.gained, change.lost)  # begin and end the work on these partitions
 
-    The call raises `InvalidInput` or `UnknownOption` for a wrong argument, before any effect. At its beginning the
+    The call raises `InvalidInput` or `UnknownOption` for a wrong argument, before any effect. When it begins, the
     block raises the errors of `open_store`, and these. `DuplicateMember`: another process has the id. `InvalidInput`:
     the group was made with other settings, or the store does not grant the lease. `NotPromised`: the store lacks a
     guarantee that groups need.
@@ -103,7 +103,7 @@ class AsyncOpening(Opening, OnlyAsync):
         return AsyncResource(self._call, begin, Participation.end, AsyncGroup, around=leaving)
 
     async def __aenter__(self) -> AsyncGroup:
-        """Connect and join. Errors: those of `stores.connect`; `DuplicateMember`, `InvalidInput`, `NotPromised`."""
+        """Connect and join. Errors: as of `stores.connect`, and `DuplicateMember`, `InvalidInput`, `NotPromised`."""
         return await self._block.__aenter__()
 
     async def __aexit__(self, *raised: *Raised) -> None:

@@ -1,4 +1,4 @@
-"""The router that users open for a set, on any event loop. Its sessions are sessions of SQLAlchemy.
+"""The router of a set of shards, as users open it, on any event loop. Its sessions are sessions of SQLAlchemy.
 
 The sync twin of this file is `sync/shards.py`.
 """
@@ -32,7 +32,7 @@ class AsyncShardRouter(ShardRouter):
 
         - `key`: the value of the shard key, or a tuple for several columns. A block of `pin` needs no key here.
         - `keys`: several keys, all on one shard.
-        - `read_only`: take no lock and refuse writes.
+        - `read_only`: the session takes no lock and refuses writes.
 
             async with router.session("FR") as session:
                 ...
@@ -72,7 +72,7 @@ class AsyncShardRouter(ShardRouter):
 
 
 class AsyncShardResource(AsyncResource[FollowedSet, AsyncShardRouter]):
-    """A router that is open for a block. The thread or loop that used its engines closes them."""
+    """A router that is open for a block. The thread or loop that used its engines closes them at the end."""
 
     _router: AsyncShardRouter | None = None
 
@@ -105,8 +105,8 @@ def open_shards(
     - `name`: the name of the set.
     - `base`: the declarative base of the models; the models of a shard derive from `Sharded` or `Reference`.
     - `session`: options of the sessions, such as `{"expire_on_commit": False}`; `class_` is your own class.
-    - `create_engine`: makes the engine of a shard from its URL, as your application does.
-    - `pool_size`: the connections to all shards together, if the engines are made here. Default: 20.
+    - `create_engine`: your function that makes the engine of a shard from its URL. Default: that of SQLAlchemy.
+    - `pool_size`: the number of connections to all shards together, without `create_engine`. Default: 20.
     - `triggers`: False if `init` made no triggers. Sessions then refuse Core and text.
     - `within_seconds`: the longest wait for the table of the set. Default: 10.
 

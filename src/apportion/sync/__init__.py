@@ -1,7 +1,7 @@
-"""The sync twin of every async call, under the same name: for programs without an event loop.
+"""The sync twin of every async call, under the same name, for programs without an event loop.
 
-An async façade and its sync twin are both thin: the one I/O thread of the process does the work. No loop runs inside
-the caller's thread. The files of this room are generated from their async twins, by `python -m generate`.
+An async façade and its sync twin contain little code: the one I/O thread of the process does the work. No loop runs in
+the caller's thread. `python -m generate` makes the files of this room from their async twins.
 """
 
 from importlib import import_module
@@ -15,7 +15,7 @@ from apportion.sync.tables import SyncFollower, follow, publish
 from apportion.sync.tasks import SyncQueue as Queue
 from apportion.sync.tasks import SyncTaskHandle
 
-if TYPE_CHECKING:  # loaded when first used, since it needs SQLAlchemy
+if TYPE_CHECKING:  # loaded at its first use, because it needs SQLAlchemy
     from apportion.sync.shards import open_shards
 
 __all__ = [

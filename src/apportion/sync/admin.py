@@ -1,5 +1,5 @@
 # Generated from groups/admin/facade.py by `python -m generate`; change that file, and generate anew.
-"""Admin as programs use it, without an event loop: questions and acts of an operator outside of the group.
+"""Admin as programs use it, without an event loop: questions and acts of an operator, from any process.
 
     from apportion.sync import admin
 
@@ -8,7 +8,7 @@
         print(f"worker-2 owns {left} of {group.record.partitions} partitions")
 
 Each call opens the store of a URL on the I/O thread, and closes it at the end. All calls raise the errors of
-`stores.connect`. They raise `InvalidInput` where no store was made yet. For an unknown group or member,
+`stores.connect`. They raise `InvalidInput` if no store was made yet. For an unknown group or member,
 `UnknownOption` gives the nearest name. An act is one commit; `resize` and `repair` may take more. If an act may have
 happened, the hint of `StoreUnavailable` says so.
 The async twin of this file is `groups/admin/facade.py`.
@@ -40,14 +40,14 @@ def read_all(url: str) -> list[Found]:
 def read(url: str, name: str) -> Found:
     """Return a group: its record, members, target and owners. O(records), and at most 1 s for its history.
 
-    In stores where members end each other's leases, the call looks until one member has renewed its lease, for at most
-    half a `lease_ttl`. If no member did, `Found.unseen` lists all members, and the group does not count as settled.
+    In stores where members end each other's leases, the call waits until one member has renewed its lease, for at most
+    half a `lease_ttl`. If no member has, `Found.unseen` lists all members, and the group does not count as settled.
     """
     return io_thread().wait(asked(url, looked_at, administration(url), name))
 
 
 def explain(url: str, name: str, partition: int) -> acts.Explained:
-    """Return the standing of a partition, with the step that the partition waits for, and its history.
+    """Return the state of a partition, the step that the partition waits for, and its history.
 
     `InvalidInput` for a partition that the group does not have. O(records), and at most 6 s for the history.
     """
@@ -55,7 +55,7 @@ def explain(url: str, name: str, partition: int) -> acts.Explained:
 
 
 def history(url: str, name: str, partition: int) -> tuple[HistoryLine, ...]:
-    """Return the changes of a partition that the store still keeps, oldest first. Cost and errors as of `explain`."""
+    """Return the changes of a partition that the store still keeps, oldest first. Cost and errors: see `explain`."""
     return (explain(url, name, partition)).history
 
 
@@ -72,16 +72,16 @@ def watch(url: str, name: str) -> Generator[HistoryLine, None, None]:
 def plan(url: str, name: str, change: Callable[[Topology], Topology]) -> TargetChange:
     """Return the moves that a change of the members would cause, as the controller will compute them. Writes nothing.
 
-    `change` gets the members as the controller counts them: a member that drains weighs 0, and an absent static member
+    `change` gets the members as the controller counts them. A member that drains weighs 0. An absent static member
     counts while the target names it. For example, `lambda members: members.drain("b")` returns the members after a
-    drain. `InvalidInput` when no target was written yet. Costs one run of the balancer, in the calling thread.
+    drain. `InvalidInput` if no target was written yet. Costs one run of the balancer, in the calling thread.
     """
     found = io_thread().wait(asked(url, read_group, name))
     return change_to(found, change(members_of(found)))
 
 
 def apply(url: str, plan: MemberPlan) -> Applied:
-    """Carry a plan out: drain members and forget static members, all in one commit. A plan is carried out once.
+    """Carry out a plan in one commit: drain members and forget static members. A plan can be carried out once.
 
     `PlanRefused`: the plan has a part that only a process can do, for example to join. `StaleEpoch`: the group has
     changed since the plan was made, and the message names the changes. With either error nothing was changed. The call
@@ -103,7 +103,7 @@ def drain(url: str, name: str, member_id: str) -> Found:
 def undrain(url: str, name: str, member_id: str) -> Found:
     """Withdraw the request of `drain`, so that the member gets partitions again; return the group as it was before.
 
-    Nothing changes for a member that nobody asked. `InvalidInput` for a member that leaves by itself.
+    Nothing changes for a member without such a request. `InvalidInput` for a member that leaves by itself.
     """
     return io_thread().wait(asked(url, acts.undrain, name, member_id, shown_url(url)))
 

@@ -27,15 +27,15 @@ class SyncGroup(Group):
     def changes(self) -> Generator[GroupChange, None, None]:
         """Yield the partitions gained and lost, until this member has left. One consumer at a time.
 
-        A lost partition goes to its next owner once the consumer asks for the next change and no `hold` on the
-        partition is open. End the work on the partition before you ask. If the consumer is cancelled before a change is
-        delivered, the change comes again.
+        A lost partition goes to its next owner when the consumer takes the next change and no `hold` on the
+        partition is open. End the work on the partition before that. If the consumer is cancelled
+        before a change is delivered, the change comes again.
         """
         self._require_open()
         holdings = self._participation.holdings
         holdings.consume()
         try:
-            # The caller's thread asks here, before it wakes the I/O thread. So lost partitions are given away sooner.
+            # The caller's thread looks here first, before it wakes the I/O thread. So lost partitions leave sooner.
             while (
                 change := holdings.next_change() or self._thread.wait(self._participation.next_change())
             ) is not None:
@@ -49,7 +49,7 @@ class SyncGroup(Group):
 
         Raises `NotOwner` at once if the partition is not ours. If the session ends or the drain times out, a task is
         cancelled in the middle of the block, and the block raises `NotOwner`. A thread cannot be cancelled: long work
-        in a thread must ask `token` again.
+        in a thread must call `token` again.
         """
         return SyncBlock("group.hold(partition)", held(self._participation, partition))
 
@@ -87,7 +87,7 @@ class SyncOpening(Opening, OnlySync):
             for change in group.changes():
                 print(change.gained, change.lost)  # begin and end the work on these partitions
 
-    The call raises `InvalidInput` or `UnknownOption` for a wrong argument, before any effect. At its beginning the
+    The call raises `InvalidInput` or `UnknownOption` for a wrong argument, before any effect. When it begins, the
     block raises the errors of `open_store`, and these. `DuplicateMember`: another process has the id. `InvalidInput`:
     the group was made with other settings, or the store does not grant the lease. `NotPromised`: the store lacks a
     guarantee that groups need.
@@ -104,7 +104,7 @@ class SyncOpening(Opening, OnlySync):
         return SyncResource(self._call, begin, Participation.end, SyncGroup, around=leaving)
 
     def __enter__(self) -> SyncGroup:
-        """Connect and join. Errors: those of `stores.connect`; `DuplicateMember`, `InvalidInput`, `NotPromised`."""
+        """Connect and join. Errors: as of `stores.connect`, and `DuplicateMember`, `InvalidInput`, `NotPromised`."""
         return self._block.__enter__()
 
     def __exit__(self, *raised: *Raised) -> None:

@@ -1,8 +1,8 @@
 # Generated from groups/leader.py by `python -m generate`; change that file, and generate anew.
 """Leader election: one of all candidates is the leader, and the leader can check that it is the leader.
 
-The leader is the owner of the only partition of a group. The leader therefore has everything that owners have: a
-session, a drain, and a token that a guard can refuse. The token's epoch grows with every leader.
+The leader is the owner of the only partition of a group. So the leader has all that an owner has: a session,
+a drain, and a token that a guard can refuse. The token's epoch grows with every leader.
 """
 
 from datetime import timedelta
@@ -31,7 +31,7 @@ class SyncElection(Handle):
 
     @property
     def token(self) -> FencingToken:
-        """The leader's token, to show at each write; `NotOwner` when this process is not the leader. No I/O."""
+        """The leader's token, for each write; `NotOwner` when this process is not the leader. No I/O."""
         return self._group.token(_ONE)
 
     def wait_until_elected(self) -> FencingToken:
@@ -62,14 +62,14 @@ class SyncLeader(OnlySync):
     - `lease_ttl`: the time for which a killed process stays the leader. Default: 10 seconds.
     - `quarantine_after`: the number of leaders that may die in a row, 1 to 9. The election then waits for
       `apportion group release`. Default: None, so that the next leader waits longer each time, up to a minute.
-    - `observer`: a function that is called with each event, as in `open_group`: the leader has gained partition 0.
+    - `observer`: a function that is called with each event, as in `open_group`. The leader owns partition 0.
 
         with apportion.sync.leader("sqlite:///work.db", "nightly-report") as election:
             token = election.wait_until_elected()
             while election.is_leader:
                 ...  # one part of the report, written under the token
 
-    The call raises `InvalidInput` for a wrong argument. At its beginning the block raises the errors of `open_group`.
+    The call raises `InvalidInput` for a wrong argument. When the block begins, it raises the errors of `open_group`.
     """
 
     _call = "apportion.sync.leader(url, name)"
@@ -102,7 +102,7 @@ class SyncLeader(OnlySync):
 
 
 def _resigned() -> NotOwner:
-    hint = "To stand again, leave this block and open another apportion.sync.leader(...)."
+    hint = "To be a candidate again, leave this block and open another apportion.sync.leader(...)."
     return NotOwner(_ONE, "this process has resigned, by itself, by request or by SIGTERM", hint)
 
 

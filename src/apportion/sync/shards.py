@@ -1,5 +1,5 @@
 # Generated from shards/facade.py by `python -m generate`; change that file, and generate anew.
-"""The router that users open for a set, without an event loop. Its sessions are sessions of SQLAlchemy.
+"""The router of a set of shards, as users open it, without an event loop. Its sessions are sessions of SQLAlchemy.
 
 The async twin of this file is `shards/facade.py`.
 """
@@ -33,7 +33,7 @@ class SyncShardRouter(ShardRouter):
 
         - `key`: the value of the shard key, or a tuple for several columns. A block of `pin` needs no key here.
         - `keys`: several keys, all on one shard.
-        - `read_only`: take no lock and refuse writes.
+        - `read_only`: the session takes no lock and refuses writes.
 
             with router.session("FR") as session:
                 ...
@@ -71,7 +71,7 @@ class SyncShardRouter(ShardRouter):
 
 
 class SyncShardResource(SyncResource[FollowedSet, SyncShardRouter]):
-    """A router that is open for a block. The thread or loop that used its engines closes them."""
+    """A router that is open for a block. The thread or loop that used its engines closes them at the end."""
 
     _router: SyncShardRouter | None = None
 
@@ -104,8 +104,8 @@ def open_shards(
     - `name`: the name of the set.
     - `base`: the declarative base of the models; the models of a shard derive from `Sharded` or `Reference`.
     - `session`: options of the sessions, such as `{"expire_on_commit": False}`; `class_` is your own class.
-    - `create_engine`: makes the engine of a shard from its URL, as your application does.
-    - `pool_size`: the connections to all shards together, if the engines are made here. Default: 20.
+    - `create_engine`: your function that makes the engine of a shard from its URL. Default: that of SQLAlchemy.
+    - `pool_size`: the number of connections to all shards together, without `create_engine`. Default: 20.
     - `triggers`: False if `init` made no triggers. Sessions then refuse Core and text.
     - `within_seconds`: the longest wait for the table of the set. Default: 10.
 
