@@ -27,9 +27,9 @@ class SyncGroup(Group):
     def changes(self) -> Generator[GroupChange, None, None]:
         """Yield the partitions gained and lost, until this member has left. One consumer at a time.
 
-        A lost partition goes to its next owner when the consumer takes the next change and no `hold` on the
-        partition is open. End the work on the partition before that. If the consumer is cancelled
-        before a change is delivered, the change comes again.
+        A lost partition goes to its next owner when the consumer requests the next change and no `hold` on the
+        partition is open. End the work on the partition before that request. If the consumer is cancelled before a
+        change is delivered, the change comes again.
         """
         self._require_open()
         holdings = self._participation.holdings

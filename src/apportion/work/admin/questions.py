@@ -103,7 +103,7 @@ async def _is_barred(inquiry: Inquiry, row: TaskRow) -> bool:
 
 
 def _cursor(row: TaskRow) -> str:
-    """Return the value of `after` for the tasks behind this one: its position, or its end and its id."""
+    """Return the value of `after` for the tasks after this one: its position, or its end and its id."""
     return str(row.position) if row.ended_at is None else f"{row.ended_at}.{row.id}"
 
 

@@ -211,7 +211,7 @@ def cron_slots(
     - `zone`: the zone in which the rule is read, for example "Europe/Berlin". Default: UTC.
     - `gap`, `fold`: the slots of a fixed rule where the clocks of the zone change; see the page on clock changes.
 
-    `InvalidInput` for a rule, a zone or a time that cannot be. Source: cron of Debian.
+    `InvalidInput` for an invalid rule, zone or time. Source: cron of Debian.
 
     >>> from datetime import UTC, datetime
     >>> next(cron_slots("0 9 * * mon-fri", zone="Europe/Berlin", after=datetime(2026, 11, 20, 12, tzinfo=UTC)))
