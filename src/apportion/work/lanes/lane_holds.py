@@ -87,7 +87,7 @@ class LaneHolds:
     def refused(self, fenced: Collection[OwnedLane], *, now: float, patience_seconds: float) -> list[OwnedLane]:
         """Note the lanes for which the store knows a later owner; return the lanes for which the store must be wrong.
 
-        A lane has a later owner only after this worker has lost the lane. A worker hears of a loss within
+        A lane has a later owner only after this worker has lost the lane. A worker learns of a loss within
         `patience_seconds`. So if it still owns the lane after that time, the store's token of the lane is wrong.
         """
         new = [each for each in fenced if each not in self._refused]
