@@ -17,10 +17,11 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 import apportion.sync
 from apportion.errors import StaleRoute, StoreUnavailable
-from tests.live.shard_writers import PAUSE_SECONDS, deletes, ids, write
+from tests.live.shard_writers import deletes, ids, write
 from tests.shards.sample import SET, Base, Place
 
 KEYS_OF_WRITER = 6
+PAUSE_SECONDS = 0.02  # a mover has to find a key without rows, twice
 
 
 def keys(writer):

@@ -59,6 +59,17 @@ def broken(*facts):
     return {each.what.partition(":")[0] for each in checker.violations}
 
 
+def pinned(number, slot=7):
+    """Return a table in which the key of the row has a slot of its own."""
+    return TableSeen(at=0.0, version=version(number), owners={0: "a", slot: "a"}, pinned={"FR": slot})
+
+
+def both(own=7):
+    """Return the rows of a shard that accepts the hash slot of the key, and its own slot."""
+    row = SlotRow(state="owner", number=version(2))
+    return SlotRowsSeen(at=0.0, shard="a", rows={0: row, own: row})
+
+
 A = (owner("a"), table(1, "a"))
 WRITTEN = (*A, began(1, 1.0), seen(1), ended(1, 2.0))
 
@@ -75,6 +86,8 @@ WRITTEN = (*A, began(1, 1.0), seen(1), ended(1, 2.0))
         (*A, owner("b", None, "incoming"), table(2, "b"), owner("a", None, "moved")),
         (*A, move("aborted"), owner("b", None, "incoming")),
         (*A, owner("a", None, "moved"), SlotSwept(at=0.0, shard="a", slot=0)),
+        (*A, pinned(2), both(), began(1, 1.0), ended(1, 2.0, is_done=False)),
+        (*WRITTEN, pinned(2), table(3, "a")),  # a key with rows keeps its hash slot: the pin is taken back
     ],
 )
 def test_lawful_histories_break_nothing(facts):
@@ -95,6 +108,11 @@ def test_lawful_histories_break_nothing(facts):
         ("S4", (*A, move("switched"))),
         ("S4", (owner("b"), move("aborted"))),
         ("S6", (*A, began(1, 1.0), seen(1, home=3))),
+        ("S6", (*WRITTEN, pinned(2), both())),
+        ("S6", (*A, pinned(2), both(), began(1, 1.0), seen(1))),
+        ("S6", (*WRITTEN, both(), pinned(2))),
+        ("S6", (*A, pinned(2), both(), table(3, "a"))),
+        ("S6", (*A, pinned(2), table(3, "a"), both())),
         ("S7", (*A, SlotSwept(at=0.0, shard="a", slot=0))),
         ("S7", (*A, owner("a", None, "fenced"), SlotSwept(at=0.0, shard="a", slot=0))),
         ("S8", (MoveLeftBehind(at=0.0, shard="b", move="m", names=("log",)),)),

@@ -28,6 +28,9 @@ OFTEN = {
     "a bare write is refused": 3_000,
     "a write is unknown": 1_000,
     "wish pause": 500,
+    "pin begun": 500,
+    "step take-back.after": 100,
+    "a pin is refused: InvalidInput": 50,
 }
 
 

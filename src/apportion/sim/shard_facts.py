@@ -5,7 +5,7 @@ writes, and its verifier those of slot rows, tables and rows that it finds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from apportion.shards.reshard import MoveState
@@ -36,10 +36,11 @@ class SlotRowsSeen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSeen(Fact):
-    """A version of the set's table was published; `owners` are the shards of its slots."""
+    """A version of the set's table was published: the shards of its slots, and the slots of pinned keys."""
 
     version: Version
     owners: Mapping[int, str | None]
+    pinned: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"table {self.version} is {' '.join(map(str, self.owners.values()))}"

@@ -12,20 +12,23 @@ from contextlib import suppress
 from datetime import timedelta
 
 import apportion
-from apportion.errors import ApportionError, Fenced, NotOwner
+from apportion.errors import ApportionError, Conflict, Fenced, InvalidInput, NotOwner, StaleEpoch
 from apportion.groups.leader import AsyncElection
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import Mover
+from apportion.shards.mover.own_slots import OwnSlots
 from apportion.shards.reshard import BEFORE_SWITCH, Wish
 from apportion.shards.slots import SlotTable
 from apportion.sim.shards.memory import MemoryChannel, MemoryShard
+from apportion.sim.shards.wire import ShardWire
 from apportion.sim.world.world import World
-from tests.sim.scenarios.shard_set import FIRST_TABLES, SET, SLOTS, URL, ShardSet, read_table
+from tests.sim.scenarios.shard_set import FIRST_TABLES, SET, URL, ShardSet, read_table
 from tests.sim.scenarios.shard_writers import OUTAGES
 
 TTL_SECONDS = 1.0
 _PAUSE_SECONDS = 0.1
+_PIN_RATIO = 0.3
 
 
 class MemorySites:
@@ -79,15 +82,34 @@ class MoverProcess:
 
     async def _lead(self, election: AsyncElection, token: FencingToken) -> None:
         """Do all that is due, as long as this process leads."""
-        mover = mover_of(self._process, self._shards, self._reached)
+        shards, process = self._shards, self._process
+        mover, sites = mover_of(process, shards, self._reached), MemorySites(process, shards)
+        own_slots = OwnSlots(shards.world.store(process), SET, sites, mover.book, token, reached=self._reached)
         while election.is_leader and election.token == token:
             try:
+                await own_slots.settle()
+                await self._pin(own_slots)
                 moves = await mover.book.read()
                 for move in moves.kept:
                     await mover.run(move, token, cleans=True)
-            except (Fenced, *OUTAGES) as error:
+            except (Conflict, Fenced, StaleEpoch, *OUTAGES) as error:
                 self._shards.world.trace.cover(f"mover: {type(error).__name__}")
             await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _pin(self, own_slots: OwnSlots) -> None:
+        """Pin a key now and then; a key with rows, or of a slot that moves, is refused."""
+        shards, trace = self._shards, self._shards.world.trace
+        is_calm = shards.world.checker.history.calm_since is not None
+        if is_calm or len(shards.tables) < FIRST_TABLES or random.random() > _PIN_RATIO:
+            return
+        try:
+            await own_slots.pin(random.choice(shards.pins), self._has_rows)
+        except (Conflict, InvalidInput) as refused:
+            trace.cover(f"a pin is refused: {type(refused).__name__}")
+
+    async def _has_rows(self, shard: str, slot: int, key: bytes) -> bool:
+        wire, name = ShardWire(self._process, self._shards.places[shard]), key.decode()
+        return await wire.read("rows of a key", lambda database: database.has_key(slot, name))
 
 
 class ShardOperator:
@@ -102,7 +124,7 @@ class ShardOperator:
         while True:
             is_calm = history.calm_since is not None
             await asyncio.sleep(0.2 if is_calm else random.expovariate(1 / self._seconds))
-            if len(self._shards.tables) < FIRST_TABLES:
+            if len(self._shards.tables) < FIRST_TABLES or self._shards.is_quiet:
                 continue
             with suppress(ApportionError):
                 await (self._wish(mover, "go") if is_calm else self._order(mover))
@@ -123,15 +145,13 @@ class ShardOperator:
 
     def _drawn(self, table: SlotTable) -> MoveGroup:
         """Draw a move that a table allows; half of them bring a slot back to a shard that has had it."""
-        shards = self._shards
-        slot = random.randrange(SLOTS)
+        shards, owned = self._shards, sorted(table.owners)
+        slot = random.choice(owned)
         source = table.shard(slot)
         others = [name for name in shards.names if name != source]
-        former = [each.shard(slot) for each in shards.tables if each.shard(slot) != source]
+        former = [name for name in others if any(each.owners.get(slot) == name for each in shards.tables)]
         target = random.choice(former if former and random.random() < 0.5 else others)
-        slots = tuple(
-            each for each in range(SLOTS) if table.shard(each) == source and (each == slot or random.random() < 0.5)
-        )
+        slots = tuple(each for each in owned if table.shard(each) == source and (each == slot or random.random() < 0.5))
         shards.world.trace.cover("a slot is to come back" if target in former else "a slot is to move")
         return MoveGroup(move=f"{shards.write()}", source=source, target=target, slots=slots)
 

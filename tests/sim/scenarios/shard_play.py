@@ -25,6 +25,7 @@ from tests.sim.scenarios.shard_movers import TTL_SECONDS, MoverProcess, ShardOpe
 from tests.sim.scenarios.shard_set import SET, ShardSet, assignment
 from tests.sim.scenarios.shard_writers import ShardWriter
 from tests.sim.scenarios.survival import NobodyFails
+from tests.sim.scenarios.switch_faults import SwitchFaults
 
 HELD = (*ALL, NobodyFails, *INVARIANTS)
 BLOWS = (
@@ -32,8 +33,9 @@ BLOWS = (
     "store denied", "connection silent", "store restart", "wall clock step",
 )  # fmt: skip
 _AIMED_RATIO = 0.6  # of the seeds: nothing fails but movers at their steps, so that moves come far
-_FENCED = frozenset({"fence", "drain", "announce", "switch", "retreat", "abort-record", "unfence"})
-_FENCED_FACTOR = 3  # these steps matter most
+_FENCED = frozenset({"fence", "drain", "announce", "switch", "retreat", "abort-record", "unfence", "raise", "own"})
+_FENCED_FACTOR = 8  # these steps matter most, and a move must come to them before the faults end
+_STEP_SECONDS = 0.03
 _MOST_KILLS = 3
 _ELECTION_SECONDS = 0.6  # nothing can move before there is a leader
 
@@ -41,7 +43,7 @@ _ELECTION_SECONDS = 0.6  # nothing can move before there is a leader
 class ShardPlay:
     """One seed of the scenario."""
 
-    safety_seconds, liveness_seconds = 5.0, SETTLE_SECONDS
+    safety_seconds, liveness_seconds = 7.0, SETTLE_SECONDS
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -54,7 +56,10 @@ class ShardPlay:
         mix = replace(mix, weather=FAIR, odds=Odds(), blows=()) if is_aimed else mix
         self.nemesis = Nemesis(world, mix, start=self.start)
         self._faults = ShardFaults(world, self.shards.places, is_calm=is_aimed)
-        self._harm_ratio, self._kills = draw.choice([0.03, 0.1] if is_aimed else [0.0, 0.03]), 0
+        self._switch_faults = SwitchFaults(world, self.shards, self._faults, TTL_SECONDS)
+        self._harm_ratio, self._kills = draw.choice([0.01, 0.04] if is_aimed else [0.0, 0.01]), 0
+        self._dying: set[str] = set()
+        self._lived: set[str] = set()
         look.NEAR_ROWS = draw.choice([3, 200])
 
     @property
@@ -77,6 +82,9 @@ class ShardPlay:
             seconds, is_bare, is_lazy = self._writers[process]
             spawn(process, ShardWriter(process, shards, seconds=seconds, is_bare=is_bare, is_lazy=is_lazy).run())
         elif process.startswith("m"):
+            if process in self._lived:  # two faults may have ended it, and each brings it back
+                self.world.kill(process)
+            self._lived.add(process)
             spawn(process, MoverProcess(process, shards, lambda label: self._reached(process, label)).run())
         elif process == "o":
             spawn(process, ShardOperator(process, shards, self._operator_seconds).run())
@@ -88,8 +96,9 @@ class ShardPlay:
         self._faults.rest()
 
     def unsettled(self, calm: float) -> list[str]:
-        """Return the moves that are open."""
-        return [f"{move.move} is {move.state}" for move in self.shards.open_moves.values()]
+        """Return the moves and the pins that are open."""
+        shards = self.shards
+        return [*(f"{move.move} is {move.state}" for move in shards.open_moves.values()), *sorted(shards.open_pins)]
 
     def _drawn(self) -> tuple[float, bool, bool]:
         draw, kind = self.draw, self.draw.random()
@@ -99,17 +108,28 @@ class ShardPlay:
         """Count a step of a mover, and now and then do harm there."""
         world, draw = self.world, self.draw
         world.trace.cover(f"step {label}")
+        self._switch_faults.strike(process, label)
         ratio = self._harm_ratio * (_FENCED_FACTOR if label.partition(".")[0] in _FENCED else 1)
         if world.checker.history.calm_since is None and draw.random() < ratio:
             draw.choice((self._kill, self._pause, self._delay, self._delay, self._take_away))(process, label)
 
     def _kill(self, process: str, label: str) -> None:
-        """End a mover at a step; it comes back a little later."""
-        world = self.world
-        if self._kills < _MOST_KILLS and world.trace.inject("mover killed at a step", label):
+        """End a mover at a step, or between two transactions of it; it comes back a little later."""
+        world, draw = self.world, self.draw
+        is_due = self._kills < _MOST_KILLS and process not in self._dying
+        if is_due and world.trace.inject("mover killed at a step", label):
             self._kills += 1
-            world.kill(process)
-            world.loop.call_later(self.draw.uniform(0.1, 1.0), self.start, process, context=outside())
+            self._dying.add(process)
+            seconds = draw.choice([0.0, draw.uniform(0.0, _STEP_SECONDS)])
+            if seconds:
+                world.loop.call_later(seconds, world.kill, process, context=outside())
+            else:
+                world.kill(process)
+            world.loop.call_later(seconds + draw.uniform(0.1, 1.0), self._revive, process, context=outside())
+
+    def _revive(self, process: str) -> None:
+        self._dying.discard(process)
+        self.start(process)
 
     def _pause(self, process: str, label: str) -> None:
         """Pause a mover at a step, perhaps for longer than its lease."""
@@ -125,9 +145,11 @@ class ShardPlay:
             world.pause(process, draw.uniform(1.0, 2.0) * TTL_SECONDS)
 
     def _take_away(self, _: str, label: str) -> None:
-        """Take a shard away at a step, for longer than writers of a fenced slot should wait."""
+        """Take a shard away at a step: for a moment, or for longer than writers of a fenced slot should wait."""
+        draw = self.draw
         if self.world.trace.inject("shard away at a step", label):
-            self._faults.take_away(self.draw.choice(self.shards.names), self.draw.uniform(0.4, 1.2))
+            seconds = draw.choice([draw.uniform(0.02, 0.3), draw.uniform(0.4, 1.2)])
+            self._faults.take_away(draw.choice(self.shards.names), seconds)
 
     async def _publish(self, process: str) -> None:
         """Publish the first tables, and then now and then the newest one with another weight."""
@@ -138,9 +160,12 @@ class ShardPlay:
                     await Publisher(store, SET).publish(value, number=number)
         while self.world.checker.history.calm_since is None:
             await asyncio.sleep(random.expovariate(1.0))
+            if self.shards.is_quiet:
+                continue
             with suppress(ApportionError):
                 publisher = Publisher(store, SET)
                 newest = await publisher.newest()
                 assert isinstance(newest, Assignment)
                 owners = [newest.topology.ids[row[0]] for row in newest.rows]
-                await publisher.publish(assignment(owners, self.shards.names, random.choice([0.5, 2.0, 3.0])))
+                weight = random.choice([0.5, 2.0, 3.0])
+                await publisher.publish(assignment(owners, self.shards.names, weight, newest.names))

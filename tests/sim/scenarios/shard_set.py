@@ -7,7 +7,7 @@ from random import Random
 from apportion.errors import StoreUnavailable
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Node, Topology
-from apportion.shards.mover.records import MoveEntry
+from apportion.shards.mover.records import MoveEntry, decode_moving, slot_of_pin
 from apportion.shards.records import SetKeys
 from apportion.shards.slot_rows import SlotRow
 from apportion.shards.slots import SlotTable, partitions
@@ -23,7 +23,8 @@ SET, URL = "places", "sqlite:///control.db"
 PARENT, CHILD = "place", "visit"
 SLOTS = 4
 FIRST_TABLES = 2  # of a set whose slots may have moved before
-_TABLE, _MOVE = TableKeys(SET), SetKeys(SET).move("")
+_TABLE, _MOVE, _MOVING = TableKeys(SET), SetKeys(SET).move(""), SetKeys(SET).moving
+_PINS = 2  # keys that are to get a slot of their own
 
 
 class ShardSet:
@@ -33,6 +34,8 @@ class ShardSet:
         self.world = world
         self._tell = world.record
         self.open_moves: dict[str, MoveSeen] = {}
+        self.open_pins: frozenset[str] = frozenset()
+        self.quiet_until = 0.0
         self._attempts: dict[str, int] = {}
         world.site.listeners.append(self._hear)
         self.names = ("a", "b", "c")[: draw.choice([2, 2, 3])]
@@ -48,7 +51,9 @@ class ShardSet:
         self._slots = SlotTable.of(second, self.first[1])
         per_slot = draw.choice([1, 2, 3])
         self.keys = {slot: self._keys(slot, per_slot) for slot in range(SLOTS)}
-        self._homes = {key: self._slots.slot(key) for keys in self.keys.values() for key in keys}
+        self.pins = [f"p{number}" for number in range(_PINS)]
+        named = (key for keys in (self.pins, *self.keys.values()) for key in keys)
+        self._homes = {key: self._slots.slot(key) for key in named}
 
     def _hear(self, fact: Fact) -> None:
         """Tell the moves and the table that a change of the store shows."""
@@ -56,10 +61,16 @@ class ShardSet:
             for key, item in fact.items:
                 if key.startswith(_MOVE):
                     self._hear_of_move(key.removeprefix(_MOVE), item, fact.at)
+                elif key == _MOVING:
+                    moving = {} if item is None else decode_moving(item.value)
+                    self.open_pins = frozenset(name for name in moving if slot_of_pin(name) is not None)
             if any(key == _TABLE.head and item is not None for key, item in fact.items):
                 table = table_of(self.world.checker.history.items, fact.incarnation)
                 self.tables.append(table)
-                self._tell(TableSeen(at=fact.at, version=table.version, owners=table.owners))
+                pinned = {key.decode(): slot for key, slot in table.pinned.items()}
+                self._tell(TableSeen(at=fact.at, version=table.version, owners=table.owners, pinned=pinned))
+                if len(self.tables) > 1 and len(pinned) > len(self.tables[-2].pinned):
+                    self.world.trace.cover("pin begun")
 
     def _hear_of_move(self, move: str, item: Item | None, at: float) -> None:
         if item is None:
@@ -79,25 +90,32 @@ class ShardSet:
         self.open_moves[move] = seen
         self._tell(seen)
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether neither the operator nor the publisher does anything now."""
+        return self.world.now < self.quiet_until
+
     def write(self) -> int:
         """Return the number of the next write."""
         self._writes += 1
         return self._writes
 
     def row(self, place: RowPlace, write: int) -> Row:
-        """Return the row that a write leaves."""
-        return write, self._homes[place.key.partition("/")[0]]
+        """Return the row that a write leaves. A key in a slot of its own is at home there."""
+        return write, place.slot if place.slot >= SLOTS else self._homes[place.key.partition("/")[0]]
 
     def _keys(self, slot: int, count: int) -> list[str]:
         found = (f"k{number}" for number in range(1_000))
         return [key for key in found if self._slots.slot(key) == slot][:count]
 
 
-def assignment(owners: list[str], names: tuple[str, ...], weight: float = 1.0) -> Assignment:
-    """Return the table of slots with these owners; the first shard has a weight."""
+def assignment(
+    owners: list[str], names: tuple[str, ...], weight: float = 1.0, slots: tuple[str, ...] | None = None
+) -> Assignment:
+    """Return the table of slots with these owners; the first shard has a weight. Without `slots`, no key is pinned."""
     topology = Topology(Node(name, weight=weight if name == names[0] else 1.0) for name in names)
     rows = tuple((topology.index(owner),) for owner in owners)
-    return Assignment(topology=topology, rows=rows, names=partitions(len(owners), {}))
+    return Assignment(topology=topology, rows=rows, names=slots or partitions(len(owners), {}))
 
 
 def _first_rows(name: str, former: list[str], owners: list[str], second: Version) -> dict[int, SlotRow]:

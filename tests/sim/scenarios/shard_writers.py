@@ -17,6 +17,7 @@ from apportion.tables.layout import Version
 from tests.sim.scenarios.shard_set import CHILD, FIRST_TABLES, PARENT, SLOTS, ShardSet, read_table
 
 MOST_REFRESHES = 2
+_PIN_RATIO = 0.3
 _SLOWER = 4  # once nothing fails any more
 OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
 
@@ -46,9 +47,11 @@ class ShardWriter:
     async def _route(self) -> None:
         """Write by a table of any age; when it is refused, refresh and write again."""
         shards, slot = self._shards, random.randrange(SLOTS)
+        pin = random.choice(shards.pins) if random.random() < _PIN_RATIO else None
         table = random.choice(shards.tables if self._is_lazy else shards.tables[-2:])
         for refreshes in range(MOST_REFRESHES + 1):
-            heard = await self._write(table.shard(slot), table.version, slot)
+            slot = slot if pin is None else table.slot(pin)
+            heard = await self._write(table.shard(slot), table.version, slot, pin)
             if heard is not False:
                 return self._tell_refreshes(slot, refreshes if heard else None, is_known=heard is True)
             try:
@@ -64,9 +67,9 @@ class ShardWriter:
             world.trace.cover(f"a router arrives after {refreshes} refreshes")
             world.record(RouterAsked(at=world.now, slot=slot, refreshes=refreshes))
 
-    async def _write(self, shard: str, version: Version | None, slot: int) -> bool | None:
+    async def _write(self, shard: str, version: Version | None, slot: int, pin: str | None = None) -> bool | None:
         """Write some rows of a slot in one transaction; return whether it is done, None if nobody knows."""
-        changes, world = self._changes(slot), self._shards.world
+        changes, world = self._changes(slot, pin), self._shards.world
         numbers = []
         for place, row in changes.items():
             number = self._shards.write() if row is None else row[0]
@@ -89,13 +92,14 @@ class ShardWriter:
             world.record(WriteEnded(at=world.now, write=number, is_done=is_done is True))
         return is_done
 
-    def _changes(self, slot: int) -> dict[RowPlace, Row | None]:
+    def _changes(self, slot: int, pin: str | None) -> dict[RowPlace, Row | None]:
+        """Draw changes. A key that is to be pinned is deleted more often, because a key with rows cannot be pinned."""
         shards, draw = self._shards, random.random()
-        key = random.choice(shards.keys[slot])
+        key = random.choice(shards.keys[slot]) if pin is None else pin
         parent, child = RowPlace(slot, PARENT, key), RowPlace(slot, CHILD, f"{key}/1")
-        if draw < 0.25:
+        if draw < (0.25 if pin is None else 0.5):
             return {child: None, parent: None}
         places = [parent] if draw < 0.6 else [parent, child] if draw < 0.8 else [child]
-        if draw > 0.95:
+        if draw > 0.95 and pin is None:
             places = [RowPlace(slot, PARENT, each) for each in shards.keys[slot]]
         return {place: shards.row(place, shards.write()) for place in places}

@@ -6,6 +6,7 @@ from tests.sim.zoo.cage import Bug
 
 _MACHINE, _ROWS = "shards/reshard.py", "shards/slot_rows.py"
 _ACTS, _BOOK, _MEMORY = "shards/mover/acts.py", "shards/mover/book.py", "sim/shards/memory.py"
+_PINS = "shards/mover/own_slots.py"
 _BY_RULE = '        return row.state == "owner"\n'
 
 _ON_ROWS = (
@@ -67,6 +68,14 @@ _ON_THE_MACHINE = (
         '    if not found.is_drained:\n        return MoveAct(label="apply-log")\n    if not found.is_verified:',
         "    if not found.is_verified:",
     ),
+    Bug(
+        "the source is opened before the record ends the attempt, though the switch may be on its way",
+        _MACHINE,
+        '    if state == "fenced" and (found.wish == "pause" or found.is_late):\n',
+        '    if state == "fenced" and (found.wish == "pause" or found.is_late):\n'
+        '        if found.source.state == "fenced":\n'
+        '            return MoveAct(label="unfence")\n',
+    ),
 )
 
 _ON_THE_MOVER = (
@@ -96,12 +105,43 @@ _ON_THE_MOVER = (
     ),
 )
 
+_ON_PINS = (
+    Bug(
+        "a pin does not look for rows again after older tables are refused",
+        _PINS,
+        "        if not is_raised or await has_rows(shard, hashed, data):\n",
+        "        if not is_raised:\n",
+        seeds=300,
+    ),
+    Bug(
+        "a pin is taken back without the guard, so that an older mover owns the slot later",
+        _PINS,
+        "            await (await place.shard(shard)).guard(group, self._token)\n",
+        "",
+    ),
+    Bug(
+        "a pin lets older tables write the key to its hash slot",
+        _PINS,
+        'RowChange(before=("owner",), after="owner", number=number), self._token)\n'
+        "        return all(row is not None and row.number == number for row in await shard.rows(group))\n",
+        'RowChange(before=(), after="owner", number=number), self._token)\n        return True\n',
+    ),
+)
+
 _ON_SHARDS = (
     Bug(
         "chunks and the log are written in two lanes",
         _MEMORY,
         "base.read(group.slots, before.after, CHUNK_ROWS))\n",
         "base.read(group.slots, before.after, CHUNK_ROWS))\n        await self.apply(token)\n",
+    ),
+    Bug(
+        "the log is deleted before the target has its rows",
+        _MEMORY,
+        '        await self._target.guarded("apply", move, token, lambda database: database.put(rows))\n'
+        '        await self._source.guarded("forget", move, token, _forget)\n',
+        '        await self._source.guarded("forget", move, token, _forget)\n'
+        '        await self._target.guarded("apply", move, token, lambda database: database.put(rows))\n',
     ),
     Bug(
         "a clean-up does not ask who owns a slot, and comes before the source is settled",
@@ -112,7 +152,9 @@ _ON_SHARDS = (
 )
 
 BUGS = tuple(
-    replace(bug, scenario="shards") for bugs in (_ON_ROWS, _ON_THE_MACHINE, _ON_THE_MOVER, _ON_SHARDS) for bug in bugs
+    replace(bug, scenario="shards")
+    for bugs in (_ON_ROWS, _ON_THE_MACHINE, _ON_THE_MOVER, _ON_PINS, _ON_SHARDS)
+    for bug in bugs
 )
 
 FOUND_BY: dict[str, tuple[str, ...]] = {

@@ -1,6 +1,7 @@
 """Shards: the invariants of moves, S1 to S9. The model, the simulated world and tests of real processes hold them.
 
 `accepting` and `is_forbidden` are the two rules that the model shares. All else reads the facts of `sim.shard_facts`.
+A row of a pinned key lies in the slot of its own, once a shard accepts that slot.
 A row may show any write that no acknowledged write has replaced; a write is replaced by one that began after its end.
 """
 
@@ -94,6 +95,8 @@ class ShardsSeen:
         self._histories: dict[RowPlace, RowHistory] = {}
         self._places: dict[int, RowPlace] = {}
         self._of_slot: dict[int, set[RowPlace]] = {}
+        self._pinned: Mapping[str, int] = {}
+        self._unpinned: set[int] = set()
 
     def accepting(self, slot: int) -> list[str]:
         """Return the shards that accept a slot."""
@@ -105,13 +108,17 @@ class ShardsSeen:
         before = self.rows.get(fact.shard, {})
         self.rows[fact.shard] = fact.rows
         self._look(slot for slot in {**before, **fact.rows} if before.get(slot) != fact.rows.get(slot))
+        self._look_at_pins(self._pinned)
 
     def tableseen(self, fact: TableSeen) -> None:
         """Take a table."""
         for slot, shard in fact.owners.items():
             if shard is not None:
                 self.named.setdefault(slot, {}).setdefault(shard, []).append(fact.version)
+        self._unpinned = (self._unpinned | {*self._pinned.values()}) - {*fact.pinned.values()}
+        self._pinned = fact.pinned
         self._look(fact.owners)
+        self._look_at_pins(fact.pinned)
 
     def moveseen(self, fact: MoveSeen) -> None:
         """Take the state of a move. The shards that it forbids stay forbidden until another move brings the slot."""
@@ -135,6 +142,7 @@ class ShardsSeen:
         else:
             rows[place] = fact.write
         self._know(place)
+        self._look_at_pins({_key(place)} & self._pinned.keys())
         if fact.shard in self.accepting(place.slot):
             self._look_at(place, fact.shard)
 
@@ -182,6 +190,20 @@ class ShardsSeen:
                 for place in self._of_slot.get(slot, ()):
                     self._look_at(place, shard)
 
+    def _look_at_pins(self, keys: Iterable[str]) -> None:
+        """Check that a pinned key is served by its own slot alone, and that a slot without a key is served nowhere."""
+        for key in keys:
+            if not self.accepting(self._pinned[key]):
+                continue
+            for shard, found in self._found.items():
+                for place in found:
+                    is_strange = _key(place) == key and place.slot != self._pinned[key]
+                    if is_strange and shard in self.accepting(place.slot):
+                        self._broken("S6", f"{place} is on {shard}, and {key} has slot {self._pinned[key]}")
+        for slot in self._unpinned:
+            if shards := self.accepting(slot):
+                self._broken("S6", f"{shards} accept slot {slot}, which has no key any more")
+
     def _look_at(self, place: RowPlace, shard: str) -> None:
         """Compare a row of a shard that accepts its slot with the writes that it may show."""
         history, found = self._histories[place], self._found.get(shard, {}).get(place)
@@ -192,6 +214,11 @@ class ShardsSeen:
         else:
             said = "is absent" if found is None else f"is as write {found} left it"
             self._broken("S2", f"{place} {said} on {shard}, and an acknowledged write is later")
+
+
+def _key(place: RowPlace) -> str:
+    """Return the shard key of a row. Its primary key begins with it."""
+    return place.key.partition("/")[0]
 
 
 class ShardInvariant(Invariant):

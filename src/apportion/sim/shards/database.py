@@ -171,6 +171,10 @@ class ShardDatabase:
         found = sorted(place for place in self.rows if place.slot in slots and (after is None or place > after))
         return {place: self.rows[place] for place in found[:most]}
 
+    def has_key(self, slot: int, key: str) -> bool:
+        """Return whether a slot has rows of a shard key, with which their primary keys begin."""
+        return any(place.slot == slot and place.key.partition("/")[0] == key for place in self.rows)
+
     def left_behind(self, move: str) -> tuple[str, ...]:
         """Return the names of the objects that a move has left here."""
         own = {slot: kept.row.state for slot, kept in self.slots.items() if kept.move == move}
