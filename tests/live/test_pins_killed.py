@@ -140,7 +140,6 @@ def check_pins(files, record_property, writing, moving):
     result = verdict(files.folder, [read_shard(files, shard) for shard in ("one", "two")])
     record_property("kills", len(kills))
     record_property("acknowledged", result.acknowledged)
-    print(kills, result.acknowledged)
     assert {"lost": 0, "stale": 0, "resurrected": 0, "owned_twice": 0} == result.harm
     assert [] == [line for line in lines if line[0] == "X"]
     check_served(files)
