@@ -33,7 +33,7 @@ def files(tmp_path):
         "target": "two",
         "slots": [[group.slots[0], group.slots[0] + 1]],
     }
-    entry |= {"state": "planned", "attempt": 1, "wish": "pause", "since": 0.0}
+    entry |= {"state": "planned", "attempt": 1, "wish": "pause", "since": 0.0, "pause_seconds": 0.0}
     write(tmp_path, MOVE, json.dumps(entry).encode())
     write(tmp_path, MOVING, json.dumps({"format": 1, "moving": {"a-000": entry["slots"]}}).encode())
     return files
@@ -107,6 +107,7 @@ WRONG = {
     "attempt": [None, "1", 1.5, True, 0],
     "wish": [None, 0, "stop"],
     "since": [None, "now", [], True],
+    "pause_seconds": [None, "long", [], True],
 }
 
 

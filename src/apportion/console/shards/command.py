@@ -115,7 +115,7 @@ def doctor_shards(
 def status_shards(url: Url, name: SetName, /, *, json: Json = False) -> None:
     """Show the shards of a set, with their slots and rows, and the moves that are not over."""
     with Progress("reading", is_shown=not json):
-        found = asyncio.run(admin.status(url, name, has_rows=True))
+        found = asyncio.run(admin.status(url, name, has_rows=True, has_progress=True))
     _print_status("status", url, found, json=json)
 
 

@@ -44,6 +44,13 @@ def print_status_json(act: str, found: SetStatus, more: Mapping[str, object]) ->
                 "target": each.target,
                 "slots": each.slots,
                 "left_behind": list(each.left_behind),
+                "attempts": each.attempt,
+                "wish": each.wish,
+                "pause_seconds": each.pause_seconds,
+                "rows": each.rows,
+                "copied": each.copied,
+                "lag": each.lag,
+                "problem": each.problem,
             }
             for each in found.moves
         ],

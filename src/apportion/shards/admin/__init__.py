@@ -339,9 +339,10 @@ async def recover(url: str, name: str, *, is_check: bool = False, observer: Move
     return await carried(url, name, lambda carrier: recovered(carrier, is_check=is_check), observer, settles=False)
 
 
-async def status(url: str, name: str, *, has_rows: bool = False) -> SetStatus:
+async def status(url: str, name: str, *, has_rows: bool = False, has_progress: bool = False) -> SetStatus:
     """Return the shards of a set with their slots in the newest table, and the moves that are not over.
 
     - `has_rows`: ask each shard for its number of rows, and for all that its moves have left there. O(rows).
+    - `has_progress`: ask the shards of each move for its copied rows, and for the changes that the target lacks.
     """
-    return await io_thread().hop(set_status(url, name, has_rows=has_rows))
+    return await io_thread().hop(set_status(url, name, has_rows=has_rows, has_progress=has_progress))

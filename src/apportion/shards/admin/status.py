@@ -1,22 +1,23 @@
-"""Status: a set in the control store, with its shards and moves, and on demand the number of rows on each shard."""
+"""Status: a set in the control store, with its shards and moves, and on demand the rows and the progress of moves."""
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from apportion.errors import InvalidInput, StoreDenied, Unavailable
+from apportion.errors import InvalidInput, SchemaDiffers, StoreDenied, Unavailable
 from apportion.shards.admin.facts import moves_of
 from apportion.shards.admin.places import open_sites
-from apportion.shards.mover.book import KnownMoves
+from apportion.shards.mover.book import KeptMove, KnownMoves
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.records import SetKeys, ShardRecord
-from apportion.shards.reshard import MoveState
+from apportion.shards.reshard import MoveState, Wish
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
+from apportion.shards.shard import SlotSize
 from apportion.shards.slots import SlotTable
 from apportion.tables.layout import Version
 
 _WITHIN_SECONDS = 5.0
-_SILENT = (InvalidInput, StoreDenied, Unavailable)
+_SILENT = (InvalidInput, SchemaDiffers, StoreDenied, Unavailable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,7 @@ class ShardStatus:
     """One shard: its id, its URL in the control store, its weight, and its number of slots.
 
     `rows` counts the rows of all sharded tables, also old copies. It is None without `has_rows`, or if the shard did
-    not answer.
+    not answer. `problem` is the reason then.
     """
 
     id: str
@@ -32,11 +33,22 @@ class ShardStatus:
     weight: float
     slots: int
     rows: int | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveStatus:
-    """One move that is not over. `left_behind` names its tables, triggers and rows that are still on its shards."""
+    """One move that is not over.
+
+    - `left_behind`: its tables, triggers and rows that are still on its shards.
+    - `attempt`: grows by one with each retreat from a fence.
+    - `wish`: the wish of the operator. A move with the wish "pause" rests.
+    - `since`: the time of the last change of state, in seconds, by the wall clock of the mover's host.
+    - `pause_seconds`: the time of all its fences that have ended; writers waited for that long at most.
+    - `rows`: the number of its rows on the source; None without `has_rows`, or if the source did not answer.
+    - `copied`, `lag`: the rows copied, and the logged changes that the target does not have yet. None without
+      `has_progress`, or if a shard did not answer. `problem` is the reason then.
+    """
 
     id: str
     state: MoveState
@@ -44,6 +56,14 @@ class MoveStatus:
     target: str
     slots: int
     left_behind: tuple[str, ...] = ()
+    attempt: int = 1
+    wish: Wish = "go"
+    since: float = 0.0
+    pause_seconds: float = 0.0
+    rows: int | None = None
+    copied: int | None = None
+    lag: int | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +82,26 @@ class SetStatus:
     damaged: tuple[str, ...] = ()
 
 
-async def set_status(url: str, name: str, *, has_rows: bool = False) -> SetStatus:
+_Sizes = Mapping[int, SlotSize] | str
+"""The size of each slot of a shard, or the reason why the shard did not answer."""
+
+
+async def set_status(url: str, name: str, *, has_rows: bool = False, has_progress: bool = False) -> SetStatus:
     """Return a set in the control store.
 
-    Errors are those of `open_shards`. `has_rows` asks each shard for its rows too.
+    Errors are those of `open_shards`. `has_rows` asks each shard for its rows too, and `has_progress` for its moves.
     """
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
         table, moves = table_of(followed.follower.routes), await moves_of(followed, needs_list=False)
-        rows = await _rows(followed) if has_rows else {}
+        sizes = await _sizes(followed) if has_rows else {}
         left = await _left_behind(followed, moves) if has_rows else {}
+        found = [
+            _move(kept, left.get(move, ()), sizes.get(kept.entry.group.source, ""))
+            for move, kept in sorted(moves.kept.items())
+        ]
+        if has_progress:
+            found = [await _progressed(followed, each, moves.kept[each.id]) for each in found]
     finally:
         await set_left(followed)
     counts = Counter(table.owners.values())
@@ -80,39 +110,62 @@ async def set_status(url: str, name: str, *, has_rows: bool = False) -> SetStatu
         version=table.version,
         hash_slots=table.hash_slots,
         shards=tuple(
-            ShardStatus(id=shard, url=record.url, weight=record.weight, slots=counts[shard], rows=rows.get(shard))
+            _shard(shard, record, counts[shard], sizes.get(shard, ""))
             for shard, record in sorted(followed.shards.items())
         ),
-        moves=_moves(moves, left),
+        moves=tuple(found),
         table=table,
         damaged=tuple(error.problem for _, error in sorted(moves.damaged.items())),
     )
 
 
-def _moves(moves: KnownMoves, left: Mapping[str, tuple[str, ...]]) -> tuple[MoveStatus, ...]:
-    return tuple(
-        MoveStatus(
-            id=move,
-            state=kept.entry.record.state,
-            source=kept.entry.group.source,
-            target=kept.entry.group.target,
-            slots=len(kept.entry.group.slots),
-            left_behind=left.get(move, ()),
-        )
-        for move, kept in sorted(moves.kept.items())
+def _shard(shard: str, record: ShardRecord, slots: int, sizes: _Sizes) -> ShardStatus:
+    plain = ShardStatus(id=shard, url=record.url, weight=record.weight, slots=slots)
+    if isinstance(sizes, str):
+        return replace(plain, problem=sizes)
+    return replace(plain, rows=sum(size.rows for size in sizes.values()))
+
+
+def _move(kept: KeptMove, left: tuple[str, ...], sizes: _Sizes) -> MoveStatus:
+    entry = kept.entry
+    group = entry.group
+    none = SlotSize(rows=0, bytes=0)
+    rows = None if isinstance(sizes, str) else sum(sizes.get(slot, none).rows for slot in group.slots)
+    return MoveStatus(
+        id=group.move,
+        state=entry.record.state,
+        source=group.source,
+        target=group.target,
+        slots=len(group.slots),
+        left_behind=left,
+        attempt=entry.record.attempt,
+        wish=entry.wish,
+        since=entry.since,
+        pause_seconds=entry.pause_seconds,
+        rows=rows,
     )
 
 
-async def _rows(followed: FollowedSet) -> dict[str, int]:
-    """Return the rows of each shard that answers."""
-    found = {}
+async def _progressed(followed: FollowedSet, move: MoveStatus, kept: KeptMove) -> MoveStatus:
+    """Return a move with the progress of its rows, or with the reason why a shard did not answer."""
+    group = kept.entry.group
+    try:
+        async with open_sites(followed.keys.name, followed.shards) as sites:
+            state = await (await sites.channel(group)).state(move.attempt)
+    except _SILENT as error:
+        return replace(move, problem=error.problem)
+    return replace(move, copied=state.copied, lag=state.lag)
+
+
+async def _sizes(followed: FollowedSet) -> dict[str, _Sizes]:
+    """Return the sizes of the slots of each shard, or the reason why the shard does not answer."""
+    found: dict[str, _Sizes] = {}
     for shard, record in followed.shards.items():
         try:
             async with open_sites(followed.keys.name, {shard: record}) as sites:
-                sizes = await (await sites.shard(shard)).sizes()
-        except _SILENT:
-            continue
-        found[shard] = sum(size.rows for size in sizes.values())
+                found[shard] = await (await sites.shard(shard)).sizes()
+        except _SILENT as error:
+            found[shard] = error.problem
     return found
 
 

@@ -75,7 +75,7 @@ class MoveActs:
         if record.state == "fenced" and (seconds is None or seconds > INTENT_SECONDS):
             await self._book.write(kept, kept.entry)
         else:
-            await self._book.write(kept, replace(kept.entry, record=record, since=self._wall()))
+            await self._book.write(kept, kept.entry.changed(record, self._wall()))
 
     async def _switch(self, kept: KeptMove, record: MoveRecord, number: Version) -> None:
         """Publish the table that names the target, and write the `switched` record, in one commit."""
@@ -88,7 +88,7 @@ class MoveActs:
             raise InvalidInput(
                 "table of the set", "a table", "an assignment of slots", "Publish the set's table again."
             )
-        entry = replace(kept.entry, record=record, since=self._wall())
+        entry = kept.entry.changed(record, self._wall())
         await self._publisher.publish(
             shifted(value, group.slots, self._nodes[group.target]),
             when=[self._book.compare(kept)],

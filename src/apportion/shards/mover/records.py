@@ -22,7 +22,7 @@ from apportion.shards.slots import MOST_SLOTS as MOST_NUMBERS
 _MOST_ATTEMPTS = 2**31
 _PIN = "pin-"
 _MOST_DIGITS = 5
-_FIELDS = ("move", "source", "target", "slots", "state", "attempt", "wish", "since")
+_FIELDS = ("move", "source", "target", "slots", "state", "attempt", "wish", "since", "pause_seconds")
 _STATES: tuple[MoveState, ...] = get_args(MoveState)
 _WISHES: tuple[Wish, ...] = get_args(Wish)
 
@@ -32,16 +32,25 @@ SlotRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveEntry:
-    """The record of a move. `since` is the wall clock of the mover's host, in seconds, at the last change of state."""
+    """The record of a move. `since` is the wall clock of the mover's host, in seconds, at the last change of state.
+
+    `pause_seconds` is the time of all its fences that have ended: writers waited for that long at most.
+    """
 
     group: MoveGroup
     record: MoveRecord
     wish: Wish = "go"
     since: float = 0.0
+    pause_seconds: float = 0.0
 
     def wished(self, wish: Wish) -> "MoveEntry":
         """Return the same move with another wish."""
         return replace(self, wish=wish)
+
+    def changed(self, record: MoveRecord, now: float) -> "MoveEntry":
+        """Return the same move with another record at a time of the wall clock. The end of a fence is a pause more."""
+        pause = max(0.0, now - self.since) if self.record.state == "fenced" else 0.0
+        return replace(self, record=record, since=now, pause_seconds=self.pause_seconds + pause)
 
     def encode(self) -> bytes:
         """Return the record as bytes."""
@@ -55,6 +64,7 @@ class MoveEntry:
                 "attempt": self.record.attempt,
                 "wish": self.wish,
                 "since": self.since,
+                "pause_seconds": self.pause_seconds,
             }
         )
 
@@ -69,7 +79,8 @@ class MoveEntry:
             slots=fields.read("slots", _group_slots),
         )
         record = MoveRecord(state=fields.read("state", _state), attempt=fields.read("attempt", _attempt))
-        return cls(group=group, record=record, wish=fields.read("wish", _wish), since=fields.read("since", number))
+        since, pause = fields.read("since", number), fields.read("pause_seconds", number)
+        return cls(group=group, record=record, wish=fields.read("wish", _wish), since=since, pause_seconds=pause)
 
 
 def encode_moving(moving: Mapping[str, Iterable[int]]) -> bytes:
