@@ -45,6 +45,11 @@ def test_a_wait_is_told_without_a_terminal_once_for_each_reason_and_again_after_
     assert ["waits: locked", "waits: locked", "waits: full"] == capsys.readouterr().err.splitlines()
 
 
+def test_a_wait_for_a_transaction_is_told_once_though_its_age_grows(capsys):
+    taken(*(event("waits", float(at), why=f"process 7 of dump for {at} s") for at in range(20)))
+    assert ["waits: process 7 of dump for 0 s"] == capsys.readouterr().err.splitlines()
+
+
 def test_the_pause_is_the_time_from_the_fence_to_the_switch(capsys):
     bar = taken(event("fence", 2.0), event("drain", 2.1), event("switch", 2.25), event("fence", 3.0, group=SECOND))
     assert (0.25, None) == (bar.moves["a-000"].pause, bar.moves["a-001"].pause)

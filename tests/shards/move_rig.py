@@ -118,6 +118,7 @@ class FakeChannel:
     def __init__(self, source, target):
         self.source, self.target = source, target
         self.copied, self.done, self.verified, self.is_stuck, self.trouble = 0, False, None, False, None
+        self.readers = 0  # the number of tries to end the capture that fail
 
     async def check(self, _size):
         pass
@@ -166,6 +167,9 @@ class FakeChannel:
 
     async def uncapture(self, token):
         self.source.check(token)
+        if self.readers:
+            self.readers -= 1
+            raise StoreUnavailable("shard one", "process 7 of dump for 60 s")
         self.source.log = None
 
     async def close(self):

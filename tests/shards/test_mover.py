@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from apportion.errors import Conflict, Fenced, InvalidInput, StoreUnavailable
+from apportion.errors import Conflict, Fenced, InvalidInput
 from apportion.shards.mover.book import MoveBook
 from apportion.shards.mover.mover import FENCE_SECONDS
 from apportion.shards.mover.stop_points import labels
@@ -284,26 +284,19 @@ def test_events_tell_how_far_the_rows_have_come():
     assert ["settle", "settle", "record", "uncapture"] == [event.step for event in rig.events][-4:]
 
 
-def test_a_log_that_cannot_be_deleted_yet_keeps_no_move_from_its_end_but_an_abort_and_a_clean():
+def test_a_capture_that_cannot_end_yet_delays_neither_the_move_nor_the_deletion_of_old_rows():
     async def play(rig):
-        mover = rig.mover()
-        channel = await mover.sites.channel(GROUP)
-        delete, left = channel.uncapture, [1, 1]
+        rig.channels.readers = 3
+        entry = await rig.mover().run(GROUP.move, token(1))
+        kept = rig.one.log
+        await rig.mover().run(GROUP.move, token(1), cleans=True)
+        return entry, kept, await rig.keys()
 
-        async def uncapture(given):
-            if left:
-                left.pop()
-                raise StoreUnavailable("shard a", "others held a lock of its tables for 10 s")
-            await delete(given)
-
-        channel.uncapture = uncapture
-        entry = await mover.run(GROUP.move, token(1))
-        waits = len(left)
-        return entry, waits, await mover.run(GROUP.move, token(1), cleans=True)
-
-    rig, (entry, waits, after) = moved(play)
-    assert ("complete", 1, None) == (entry.record.state, waits, after)
-    assert ["waits", "waits"] == [event.step for event in rig.events if event.step == "waits"]
+    rig, (entry, kept, keys) = moved(play)
+    assert ("complete", [], None, []) == (entry.record.state, kept, rig.one.log, keys)
+    last = [event.step for event in rig.events if event.step in ("waits", "clean-batch", "uncapture")]
+    batches = ["clean-batch"] * 4
+    assert ["waits", "waits", *batches, "waits", "uncapture", "clean-batch"] == last
 
 
 def test_a_mover_that_has_to_end_opens_a_fence_and_waits_for_no_store():

@@ -161,33 +161,6 @@ def test_a_wait_names_the_transaction_that_holds_the_lock(files, monkeypatch):
         assert f"for 0.2 s: process {writer.info.backend_pid} of {USER}" in said[0]
 
 
-def test_a_long_reader_of_the_source_keeps_no_move_from_its_end_and_cleaning_goes_on_after_it(files, monkeypatch):
-    monkeypatch.setattr(server, "LOCK_WAIT_SECONDS", 0.2)
-    slot, said = files.sql("one", "SELECT min(slot) FROM apportion_slot WHERE state = 'owner'")[0][0], []
-    with files.connect("one") as reader:
-        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        reader.execute("SELECT count(*) FROM place")
-
-        def hear(event):
-            if event.step == "waits":
-                said.append(event.why)
-                if event.state == "complete" and len(said) == 2:
-                    reader.rollback()
-
-        async def main():
-            plan = await admin.plan(files.url, SET, slots=[slot], to="two")
-            assert (await admin.apply(files.url, SET, plan, observer=hear)).is_whole
-            [move] = (await admin.status(files.url, SET, has_rows=True)).moves
-            assert "complete" == move.state
-            assert [each for each in move.left_behind if "log_" in each]
-            assert 1 == len(said)
-            assert (await admin.clean(files.url, SET, soak=timedelta(0), observer=hear)).is_whole
-            assert () == (await admin.status(files.url, SET)).moves
-
-        asyncio.run(main())
-        assert all(f"process {reader.info.backend_pid} of " in each for each in said)
-
-
 def test_a_vacuum_gives_way_to_a_mover_within_its_wait_for_a_lock(files):
     host, port = files.rig.address()
     address = f"postgresql://{OWNER}:{quote(SECRET, safe='')}@{host}:{port}/{files.name('one')}"

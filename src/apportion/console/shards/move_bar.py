@@ -8,6 +8,7 @@ source until its target has it, by the mover's clock: writers of these slots wai
 """
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +20,7 @@ from apportion.shards.admin import MoveEvent
 
 _WIDTH, _BETWEEN_SECONDS, _WAITS_SECONDS = 20, 0.1, 30.0
 _CLEARED = "\r\x1b[K"
+_AGE = re.compile(r" for \d+ s")  # that of a transaction grows: the reason stays the same
 
 
 @dataclass(slots=True)
@@ -64,8 +66,9 @@ class MoveBar:
 
     def _say(self, event: MoveEvent) -> None:
         """Print the reason of a wait as a line of its own: a new reason at once, the same one again after a while."""
-        if event.why != self._waits or event.at - self._waits_at >= _WAITS_SECONDS:
-            self._waits, self._waits_at = event.why, event.at
+        reason = _AGE.sub("", event.why)
+        if reason != self._waits or event.at - self._waits_at >= _WAITS_SECONDS:
+            self._waits, self._waits_at = reason, event.at
             print(f"waits: {event.why}", file=sys.stderr, flush=True)
 
     def line(self, event: MoveEvent) -> str:

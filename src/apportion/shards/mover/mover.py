@@ -157,7 +157,7 @@ class _Course:
         self._book, self._clock, self._sites, self._acts = mover.book, mover.clock, mover.sites, mover.acts
         self._guarded: set[str] = set()
         self._fenced_at: float | None = None
-        self._is_cleaned = self._is_last_look = False
+        self._is_cleaned = self._is_last_look = self._is_put_off = False
         self._trouble: ApportionError | None = None
         self.is_rescue = False
         self.entry: MoveEntry | None = None
@@ -286,17 +286,21 @@ class _Course:
             self._fenced_at = self._clock.elapsed()
 
     def _next(self, look: Look) -> MoveAct | None:
+        """Return the next act. After a try to end the capture of a complete move, the old rows come first.
+
+        No writer changes moved slots, so the capture does nothing. A long reader of the source may keep its triggers.
+        """
         view = look.view(is_late=self._is_late(), is_cleaned=self._is_cleaned)
+        if self._is_put_off and not self._is_cleaned:
+            view = replace(view, is_captured=False)
         pauses = self.is_rescue or self._trouble is not None
         return next_act(replace(view, wish="pause") if pauses else view)
 
     async def _acted(self, act: MoveAct, kept: KeptMove, look: Look | None) -> bool:
-        """Do an act between its two stop points. Return False if it can be left to `clean`, and is.
-
-        An error that no wait can mend is kept, and the move pauses.
-        """
+        """Do an act between its two stop points. An error that no wait can mend is kept, and the move pauses."""
         step = step_of(act, is_fenced=kept.entry.record.state == "fenced")
         self._mover.reached(f"{step}.before")
+        self._is_put_off |= step == "uncapture" and kept.entry.record.state == "complete"
         try:
             if act.label in WITH_TARGET:
                 async with self._hurry(kept.entry.group.target, longest=None):
@@ -306,12 +310,7 @@ class _Course:
         except (StaleEpoch, Conflict):
             await asyncio.sleep(_SHORTEST_PAUSE_SECONDS)  # another process was first: read again
             return True
-        except StoreUnavailable as error:
-            if act.label != "uncapture" or kept.entry.record.state != "complete" or self._cleans:
-                raise
-            self.waits(error)
-            return False  # The log gets no more entries, and `clean` deletes it.
-        except Fenced:
+        except (StoreUnavailable, Fenced):
             raise
         except ApportionError as error:
             self._trouble = error

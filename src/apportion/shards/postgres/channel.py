@@ -22,7 +22,7 @@ from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import key_log
 from apportion.shards.postgres.comparison import RowDigests
 from apportion.shards.postgres.readiness import facts_of, require_no_rows, require_ready, require_right
-from apportion.shards.postgres.server import ServerPlace, ShardServer, rows
+from apportion.shards.postgres.server import ServerPlace, ShardServer, require_no_holder, rows
 from apportion.shards.postgres.shard import swept
 from apportion.shards.postgres.tables import ServerTable, columns, require_equal, require_movable, tables_of
 from apportion.shards.postgres.transport import given, placed, replaced, require_incoming, slots_of, staged, text
@@ -32,6 +32,7 @@ APPLY_SECONDS = 0.25
 """The time that one call of `apply` goes on while the log has entries."""
 
 CHUNK_ROWS = 500
+_LONG_SECONDS = 1
 _PART_ROWS = 500
 _COPY, _VERIFIED = "copy:", "verified"
 _KEPT = "SELECT relation, cursor FROM apportion.move WHERE move = %s"
@@ -152,10 +153,19 @@ class PostgresChannel:
             await self._target.write(self._group, token, lambda base: self._mark(base, f"{attempt}"))
 
     async def uncapture(self, token: FencingToken) -> None:
-        """See `Channel`. The cursors on the target go first: a move that captures still is not over."""
+        """See `Channel`. The cursors on the target go first: a move that captures still is not over.
+
+        DROP TRIGGER waits for every reader of the table, and all others wait behind it. So a reader that stays long is
+        looked for first. `StoreUnavailable` names it, and nobody waits.
+        """
         move = self._group.move
         await self._target.write(self._group, token, lambda base: rows(base, _FORGET, move))
-        await self._source.write(self._group, token, lambda base: key_log.end(base, move))
+
+        async def _end(connection: Connection) -> None:
+            await require_no_holder(connection, f"shard {self._group.source}", _LONG_SECONDS)
+            await key_log.end(connection, move)
+
+        await self._source.write(self._group, token, _end, within=_LONG_SECONDS)
 
     async def close(self) -> None:
         """See `Channel`."""

@@ -90,14 +90,12 @@ def functions(function: str, log: str, table: ServerTable) -> tuple[str, ...]:
 
 
 async def end(connection: Connection, move: str) -> None:
-    """Stop the log of a move, and delete it."""
-    for name in await captured(connection, move, least=1):
-        for trigger in _names(move).values():
-            await rows(connection, f"DROP TRIGGER IF EXISTS {quoted(trigger)} ON {name}".replace("%", "%%"))
-    start = f"{log_name(move)}_"
-    for (function,) in await rows(connection, _FUNCTIONS, start, start):
-        await rows(connection, f"DROP FUNCTION {function}".replace("%", "%%"))
-    await rows(connection, f"DROP TABLE IF EXISTS apportion.{quoted(log_name(move))}".replace("%", "%%"))
+    """Stop the log of a move, and delete it, in one call: all others wait while a table has lost its triggers."""
+    names, start = sorted(await captured(connection, move, least=1)), f"{log_name(move)}_"
+    gone = [f"DROP TRIGGER IF EXISTS {quoted(each)} ON {name}" for name in names for each in _names(move).values()]
+    gone += [f"DROP FUNCTION {function}" for (function,) in await rows(connection, _FUNCTIONS, start, start)]
+    gone.append(f"DROP TABLE IF EXISTS apportion.{quoted(log_name(move))}")
+    await rows(connection, "; ".join(gone).replace("%", "%%"))
 
 
 async def captured(connection: Connection, move: str, *, least: int = 3) -> set[str]:

@@ -7,7 +7,7 @@ Source: https://www.postgresql.org/docs/current/runtime-config-client.html
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -118,9 +118,18 @@ class ShardServer:
         return await self._tried(_once)
 
     async def write(
-        self, group: MoveGroup, token: FencingToken, work: Work[Result], *, is_bare: bool = False
+        self,
+        group: MoveGroup,
+        token: FencingToken,
+        work: Work[Result],
+        *,
+        is_bare: bool = False,
+        within: float | None = None,
     ) -> Result:
-        """Run a durable transaction of a mover. `is_bare` lets no trigger and no foreign key act on its rows."""
+        """Run a durable transaction of a mover. `is_bare` lets no trigger and no foreign key act on its rows.
+
+        `within` is the longest time of its tries while others hold a lock, in seconds.
+        """
         shown = replace(token, resource=f"shards/{self.place.set_name}/{group.move}")
 
         async def _once(connection: Connection) -> Result:
@@ -132,7 +141,7 @@ class ShardServer:
                     await connection.execute(REPLICA)
                 return await work(connection)
 
-        return await self._tried(_once)
+        return await self._tried(_once, within)
 
     async def close(self) -> None:
         """Close the connection."""
@@ -140,16 +149,17 @@ class ShardServer:
         if connection is not None:
             await connection.close()
 
-    async def _tried(self, step: Work[Result]) -> Result:
+    async def _tried(self, step: Work[Result], within: float | None = None) -> Result:
         """Run a step again and again while others hold a lock, up to the longest wait."""
-        deadline, pause = monotonic() + LOCK_WAIT_SECONDS, _SHORTEST_PAUSE_SECONDS
+        within = LOCK_WAIT_SECONDS if within is None else within
+        deadline, pause = monotonic() + within, _SHORTEST_PAUSE_SECONDS
         async with self._lock:
             while True:
                 try:
                     return await _run(step, await self._opened())
                 except psycopg.Error as error:
                     if error.sqlstate not in _HELD or monotonic() >= deadline:
-                        raise await self._translated(error) from error
+                        raise await self._translated(error, within) from error
                 except asyncio.CancelledError:
                     await self.close()
                     raise
@@ -187,11 +197,11 @@ class ShardServer:
             expected = f"{self.name} of set {self.place.set_name}"
             raise InvalidInput(f"database of {self.name}", shown, expected, hint)
 
-    async def _translated(self, error: psycopg.Error) -> ApportionError:
+    async def _translated(self, error: psycopg.Error, within: float) -> ApportionError:
         """Return our error for that of the server. No other kind may reach a mover: it would leave a fence behind."""
         code = error.sqlstate or ""
         if code in _HELD:
-            return StoreUnavailable(self.name, await self._holders())
+            return StoreUnavailable(self.name, await self._holders(within))
         if code == "42501" and "session_replication_role" in str(error):
             hint = "As an administrator: GRANT SET ON PARAMETER session_replication_role TO the role of the mover."
             return StoreDenied(self.name, "its role may not write rows without their triggers", hint)
@@ -206,14 +216,27 @@ class ShardServer:
         hint = "Compare the tables and the settings of the set's shards. The same call goes on."
         return StoreDenied(self.name, error.diag.message_primary or f"{error}", hint)
 
-    async def _holders(self) -> str:
+    async def _holders(self, within: float) -> str:
         """Return the reason of a wait: the oldest transactions with a lock of a slot or a sharded table."""
-        reason = f"others held a lock of its tables for {LOCK_WAIT_SECONDS:g} s"
+        reason = f"others held a lock of its tables for {within:g} s"
         with suppress(psycopg.Error):
-            found = await rows(await self._opened(), _HOLDERS)
-            named = [f"process {pid} of {user}" + (f" for {age} s" if age else "") for pid, user, age in found]
-            return f"{reason}: {', '.join(named)}" if named else reason
+            named = _named(await rows(await self._opened(), _HOLDERS))
+            return f"{reason}: {named}" if named else reason
         return reason
+
+
+async def require_no_holder(connection: Connection, name: str, seconds: int) -> None:
+    """Raise `StoreUnavailable` if a transaction has had a lock of a sharded table for so long. `name` is the shard.
+
+    A role without `pg_read_all_stats` does not see the age of the transactions of other roles, and finds none.
+    """
+    old = [each for each in await rows(connection, _HOLDERS) if each[2] is not None and each[2] >= seconds]
+    if old:
+        raise StoreUnavailable(name, f"others hold a lock of its tables: {_named(old)}")
+
+
+def _named(holders: Sequence[tuple[int, str, int | None]]) -> str:
+    return ", ".join(f"process {pid} of {user}" + (f" for {age} s" if age else "") for pid, user, age in holders)
 
 
 async def _run(step: Work[Result], connection: Connection) -> Result:
