@@ -111,6 +111,7 @@ SHARD_COMMANDS = {
     "plan": "Show the slots, rows and bytes that a change moves.",
     "rebalance": "Bring each shard to its share, if they are uneven.",
     "recover": "Bring a restored control store up to the state of its shards.",
+    "remove": "Take a shard without slots and rows out of a set.",
     "repair": "Write a damaged list of moving slots anew.",
     "route": "Print the slot and the shard of each key.",
     "status": "Show the shards of a set, with their slots and rows, and its moves.",

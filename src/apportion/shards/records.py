@@ -13,7 +13,7 @@ Refuses: passwords in URLs. Write `${NAME}`, and each process fills in the value
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -139,6 +139,14 @@ class ShardRecord:
         record = cls(url=fields.read("url", text), weight=fields.read("weight", number), zone=zone)
         Node("any", weight=record.weight, zone=record.zone)  # refuses a weight or zone that a node cannot have
         return record
+
+
+def records_of(shards: Mapping[str, str]) -> dict[str, ShardRecord]:
+    """Return a record for each URL."""
+    if not isinstance(shards, Mapping):
+        hint = 'Write {"one": "sqlite:///one.db"}.'
+        raise InvalidInput("shards", shards, "a mapping of ids to URLs", hint)
+    return {shard: ShardRecord(url=address) for shard, address in shards.items()}
 
 
 def check_shard_id(shard_id: str) -> str:

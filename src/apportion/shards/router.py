@@ -28,7 +28,7 @@ from apportion.shards.dialects import address_of, fence_of
 from apportion.shards.forms import Form
 from apportion.shards.meta import ShardMeta
 from apportion.shards.mover.rescue import rescued
-from apportion.shards.pin import Fence, Pin
+from apportion.shards.pin import Fence, NotAccepted, Pin
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, read_record
 from apportion.shards.slots import ShardKey, SlotTable
 from apportion.stores.api import CoordinationStore
@@ -63,6 +63,11 @@ class FollowedSet:
         for item in (await self.store.scan(key)).items:
             if item.key == key:
                 self.shards[shard] = read_record(key, item.value, ShardRecord.decode)
+
+    async def has_left(self, shard: str) -> bool:
+        """Whether the control store has no record of a shard any more."""
+        key = self.keys.shard(shard)
+        return all(item.key != key for item in (await self.store.scan(key)).items)
 
     def meta(self, shard: str) -> ShardMeta:
         """Return the row that must name the shard in its database."""
@@ -260,7 +265,12 @@ class ShardRouter(Handle):
         with ExitStack() as undone:
             undone.callback(sync_engine.dispose)
             with sync_engine.connect() as connection:
-                fence.check(connection, followed.meta(shard))
+                try:
+                    fence.check(connection, followed.meta(shard))
+                except InvalidInput:
+                    if self._form.wait(self._thread, followed.has_left(shard)):
+                        raise NotAccepted(is_switching=False) from None  # The table in memory is older.
+                    raise
             with self._making:
                 made = self._made.setdefault(shard, (engine, sync_engine, fence))
             if made[1] is sync_engine:  # Otherwise another thread was first.

@@ -84,6 +84,22 @@ def add_shards(
     _print_status("add", url, found, json=json)
 
 
+def remove_shards(
+    url: Url,
+    name: SetName,
+    shard: Annotated[str, Parameter(name="ID", help="Shard without slots and rows.")],
+    /,
+    *,
+    force: Annotated[bool, Parameter(help="A database that does not answer is gone for good.", negative="")] = False,
+    json: Json = False,
+) -> None:
+    """Take a shard without slots and rows out of a set. Nothing of the set is left in its database."""
+    with Progress("removing", is_shown=not json):
+        asyncio.run(admin.remove(url, name, shard, force=force))
+        found = asyncio.run(admin.status(url, name))
+    _print_status("remove", url, found, json=json)
+
+
 def doctor_shards(
     url: Url,
     name: SetName,

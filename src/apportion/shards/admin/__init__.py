@@ -13,23 +13,23 @@ from datetime import timedelta
 
 from sqlalchemy.orm import DeclarativeBase
 
-from apportion.errors import InvalidInput, UnknownOption
+from apportion.errors import InvalidInput
 from apportion.runtime.io_thread import io_thread
 from apportion.shards import foundation
 from apportion.shards.addition import added
 from apportion.shards.admin.carrier import MoveObserved, MovesMade, carried, wish
-from apportion.shards.admin.departure import check_drain
+from apportion.shards.admin.departure import check_drain, removed
 from apportion.shards.admin.doctor import doctor as diagnosed
 from apportion.shards.admin.pinned_keys import check_keys, pinned
-from apportion.shards.admin.planner import from_facts
+from apportion.shards.admin.planner import from_facts, measure_of, plan_even
 from apportion.shards.admin.recover import Recovery, recovered
 from apportion.shards.admin.repair import repaired
 from apportion.shards.admin.status import MoveStatus, SetStatus, ShardStatus, set_status
 from apportion.shards.admin.verify import SetVerification, verified
 from apportion.shards.mover import MoveEvent
 from apportion.shards.mover.own_slots import PinnedKey
-from apportion.shards.plan import MEASURES, Measure, SetFacts, ShardPlan, plan_sizes, plan_slots, plan_weights
-from apportion.shards.records import ShardRecord
+from apportion.shards.plan import Measure, SetFacts, ShardPlan, plan_slots
+from apportion.shards.records import records_of
 from apportion.shards.slots import DEFAULT_SLOTS, ShardKey
 from apportion.shards.takeover.obstacles import Obstacle
 from apportion.shards.takeover.revision import fill_slots, written_revision
@@ -64,6 +64,7 @@ __all__ = [
     "pin",
     "plan",
     "recover",
+    "remove",
     "repair",
     "status",
     "survey",
@@ -105,7 +106,9 @@ async def init(
     The same call again finishes a call that was cut off. `InvalidInput` for another set of this name, for rows that
     cannot get a slot, and for rows in two databases. `SchemaDiffers` for tables that differ from the models.
     """
-    await io_thread().hop(foundation.found(url, name, _records(shards), base, slots, told=progress, is_strided=stride))
+    await io_thread().hop(
+        foundation.found(url, name, records_of(shards), base, slots, told=progress, is_strided=stride)
+    )
 
 
 async def survey(shards: Mapping[str, str], *, base: type[DeclarativeBase], slots: int = DEFAULT_SLOTS) -> SetSurvey:
@@ -113,24 +116,7 @@ async def survey(shards: Mapping[str, str], *, base: type[DeclarativeBase], slot
 
     Nothing is written, and no file is made. Errors are those of `init`.
     """
-    return await io_thread().hop(foundation.surveyed(_records(shards), base, slots))
-
-
-def _measure(by: str) -> Measure:
-    if by not in MEASURES:
-        raise UnknownOption("by", by, MEASURES)
-    return by
-
-
-def _even(facts: SetFacts, weights: Mapping[str, float], measure: Measure, tolerance: float) -> ShardPlan:
-    return plan_weights(facts, weights) if measure == "slots" else plan_sizes(facts, weights, measure, tolerance)
-
-
-def _records(shards: Mapping[str, str]) -> dict[str, ShardRecord]:
-    if not isinstance(shards, Mapping):
-        hint = 'Write {"one": "sqlite:///one.db"}.'
-        raise InvalidInput("shards", shards, "a mapping of ids to URLs", hint)
-    return {shard: ShardRecord(url=address) for shard, address in shards.items()}
+    return await io_thread().hop(foundation.surveyed(records_of(shards), base, slots))
 
 
 async def add(
@@ -146,7 +132,7 @@ async def add(
     tables differ from those of the other shards. `Unequal` if rows of a reference table differ. `InvalidInput` for a
     database with rows of other tables.
     """
-    records = {shard: replace(each, weight=0.0) for shard, each in _records(shards).items()}
+    records = {shard: replace(each, weight=0.0) for shard, each in records_of(shards).items()}
     await io_thread().hop(added(url, name, records, base, is_strided=stride))
 
 
@@ -200,10 +186,10 @@ async def plan(
     if bool(slots) != (to is not None) or (slots and (weights or by != "slots")):
         hint = 'Write weights={"two": 1}, or slots=range(256), to="two".'
         raise InvalidInput("slots", slots, "either weights, or slots and a shard", hint)
-    measure = _measure(by)
+    measure = measure_of(by)
 
     def _made(facts: SetFacts) -> ShardPlan:
-        return _even(facts, weights or {}, measure, tolerance) if to is None else plan_slots(facts, slots, to)
+        return plan_even(facts, weights or {}, measure, tolerance) if to is None else plan_slots(facts, slots, to)
 
     return await io_thread().hop(from_facts(url, name, _made))
 
@@ -223,7 +209,7 @@ async def rebalance(
     `if_skewed`. Moves that another call has begun are brought to their ends in any case. The other arguments and the
     errors are those of `plan` and `apply`.
     """
-    measure = _measure(by)
+    measure = measure_of(by)
     if type(if_skewed) not in (int, float) or not if_skewed >= 0:
         raise InvalidInput("if_skewed", if_skewed, "a number of at least 0", "0.15 is a CV of 15 %.")
     made = await apply(url, name, observer=observer)
@@ -231,7 +217,9 @@ async def rebalance(
         return made
     found = await io_thread().hop(
         from_facts(
-            url, name, lambda facts: _even(facts, {}, measure, tolerance) if facts.skew(measure) > if_skewed else None
+            url,
+            name,
+            lambda facts: plan_even(facts, {}, measure, tolerance) if facts.skew(measure) > if_skewed else None,
         )
     )
     if found is None or not found.groups:
@@ -257,7 +245,7 @@ async def drain(
     The same call again finishes a call that was cut off. `InvalidInput` for the last shard with a weight. The other
     arguments and errors are those of `plan` and `apply`.
     """
-    measure = _measure(by)
+    measure = measure_of(by)
     await io_thread().hop(check_drain(url, name, shard))
     made = await apply(url, name, observer=observer)
     if not made.is_whole:
@@ -281,6 +269,19 @@ async def apply(
     call waits. `PlanRefused` if a slot of the plan now lies on another shard.
     """
     return await carried(url, name, lambda carrier: carrier.apply(plan), observer)
+
+
+async def remove(url: str, name: str, shard: str, *, force: bool = False) -> None:
+    """Take a shard without slots and rows out of its set, and drop all that the set added to its database.
+
+    The tables of the application stay. The id may be added again later.
+
+    - `force`: a database that does not answer is gone for good. A database that answers is checked in any case.
+
+    The same call again finishes a call that was cut off. `InvalidInput` names the slots, moves or rows that the shard
+    still has. `StoreUnavailable` for a silent database without `force`.
+    """
+    await carried(url, name, lambda carrier: removed(carrier, shard, is_gone=force))
 
 
 async def abort(url: str, name: str, *, observer: MoveObserved | None = None) -> MovesMade:

@@ -1,11 +1,12 @@
 """Planner: makes the plan of a set from its newest facts. Nothing is changed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from apportion.errors import UnknownOption
 from apportion.shards.admin.facts import set_facts
 from apportion.shards.admin.places import open_sites
-from apportion.shards.plan import SetFacts
+from apportion.shards.plan import MEASURES, Measure, SetFacts, ShardPlan, plan_sizes, plan_weights
 from apportion.shards.records import SetKeys
 from apportion.shards.router import set_followed, set_left
 
@@ -23,3 +24,15 @@ async def from_facts(url: str, name: str, made: Callable[[SetFacts], Result]) ->
     finally:
         await set_left(followed)
     return made(facts)
+
+
+def measure_of(by: str) -> Measure:
+    """Return a checked measure."""
+    if by not in MEASURES:
+        raise UnknownOption("by", by, MEASURES)
+    return by
+
+
+def plan_even(facts: SetFacts, weights: Mapping[str, float], measure: Measure, tolerance: float) -> ShardPlan:
+    """Return the plan for other weights, by the number or by the size of the slots."""
+    return plan_weights(facts, weights) if measure == "slots" else plan_sizes(facts, weights, measure, tolerance)

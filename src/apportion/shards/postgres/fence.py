@@ -37,6 +37,9 @@ _CALL = "SELECT apportion.{name}({0}::smallint[], {1}::bigint, {2}::bigint)"
 # lock that was not free for 2 s is that of a mover.
 _LATER = frozenset({SWITCHING, "40001", "40P01", "55P03"})
 
+# The schema or its functions do not exist: this shard has left the set.
+_LEFT = frozenset({"3F000", "42883"})
+
 
 class PostgresFence:
     """Asks a shard in PostgreSQL."""
@@ -108,7 +111,7 @@ def _refused() -> Iterator[None]:
         yield
     except DBAPIError as error:
         code = _code(error.orig)
-        if code == MOVED or code in _LATER:
+        if code == MOVED or code in _LATER | _LEFT:
             raise NotAccepted(is_switching=code in _LATER) from error
         raise
 

@@ -91,6 +91,9 @@ def _row(connection: Connection, slot: int) -> SlotRow | None:
     except sqlite3.OperationalError as error:
         if not f"{error}".startswith("no such"):
             raise
+        cursor.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_META,))
+        if cursor.fetchone() is None:
+            raise NotAccepted(is_switching=False) from error  # This shard has left the set.
         raise BadSnapshot("apportion_slot", f"{error}", "the table that apportion makes", DAMAGE) from error
     finally:
         cursor.close()

@@ -1,0 +1,43 @@
+"""Departure of a shard in SQLite: drops all that a set added to a file. The tables of the application stay.
+
+Promises: each statement may run again. A guard table with tokens of other resources stays.
+"""
+
+# ruff: noqa: S608 - names are quoted, values are bound
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection
+
+from apportion.shards.sqlite.capture import TABLES as CAPTURE_TABLES
+from apportion.shards.sqlite.schema import quoted
+
+LOCK = ()
+OWNED = "SELECT slot, state FROM apportion_slot WHERE state <> 'moved' ORDER BY slot LIMIT 1"
+_TABLES = ("apportion_meta", "apportion_slot", "apportion_mover", "apportion_move", *CAPTURE_TABLES)
+_FENCES = "apportion_fences"
+_INDEXES = "SELECT tbl_name FROM sqlite_master WHERE type = 'index' AND name = tbl_name || '_by_slot' ORDER BY 1"
+_TRIGGERS = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'apportion_*' ORDER BY 1"
+
+
+def sharded(connection: Connection) -> Iterator[str]:
+    """Yield the quoted name of each sharded table."""
+    yield from map(quoted, connection.exec_driver_sql(_INDEXES).scalars().all())
+
+
+def drop_triggers(connection: Connection) -> None:
+    """Drop the triggers of the set."""
+    for name in connection.exec_driver_sql(_TRIGGERS).scalars().all():
+        connection.exec_driver_sql(f"DROP TRIGGER {quoted(name)}")
+
+
+def drop_rest(connection: Connection, prefix: str) -> None:
+    """Drop the tables of the set. `prefix` begins the resources of its movers."""
+    for name in _TABLES:
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
+    there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    if connection.exec_driver_sql(there, (_FENCES,)).first() is None:
+        return
+    connection.exec_driver_sql(f"DELETE FROM {_FENCES} WHERE substr(resource, 1, ?) = ?", (len(prefix), prefix))
+    if connection.exec_driver_sql(f"SELECT 1 FROM {_FENCES} LIMIT 1").first() is None:
+        connection.exec_driver_sql(f"DROP TABLE {_FENCES}")
