@@ -66,9 +66,10 @@ async def removed(carrier: Carrier, shard: str, *, is_gone: bool) -> None:
         raise away
     else:
         _check_over(shard, [kept for kept in due if not _is_past(kept, shard)])
+    book = carrier.mover.book
     for kept in due:  # Their old rows are gone with the database.
         carrier.mover.check()
-        if not await carrier.mover.book.release(kept):
+        if not await book.release(kept):
             raise _changed(shard)
     await _forget(carrier, shard, table.version.number)
 
