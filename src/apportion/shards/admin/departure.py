@@ -84,17 +84,20 @@ def _check_others(followed: FollowedSet, shard: str) -> None:
 
 
 def _shards_of(kept: KeptMove) -> tuple[str, str]:
-    return kept.entry.group.source, kept.entry.group.target
+    group = kept.entry.group
+    return group.source, group.target
 
 
 def _is_past(kept: KeptMove, shard: str) -> bool:
     """Whether a move away from a shard only waits for the end of its old rows."""
-    return kept.entry.record.state in ("complete", "cleaned") and kept.entry.group.source == shard
+    entry = kept.entry
+    return entry.record.state in ("complete", "cleaned") and entry.group.source == shard
 
 
 def _check_over(shard: str, due: list[KeptMove]) -> None:
     for kept in due:
-        state, move = kept.entry.record.state, kept.entry.group.move
+        entry = kept.entry
+        state, move = entry.record.state, entry.group.move
         way = "apportion shards clean URL SET"
         if state not in ("complete", "cleaned"):
             way = f"apportion shards apply URL SET, or abort. Then: {way}"
@@ -153,7 +156,7 @@ class _Leaving:
             connection.exec_driver_sql(statement)
         for slot, state in connection.exec_driver_sql(parts.OWNED):
             hint = "Look at the set: apportion shards doctor URL SET"
-            _refuse(self.shard, f"whose database has slot {slot} as {state}", "without slots", hint)
+            _refuse(self.shard, f"with slot {slot} in its database as {state}", "without slots", hint)
         parts.drop_triggers(connection)
         for table in parts.sharded(connection):
             if connection.exec_driver_sql(f"SELECT 1 FROM {table} LIMIT 1").first() is not None:
@@ -161,7 +164,8 @@ class _Leaving:
                     "Delete old rows: apportion shards clean URL SET. Look at others: apportion shards verify URL SET"
                 )
                 _refuse(self.shard, f"with rows in table {table}", "without rows of the set", hint)
-        parts.drop_rest(connection, self.followed.keys.prefix)
+        followed = self.followed
+        parts.drop_rest(connection, followed.keys.prefix)
 
 
 async def _forget(carrier: Carrier, shard: str, version: int) -> None:
