@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 import apportion
-from apportion.errors import ApportionError, Conflict, Fenced, InvalidInput, NotOwner, StaleEpoch
+from apportion.errors import ApportionError, BadSnapshot, Conflict, Fenced, InvalidInput, NotOwner, StaleEpoch
 from apportion.groups.leader import AsyncElection
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
@@ -92,7 +92,8 @@ class MoverProcess:
                 moves = await mover.book.read()
                 for move in moves.kept:
                     await mover.run(move, token, cleans=True)
-            except (Conflict, Fenced, StaleEpoch, *OUTAGES) as error:
+            except (Conflict, Fenced, StaleEpoch, BadSnapshot, *OUTAGES) as error:
+                # A scan from before the first table shows none, and is `BadSnapshot`. No record is damaged here.
                 self._shards.world.trace.cover(f"mover: {type(error).__name__}")
             await asyncio.sleep(_PAUSE_SECONDS)
 

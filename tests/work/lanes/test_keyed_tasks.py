@@ -190,7 +190,7 @@ def test_a_lane_whose_token_is_damaged_upwards_is_told_and_mended_by_its_owner(t
             assert ("error", "lane 0 of apportion/q") == (damage.verdict, damage.found)
             waiting = await queue.enqueue(work.call("a", 1), key="a")
             found = await admin.why(queue.url, waiting.id)
-            assert ("fenced", True) == (found.cause, "mends it" in found.next_step)
+            assert ("fenced", True) == (found.cause, "mends the row" in found.next_step)
             await until(lambda: len(log.runs) == 2)
             assert before == seen()
 
