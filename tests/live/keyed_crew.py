@@ -18,6 +18,7 @@ from tests.work.lanes.keyed_worker import FAILING, GROUP_URL, LOG, PARTITIONS, T
 
 SECONDS = 60.0
 KEYS = 24
+_RETAKE_SECONDS = 20.0
 _LOOK_SECONDS = 0.05
 _WAVE, _MOST_OPEN = 3, 6
 _RUN_SECONDS = 0.06
@@ -67,19 +68,26 @@ class KeyedCrew:
         return process.pid
 
     async def stop(self, name):
-        """Stop a worker in the middle of a run, until another one has begun a later attempt of its task; wake it."""
+        """Stop a worker in the middle of a run, until another one has begun a later attempt of its task; wake it.
+
+        A run whose outcome was settled just before, and is not in the log yet, is never retaken. Then stop it again.
+        """
         pid = self.processes[name].pid
         while True:
             await self.until(lambda: runs_of(read(self.log), pid), f"a run of {name}")
             os.kill(pid, signal.SIGSTOP)
             open_now = runs_of(read(self.log), pid)
             if open_now and not self._is_locked():
-                break
-            os.kill(pid, signal.SIGCONT)
-        self.say("stopped", pid)
-        await self.until(lambda: any(map(self._is_retaken, open_now)), f"a retake from {name}")
-        os.kill(pid, signal.SIGCONT)
-        self.say("woken", pid)
+                self.say("stopped", pid)
+                ends = time.monotonic() + _RETAKE_SECONDS
+                while time.monotonic() < ends and not any(map(self._is_retaken, open_now)):
+                    await asyncio.sleep(_LOOK_SECONDS)
+                os.kill(pid, signal.SIGCONT)
+                self.say("woken", pid)
+                if any(map(self._is_retaken, open_now)):
+                    return
+            else:
+                os.kill(pid, signal.SIGCONT)
 
     async def leave(self, name):
         """Ask a worker to leave, and wait until it has ended."""
