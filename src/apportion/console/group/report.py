@@ -1,10 +1,9 @@
 """Report: the output of the group commands, with a group on one screen, or as JSON with every partition."""
 
-import json as json_format
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from apportion.console.print.output import FORMAT_VERSION, print_columns, print_json, print_text
+from apportion.console.print.output import print_columns, print_json, print_json_line, print_text
 from apportion.groups.admin import Explained, Found, HistoryLine, Repaired, remarks
 from apportion.groups.admin.standing import standing, state_of
 from apportion.groups.crash_loops import ended
@@ -172,13 +171,7 @@ def print_line(name: str, line: HistoryLine, *, json: bool) -> None:
     members = {"revision": line.revision, "kind": line.kind, "text": line.text}
     if line.kind == "move":
         members |= {"partitions": line.partitions, "source": line.source, "target": line.target, "why": line.why}
-    print_json_line("group watch", group=name, members=members)
-
-
-def print_json_line(command: str, *, group: str, members: dict[str, object]) -> None:
-    """Print one of many JSON objects, each on a line of its own."""
-    document = {"format_version": FORMAT_VERSION, "command": command, "group": group, **members}
-    print(json_format.dumps(document, ensure_ascii=False), flush=True)
+    print_json_line("group watch", {"group": name, **members})
 
 
 def _notable(found: Found) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Live: a screen that is read and shown again and again, until Ctrl-C."""
+"""Live: a reading that is shown again and again, on a screen or as lines, until Ctrl-C."""
 
 import io
 import time
@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 Reading = TypeVar("Reading")
-_SECONDS = 1.0
+SECONDS = 1.0
 
 
 class _Screen(io.StringIO):
@@ -22,7 +22,7 @@ class _Screen(io.StringIO):
         return True
 
 
-def show_live(read: Callable[[], Reading], show: Callable[[Reading], None]) -> None:
+def show_live(read: Callable[[], Reading], show: Callable[[Reading], None], *, every: float = SECONDS) -> None:
     """Show a reading on the whole screen, anew every second until Ctrl-C; without a terminal, show it once."""
     console = Console(highlight=False)
     found = read()
@@ -34,5 +34,18 @@ def show_live(read: Callable[[], Reading], show: Callable[[Reading], None]) -> N
             with redirect_stdout(_Screen()) as printed:
                 show(found)
             live.update(Text.from_ansi(printed.getvalue(), no_wrap=True, overflow="crop"), refresh=True)
-            time.sleep(_SECONDS)
+            time.sleep(every)
             found = read()
+
+
+def tell_live(read: Callable[[], Reading], tell: Callable[[Reading], None], *, every: float = SECONDS) -> None:
+    """Tell a reading in lines, again and again until Ctrl-C. `tell` prints the changes since the reading before."""
+    with suppress(KeyboardInterrupt):
+        while True:
+            tell(read())
+            time.sleep(every)
+
+
+def has_screen() -> bool:
+    """Whether the output is a terminal, on which a screen can be shown."""
+    return Console().is_terminal

@@ -7,7 +7,7 @@ nothing wraps inside a word.
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich import box
 from rich.cells import cell_len
@@ -28,6 +28,12 @@ def print_json(command: str, **members: object) -> None:
     """Print the one JSON object of a command."""
     document = {"format_version": FORMAT_VERSION, "command": command, **members}
     print(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def print_json_line(command: str, members: Mapping[str, object]) -> None:
+    """Print one of many JSON objects of a command, on a line of its own, at once."""
+    document = {"format_version": FORMAT_VERSION, "command": command, **members}
+    print(json.dumps(document, ensure_ascii=False), flush=True)
 
 
 def print_columns(headings: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 1) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,8 @@ from apportion.console.print.progress import Progress
 from apportion.console.shards.options import Models, SetName, base_at, key_in, shards_of, text_key
 from apportion.console.shards.status_report import print_status, print_status_json
 from apportion.console.shards.survey_report import print_checked, print_survey
+from apportion.console.shards.watch import EVERY, watch_status
+from apportion.errors import InvalidInput
 from apportion.shards import admin
 from apportion.shards.slots import DEFAULT_SLOTS
 from apportion.stores.catalog import shown_url
@@ -128,8 +131,25 @@ def doctor_shards(
     return 1 if ill else 0
 
 
-def status_shards(url: Url, name: SetName, /, *, json: Json = False) -> None:
+def status_shards(
+    url: Url,
+    name: SetName,
+    /,
+    *,
+    watch: Annotated[
+        bool, Parameter(help="Show the set again and again, with the pace of its moves. Ctrl-C ends it.", negative="")
+    ] = False,
+    every: Annotated[timedelta | None, Parameter(help="Time between two readings of --watch. Default: 1s.")] = None,
+    json: Json = False,
+) -> None:
     """Show the shards of a set, with their slots and rows, and the moves that are not over."""
+    if watch:
+        watch_status(url, name, EVERY if every is None else every, json=json)
+        return
+    if every is not None:
+        raise InvalidInput(
+            "--every", f"{every.total_seconds():g}s", "--watch with it", "Write --watch --every 2s, or leave it out."
+        )
     with Progress("reading", is_shown=not json):
         found = asyncio.run(admin.status(url, name, has_rows=True, has_progress=True))
     _print_status("status", url, found, json=json)

@@ -1,19 +1,24 @@
 """Status report of shards: a line per shard, a line per move, and a summary at the end; or JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from apportion.console.print.output import print_columns, print_json, print_text
-from apportion.shards.admin import SetStatus
+from apportion.console.shards.pace_report import print_paces
+from apportion.shards.admin import MoveStatus, SetStatus
+from apportion.shards.admin.pace import MovePace
 from apportion.stores.catalog import shown_url
 
 
-def print_status(act: str, url: str, found: SetStatus) -> None:
-    """Print the shards of a set, and the moves that are not over."""
+def print_status(act: str, url: str, found: SetStatus, paces: Sequence[MovePace] = ()) -> None:
+    """Print the shards of a set, and the moves that are not over, with their paces if there are any."""
     has_rows = any(each.rows is not None for each in found.shards)
     headings = ("shard", "slots", "weight", *(["rows"] if has_rows else []))
     lines = [(each.id, str(each.slots), f"{each.weight:g}", _count(each.rows)) for each in found.shards]
     print_columns(headings, [line[: len(headings)] for line in lines])
-    if found.moves:
+    if paces:
+        print()
+        print_paces(paces)
+    elif found.moves:
         print()
         moves = [(each.id, f"{each.source} -> {each.target}", each.state, str(each.slots)) for each in found.moves]
         print_columns(("move", "shards", "state", "slots"), moves, words=3)
@@ -27,36 +32,41 @@ def print_status(act: str, url: str, found: SetStatus) -> None:
 
 def print_status_json(act: str, found: SetStatus, more: Mapping[str, object]) -> None:
     """Print the same as JSON, with all that each move has left behind so far, and `more` of the command."""
-    print_json(
-        f"shards {act}",
-        set=found.name,
-        version=str(found.version),
-        slots=found.hash_slots,
-        shards=[
+    print_json(f"shards {act}", **members_of_set(found), **more)
+
+
+def members_of_set(found: SetStatus) -> dict[str, object]:
+    """Return the members of a set as JSON has them."""
+    return {
+        "set": found.name,
+        "version": str(found.version),
+        "slots": found.hash_slots,
+        "shards": [
             {"id": each.id, "url": each.url, "weight": each.weight, "slots": each.slots, "rows": each.rows}
             for each in found.shards
         ],
-        moves=[
-            {
-                "id": each.id,
-                "state": each.state,
-                "source": each.source,
-                "target": each.target,
-                "slots": each.slots,
-                "left_behind": list(each.left_behind),
-                "attempts": each.attempt,
-                "wish": each.wish,
-                "pause_seconds": each.pause_seconds,
-                "rows": each.rows,
-                "copied": each.copied,
-                "lag": each.lag,
-                "problem": each.problem,
-            }
-            for each in found.moves
-        ],
-        damaged=list(found.damaged),
-        **more,
-    )
+        "moves": [members_of_move(each) for each in found.moves],
+        "damaged": list(found.damaged),
+    }
+
+
+def members_of_move(move: MoveStatus) -> dict[str, object]:
+    """Return the members of a move as JSON has them."""
+    return {
+        "id": move.id,
+        "state": move.state,
+        "source": move.source,
+        "target": move.target,
+        "slots": move.slots,
+        "left_behind": list(move.left_behind),
+        "attempts": move.attempt,
+        "wish": move.wish,
+        "pause_seconds": move.pause_seconds,
+        "rows": move.rows,
+        "copied": move.copied,
+        "lag": move.lag,
+        "problem": move.problem,
+    }
 
 
 def _count(rows: int | None) -> str:

@@ -82,19 +82,27 @@ class SetStatus:
     damaged: tuple[str, ...] = ()
 
 
-_Sizes = Mapping[int, SlotSize] | str
+ShardSizes = Mapping[int, SlotSize] | str
 """The size of each slot of a shard, or the reason why the shard did not answer."""
 
 
-async def set_status(url: str, name: str, *, has_rows: bool = False, has_progress: bool = False) -> SetStatus:
+async def set_status(
+    url: str,
+    name: str,
+    *,
+    has_rows: bool = False,
+    has_progress: bool = False,
+    counted: Mapping[str, ShardSizes] | None = None,
+) -> SetStatus:
     """Return a set in the control store.
 
     Errors are those of `open_shards`. `has_rows` asks each shard for its rows too, and `has_progress` for its moves.
+    `counted` has sizes that were counted before, for the rows of moves.
     """
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
         table, moves = table_of(followed.follower.routes), await moves_of(followed, needs_list=False)
-        sizes = await _sizes(followed) if has_rows else {}
+        sizes = await _sizes(followed) if has_rows else counted or {}
         left = await _left_behind(followed, moves) if has_rows else {}
         found = [
             _move(kept, left.get(move, ()), sizes.get(kept.entry.group.source, ""))
@@ -110,7 +118,7 @@ async def set_status(url: str, name: str, *, has_rows: bool = False, has_progres
         version=table.version,
         hash_slots=table.hash_slots,
         shards=tuple(
-            _shard(shard, record, counts[shard], sizes.get(shard, ""))
+            _shard(shard, record, counts[shard], sizes.get(shard, "") if has_rows else "")
             for shard, record in sorted(followed.shards.items())
         ),
         moves=tuple(found),
@@ -119,14 +127,23 @@ async def set_status(url: str, name: str, *, has_rows: bool = False, has_progres
     )
 
 
-def _shard(shard: str, record: ShardRecord, slots: int, sizes: _Sizes) -> ShardStatus:
+async def set_sizes(url: str, name: str) -> dict[str, ShardSizes]:
+    """Return the sizes of the slots of each shard, or the reason why the shard does not answer. O(rows)."""
+    followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
+    try:
+        return await _sizes(followed)
+    finally:
+        await set_left(followed)
+
+
+def _shard(shard: str, record: ShardRecord, slots: int, sizes: ShardSizes) -> ShardStatus:
     plain = ShardStatus(id=shard, url=record.url, weight=record.weight, slots=slots)
     if isinstance(sizes, str):
         return replace(plain, problem=sizes)
     return replace(plain, rows=sum(size.rows for size in sizes.values()))
 
 
-def _move(kept: KeptMove, left: tuple[str, ...], sizes: _Sizes) -> MoveStatus:
+def _move(kept: KeptMove, left: tuple[str, ...], sizes: ShardSizes) -> MoveStatus:
     entry = kept.entry
     group = entry.group
     none = SlotSize(rows=0, bytes=0)
@@ -157,9 +174,9 @@ async def _progressed(followed: FollowedSet, move: MoveStatus, kept: KeptMove) -
     return replace(move, copied=state.copied, lag=state.lag)
 
 
-async def _sizes(followed: FollowedSet) -> dict[str, _Sizes]:
+async def _sizes(followed: FollowedSet) -> dict[str, ShardSizes]:
     """Return the sizes of the slots of each shard, or the reason why the shard does not answer."""
-    found: dict[str, _Sizes] = {}
+    found: dict[str, ShardSizes] = {}
     for shard, record in followed.shards.items():
         try:
             async with open_sites(followed.keys.name, {shard: record}) as sites:
