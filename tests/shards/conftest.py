@@ -1,11 +1,12 @@
 """Sets of shards for tests of this room: on SQLite files, and on databases of one PostgreSQL server for each worker."""
 
+import psycopg
 import pytest
 
 from tests.shards.sample import Files
 from tests.shards.server import OWNER, Servers, as_role
 from tests.stores.rigs import absent
-from tests.stores.rigs.postgres import USER, PostgresRig
+from tests.stores.rigs.postgres import SECRET, USER, PostgresRig
 
 BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.live)]
 
@@ -49,3 +50,16 @@ def as_member(monkeypatch):
 def kind(request):
     """The kind of database that a set of the test lies on."""
     return request.param
+
+
+@pytest.fixture
+def mover(rig, tmp_path, monkeypatch):
+    """A set that a role has made which is no superuser."""
+    password = psycopg.sql.quote(SECRET)
+    rig.sql(f"CREATE ROLE mover LOGIN PASSWORD {password}", database="postgres")
+    as_role(monkeypatch, "mover")
+    files = Servers(rig, tmp_path, owner="mover")
+    yield files
+    files.drop()
+    rig.sql("REVOKE SET ON PARAMETER session_replication_role FROM mover", database="postgres")
+    rig.sql("DROP ROLE mover", database="postgres")

@@ -12,6 +12,7 @@ from apportion.shards import slot_rows
 from apportion.shards.channel import ChannelState
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import Mover
+from apportion.shards.mover.book import MoveBook
 from apportion.shards.slot_rows import SlotRow
 from apportion.stores.memory.store import Memory, MemoryStore
 from apportion.tables.publisher import Publisher
@@ -232,6 +233,13 @@ class Killed(Exception):
 
 def kill():
     raise Killed
+
+
+async def wish(rig, word):
+    """Write a wish into the record of the move."""
+    book = MoveBook(rig.store, SET, rig.clock)
+    kept = (await book.read()).kept[GROUP.move]
+    assert await book.write(kept, kept.entry.wished(word))
 
 
 def moved(play):

@@ -5,18 +5,11 @@ import asyncio
 import pytest
 
 from apportion.errors import Conflict, Fenced, InvalidInput
-from apportion.shards.mover.book import MoveBook
 from apportion.shards.mover.mover import FENCE_SECONDS
 from apportion.shards.mover.stop_points import labels
 from apportion.shards.slot_rows import SlotRow
 from apportion.tables.layout import Version
-from tests.shards.move_rig import GROUP, SET, FakeShard, Killed, kill, moved, token
-
-
-async def wish(rig, word):
-    book = MoveBook(rig.store, SET, rig.clock)
-    kept = (await book.read()).kept[GROUP.move]
-    assert await book.write(kept, kept.entry.wished(word))
+from tests.shards.move_rig import GROUP, FakeShard, Killed, kill, moved, token, wish
 
 
 def test_a_group_moves_with_its_rows_and_nothing_is_left_after_the_clean_up():

@@ -6,7 +6,7 @@ import pytest
 
 from apportion.errors import StoreDenied
 from apportion.tables.layout import Version
-from tests.shards.move_rig import GROUP, Killed, kill, moved, token
+from tests.shards.move_rig import GROUP, Killed, kill, moved, token, wish
 
 
 @pytest.mark.parametrize("point", ["fence.after", "announce.after"])
@@ -57,3 +57,65 @@ def test_a_mover_that_is_cancelled_lets_writers_go_on(point):
     rig, (is_on_source, is_on_target, entry) = moved(play)
     assert (point != "switch.after", point == "switch.after") == (is_on_source, is_on_target)
     assert ("complete", 7) == (entry.record.state, rig.two.rows[2, 0])
+
+
+DENIED = StoreDenied("shard two", "it refuses this user or password", "Check both in the URL.")
+
+
+def denied_at(rig, point, base):
+    """Run a mover that a shard denies from a point on; return its task when it waits."""
+
+    def deny():
+        base.refusal = DENIED
+
+    rig.at = {point: deny}
+    return asyncio.create_task(rig.mover().run(GROUP.move, token(1)))
+
+
+async def until(is_so, clock):
+    """Let time pass until something is so."""
+    async with asyncio.timeout(5):
+        while not is_so():
+            clock.now += 0.02
+            await asyncio.sleep(0.005)
+
+
+def waits(rig):
+    return [event.why for event in rig.events if event.step == "waits"]
+
+
+@pytest.mark.parametrize("point", ["chunk.after", "intent.after", "fence.after", "announce.after"])
+def test_a_target_that_denies_a_mover_in_the_middle_is_waited_for_as_if_it_were_away(point):
+    async def play(rig):
+        work = denied_at(rig, point, rig.two)
+        await until(lambda: waits(rig) and rig.one.slots[2].state == "owner", rig.clock)
+        is_written = rig.one.write(2, 0, 7)
+        rig.two.refusal = None
+        return is_written, await asyncio.wait_for(work, 5)
+
+    rig, (is_written, entry) = moved(play)
+    assert is_written
+    assert ("complete", 7) == (entry.record.state, rig.two.rows[2, 0])
+    assert DENIED.problem in waits(rig)
+
+
+def test_a_source_that_denies_a_mover_in_the_middle_is_waited_for():
+    async def play(rig):
+        work = denied_at(rig, "fence.after", rig.one)
+        await until(lambda: waits(rig), rig.clock)
+        rig.one.refusal = None
+        return await asyncio.wait_for(work, 5)
+
+    assert "complete" == moved(play)[1].record.state
+
+
+def test_a_wish_to_abort_is_heard_while_a_shard_denies_the_mover():
+    async def play(rig):
+        work = denied_at(rig, "chunk.after", rig.two)
+        await until(lambda: waits(rig), rig.clock)
+        await wish(rig, "abort")
+        await until(lambda: rig.events[-1].state == "aborted", rig.clock)
+        rig.two.refusal = None
+        return await asyncio.wait_for(work, 5)
+
+    assert moved(play)[1] is None

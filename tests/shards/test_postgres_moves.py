@@ -17,7 +17,7 @@ from apportion.shards.records import SetKeys, ShardRecord
 from apportion.stores import api
 from apportion.stores.catalog import connect
 from tests.shards.sample import SET
-from tests.shards.server import OWNER, Servers, as_role
+from tests.shards.server import OWNER, as_role
 from tests.stores.rigs.pgbouncer import Pooler
 from tests.stores.rigs.postgres import SECRET, USER
 
@@ -91,19 +91,6 @@ def test_a_table_that_came_after_init_is_refused_until_it_has_triggers(files):
             await admin.apply(files.url, SET, plan)
 
     asyncio.run(main())
-
-
-@pytest.fixture
-def mover(rig, tmp_path, monkeypatch):
-    """A set that a role has made which is no superuser."""
-    password = psycopg.sql.quote(SECRET)
-    rig.sql(f"CREATE ROLE mover LOGIN PASSWORD {password}", database="postgres")
-    as_role(monkeypatch, "mover")
-    files = Servers(rig, tmp_path, owner="mover")
-    yield files
-    files.drop()
-    rig.sql("REVOKE SET ON PARAMETER session_replication_role FROM mover", database="postgres")
-    rig.sql("DROP ROLE mover", database="postgres")
 
 
 def test_a_mover_that_is_no_superuser_needs_one_right_and_is_told_before_anything_is_made(mover):

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from apportion.errors import StoreDenied
+from apportion.errors import InvalidInput
 from apportion.shards import Sharded, admin
 from apportion.shards.postgres.schema import triggers
 from tests.shards import sample
@@ -167,7 +167,7 @@ def test_a_row_that_the_target_refuses_under_the_fence_leaves_the_source_open(se
 
     async def main():
         plan = await admin.plan(servers.url, SET, slots=slots, to="two")
-        with pytest.raises(StoreDenied, match="violates check constraint"):
+        with pytest.raises(InvalidInput, match="violates check constraint"):
             await admin.apply(servers.url, SET, plan, observer=change)
         states = run(servers, "one", f"SELECT DISTINCT state FROM apportion_slot WHERE slot = ANY ('{set(slots)}')")
         assert [("owner",)] == states

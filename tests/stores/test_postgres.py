@@ -47,6 +47,7 @@ def test_a_connect_that_fails_is_told_in_our_words(said, reason):
         'FATAL:  no pg_hba.conf entry for host "h"',
         'FATAL:  role "u" does not exist',
         'FATAL:  permission denied for database "d"',
+        'FATAL:  role "u" is not permitted to log in',
         "SSL error: certificate verify failed",
         'server certificate for "elsewhere" does not match host name "h"',
         "SSL error: tlsv1 alert unknown ca",

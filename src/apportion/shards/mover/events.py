@@ -14,7 +14,7 @@ class MoveEvent:
     """The end of one act of a mover. `at` is a time of the mover's elapsed clock, in seconds.
 
     - `step`: the name of the step, as in stop points. "waits" means that a database or the control store did not
-      answer.
+      answer, or that it denied a request.
     - `copied`, `rows`: the number of rows copied so far, and of all rows of the group. 0 if it is not known.
     - `lag`: the number of logged changes that the target does not have yet.
     - `why`: the reason of a wait.

@@ -6,7 +6,7 @@ After the death of a mover, the next mover goes on from the state that it finds.
 Promises: after an act with an unknown outcome, the mover reads again, and assumes nothing. While the control store
 answers, writers of the source wait at most half a second for the last logged changes. A target that is silent in this
 time counts as away. A mover that is cancelled, or is no longer elected, ends a fence that stands, and does nothing
-else.
+else. A shard that accepted this mover once, and denies it now, is waited for as if it did not answer.
 Refuses: to fence while the control store is slow, because a fence ends by a commit there. It also refuses to wait for a
 store after its election has ended.
 """
@@ -16,11 +16,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
-from apportion.errors import ApportionError, Conflict, Fenced, StaleEpoch, StoreUnavailable
+from apportion.errors import ApportionError, Conflict, Fenced, StaleEpoch, StoreDenied, StoreUnavailable
 from apportion.model.epoch import FencingToken
 from apportion.model.topology import Node
 from apportion.runtime.clock import Clock
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.mover.accepted_shards import AcceptedShards
 from apportion.shards.mover.acts import MoveActs
 from apportion.shards.mover.book import KeptMove, MoveBook
 from apportion.shards.mover.events import MoveEvent, MoveObserver
@@ -72,12 +73,14 @@ class Mover:
         self._wall, self._observer = wall, observer
         self.book: MoveBook = MoveBook(store, name, clock)
         self.acts: MoveActs = MoveActs(self.book, Publisher(store, name), sites, nodes, wall)
+        self.accepted: AcceptedShards = AcceptedShards()
 
     async def begin(self, group: MoveGroup, size: int = 0) -> None:
         """List a move, and write its record. `size` is the size of its rows, in bytes.
 
         `Conflict` if one of its slots moves already. `InvalidInput` or `SchemaDiffers` for anything that would stop the
-        move later. After each of these errors, nothing was written.
+        move later. `StoreDenied` if a shard denies a mover that it never accepted. After each of these errors, nothing
+        was written.
         """
         entry = MoveEntry(group=group, record=MoveRecord(state="planned"), since=self._wall())
         self.reached("list.before")
@@ -85,9 +88,12 @@ class Mover:
         while True:
             try:
                 await (await self.sites.channel(group)).check(size)
+                self.accepted.add(group)
                 if await self.book.begin(entry):
                     break
-            except StoreUnavailable as error:
+            except (StoreUnavailable, StoreDenied) as error:
+                if not self.accepted.may_pass(error, group):
+                    raise
                 self.tell(entry, "waits", why=error.problem)
             self.check()
             await asyncio.sleep(pause)
@@ -103,8 +109,9 @@ class Mover:
         Without `cleans`, the move ends as `complete`: the old rows stay on the source. So does the log, while another
         program holds a lock of its tables. `rows` is the number of rows of the group, for events. A rescue does only
         the acts that let writers go on. `Fenced` if a newer mover has begun.
-        After `StoreUnavailable` the mover waits and tries again, as long as `check` allows it. After any other error,
-        or an error of `check`, the mover ends a fence that stands, and then raises the error.
+        After `StoreUnavailable` the mover waits and tries again, as long as `check` allows it. So it does after
+        `StoreDenied` once both shards have accepted it. After any other error, or an error of `check`, the mover ends
+        a fence that stands, and then raises the error.
         """
         keys = self.book.keys
         course = _Course(self, move, replace(token, resource=keys.move(move)), cleans=cleans, rows=rows)
@@ -122,7 +129,9 @@ class Mover:
             try:
                 if not await course.turn():
                     return
-            except StoreUnavailable as error:
+            except (StoreUnavailable, StoreDenied) as error:
+                if not course.may_pass(error):
+                    raise
                 course.waits(error)
                 self.check()
                 await asyncio.sleep(pause)
@@ -153,7 +162,7 @@ class _Course:
 
     def __init__(self, mover: Mover, move: str, token: FencingToken, *, cleans: bool, rows: int) -> None:
         self._mover, self._move, self._token = mover, move, token
-        self._cleans, self._rows = cleans, rows
+        self._cleans, self._rows, self._accepted = cleans, rows, mover.accepted
         self._book, self._clock, self._sites, self._acts = mover.book, mover.clock, mover.sites, mover.acts
         self._guarded: set[str] = set()
         self._fenced_at: float | None = None
@@ -198,8 +207,14 @@ class _Course:
                 while await self.turn():
                     pass
 
-    def waits(self, error: StoreUnavailable) -> None:
-        """Tell the observer that a store did not answer."""
+    def may_pass(self, error: ApportionError) -> bool:
+        """Whether a wait may mend an error. An error that made the move pause is final."""
+        if self.entry is None:  # the control store has let this process be elected
+            return isinstance(error, StoreUnavailable | StoreDenied)
+        return error is not self._trouble and self._accepted.may_pass(error, self.entry.group)
+
+    def waits(self, error: ApportionError) -> None:
+        """Tell the observer that a store did not answer, or that it denied a request."""
         if self.entry is not None:
             self._mover.tell(self.entry, "waits", rows=self._rows, why=error.problem)
 
@@ -223,7 +238,8 @@ class _Course:
     async def _look(self, kept: KeptMove) -> Look | None:
         """Guard both shards, and then read all facts. An unguarded target counts as away.
 
-        A target that refuses counts as away too. Then the move pauses: the source is opened, and the refusal is raised.
+        A target that refuses counts as away too. If no wait can mend that, the move pauses: the source is opened, and
+        the refusal is raised.
         """
         group = kept.entry.group
         await self._guard(group, group.source)
@@ -233,7 +249,9 @@ class _Course:
         if read is None:
             return None
         look = await looked(self._sites, read, newest, away, self._hurry)
-        if not isinstance(look.away, StoreUnavailable):
+        if look.away is None:
+            self._accepted.add(group)
+        elif not self.may_pass(look.away):
             self._trouble = self._trouble or look.away
         self._note_fence(look)
         return look
@@ -310,9 +328,11 @@ class _Course:
         except (StaleEpoch, Conflict):
             await asyncio.sleep(_SHORTEST_PAUSE_SECONDS)  # another process was first: read again
             return True
-        except (StoreUnavailable, Fenced):
+        except Fenced:
             raise
         except ApportionError as error:
+            if self.may_pass(error):
+                raise
             self._trouble = error
             return True
         finally:

@@ -214,7 +214,7 @@ class ShardServer:
             await self.close()
             return StoreUnavailable(self.name, f"{error}".strip(), _RETRY_HINT)
         hint = "Compare the tables and the settings of the set's shards. The same call goes on."
-        return StoreDenied(self.name, error.diag.message_primary or f"{error}", hint)
+        return InvalidInput(f"reply of {self.name}", error.diag.message_primary or f"{error}", "success", hint)
 
     async def _holders(self, within: float) -> str:
         """Return the reason of a wait: the oldest transactions with a lock of a slot or a sharded table."""

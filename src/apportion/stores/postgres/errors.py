@@ -48,6 +48,7 @@ _DENIALS = (
         "Check pg_hba.conf on the server.",
     ),
     (("role", "does not exist"), "it has no such user", "Check the user in the URL."),
+    (("not permitted to log in",), "this user may not log in", "ALTER ROLE … LOGIN"),
     (("permission denied for database",), "this user may not connect to it", "GRANT CONNECT ON DATABASE … TO …"),
     ((" certificate", "certificate ", "unknown ca"), "TLS failed: a certificate is not trusted", _TLS),
 )

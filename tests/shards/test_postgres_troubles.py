@@ -1,0 +1,92 @@
+"""Troubles of servers in the middle of a move: the mover says each, waits, and goes on by itself when it is over."""
+
+import asyncio
+import threading
+from datetime import timedelta
+
+import psycopg
+import pytest
+
+from apportion.shards import admin
+from tests.shards.sample import SET
+from tests.stores.rigs.postgres import SECRET
+
+pytestmark = pytest.mark.live
+
+ROW = "INSERT INTO place (slot, id, country, visits) VALUES (%s, gen_random_uuid(), 'FR', 1)"
+KNOWN = psycopg.sql.quote(SECRET).replace("%", "%%")
+ENDED = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'mover'"
+AWAY_SECONDS = 0.7
+
+# The statements that begin a trouble, and those that end it.
+TROUBLES = {
+    "another password": (["ALTER ROLE mover PASSWORD 'another'", ENDED], [f"ALTER ROLE mover PASSWORD {KNOWN}"]),
+    "no login": (["ALTER ROLE mover NOLOGIN", ENDED], ["ALTER ROLE mover LOGIN"]),
+    "no right to switch triggers off": (
+        ["REVOKE SET ON PARAMETER session_replication_role FROM mover"],
+        ["GRANT SET ON PARAMETER session_replication_role TO mover"],
+    ),
+    "no right to read": (["REVOKE SELECT ON place FROM mover"], ["GRANT SELECT ON place TO mover"]),
+    "no right to change slots": (
+        ["REVOKE UPDATE ON apportion.slot FROM mover"],
+        ["GRANT UPDATE ON apportion.slot TO mover"],
+    ),
+}
+
+
+def filled(files, count=5):
+    """Give rows to four slots of shard one; return the slots."""
+    slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot ORDER BY slot LIMIT 4")]
+    for slot in slots * count:
+        files.sql("one", ROW, (slot,))
+    return slots
+
+
+def moved(files, slots, observer):
+    """Move slots; return the rows before and after, and clean up."""
+    rows = "SELECT * FROM place WHERE slot = ANY (%s) ORDER BY id"
+    before = files.sql("one", rows, (slots,))
+
+    async def main():
+        plan = await admin.plan(files.url, SET, slots=slots, to="two")
+        async with asyncio.timeout(30):
+            assert (await admin.apply(files.url, SET, plan, observer=observer)).is_whole
+            assert (await admin.clean(files.url, SET, soak=timedelta(0))).is_whole
+
+    asyncio.run(main())
+    assert [] == files.sql("one", rows, (slots,))
+    return before, files.sql("two", rows, (slots,))
+
+
+@pytest.mark.parametrize(
+    ("trouble", "shard", "step"),
+    [
+        ("another password", "two", "chunk"),
+        ("another password", "one", "fence"),
+        ("no login", "one", "chunk"),
+        ("no right to switch triggers off", "two", "chunk"),
+        ("no right to read", "one", "chunk"),
+        ("no right to change slots", "two", "fence"),
+    ],
+)
+def test_a_shard_that_denies_the_mover_for_a_moment_is_waited_for(mover, trouble, shard, step):
+    mover.rig.sql("GRANT SET ON PARAMETER session_replication_role TO mover", database="postgres")
+    slots, waits, ends = filled(mover), [], []
+    begin, end = TROUBLES[trouble]
+
+    def change(statements):
+        for statement in statements:
+            mover.sql(shard, statement)
+
+    def hear(event):
+        if event.step == step and not ends:
+            change(begin)
+            ends.append(threading.Timer(AWAY_SECONDS, change, (end,)))
+            ends[0].start()
+        if event.step == "waits":
+            waits.append(event.why)
+
+    before, after = moved(mover, slots, hear)
+    assert before == after
+    assert waits
+    assert SECRET not in f"{waits}"
