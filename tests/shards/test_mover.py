@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from apportion.errors import Conflict, Fenced, InvalidInput
-from apportion.shards.mover.mover import FENCE_SECONDS
+from apportion.shards.mover.mover import FENCE_SECONDS, REST_SECONDS
 from apportion.shards.mover.stop_points import labels
 from apportion.shards.slot_rows import SlotRow
 from apportion.tables.layout import Version
@@ -290,6 +290,30 @@ def test_a_capture_that_cannot_end_yet_delays_neither_the_move_nor_the_deletion_
     last = [event.step for event in rig.events if event.step in ("waits", "clean-batch", "uncapture")]
     batches = ["clean-batch"] * 4
     assert ["waits", "waits", *batches, "waits", "uncapture", "clean-batch"] == last
+
+
+def test_an_abort_ends_though_readers_keep_the_log_and_a_later_one_drops_it():
+    async def play(rig):
+        def meet_readers():
+            rig.channels.readers, rig.at["uncapture.before"] = 5, pass_time
+
+        def pass_time():
+            rig.clock.now += REST_SECONDS / 3
+            rig.at["uncapture.before"] = pass_time
+
+        rig.at = {"chunk.after": kill, "uncapture.before": meet_readers}
+        with pytest.raises(Killed):
+            await rig.mover().run(GROUP.move, token(1))
+        await wish(rig, "abort")
+        entry = await rig.mover().run(GROUP.move, token(2))
+        kept = rig.one.log
+        await wish(rig, "go")
+        return entry, kept, await rig.mover().run(GROUP.move, token(3)), await rig.keys()
+
+    rig, (entry, kept, last, keys) = moved(play)
+    assert ("aborted", [], None, []) == (entry.record.state, kept, last, keys)
+    assert (None, {}, {}) == (rig.one.log, rig.two.slots, rig.two.rows)
+    assert rig.one.write(2, 0, 7)
 
 
 def test_a_mover_that_has_to_end_opens_a_fence_and_waits_for_no_store():

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from apportion.shards import admin
+from apportion.shards.mover import mover
 from tests.shards.sample import SET
 from tests.shards.server import OWNER, as_role
 from tests.stores.rigs.postgres import USER
@@ -88,3 +89,38 @@ def test_a_long_reader_of_the_source_delays_no_move_and_is_named(files, dump, wr
     assert [(0,)] == files.sql("one", LEFT)
     assert [(0,)] == files.sql("one", here, (slots,))
     assert [(12,)] == files.sql("two", here, (slots,))
+
+
+def test_an_abort_ends_beside_a_long_reader_and_leaves_a_log_that_no_longer_grows(files, dump, writer, monkeypatch):
+    monkeypatch.setattr(mover, "REST_SECONDS", 1.5)
+    slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot ORDER BY 1 LIMIT 4")]
+    for slot in slots * 3:
+        files.sql("one", ROW, (slot,))
+    said = []
+
+    async def main():
+        plan = await admin.plan(files.url, SET, slots=slots, to="two")
+
+        def stop(event):
+            if event.step == "chunk":
+                loop.call_soon_threadsafe(work.cancel)
+                threading.Event().wait(0.2)
+
+        loop, work = asyncio.get_running_loop(), asyncio.create_task(admin.apply(files.url, SET, plan, observer=stop))
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        async with asyncio.timeout(30):
+            assert not (await admin.abort(files.url, SET, observer=lambda event: said.append(event.why))).is_whole
+            [move] = (await admin.status(files.url, SET)).moves
+            assert ("aborted", [(9,)]) == (move.state, files.sql("one", LEFT))
+            files.sql("one", ROW, (slots[0],))
+            assert [(0,)] == files.sql("one", f'SELECT count(*) FROM apportion."log_{move.id}"')
+            dump.rollback()
+            assert (await admin.abort(files.url, SET)).is_whole
+            assert () == (await admin.status(files.url, SET)).moves
+
+    asyncio.run(main())
+    assert any(f"process {dump.info.backend_pid} of {OWNER}" in why for why in said)
+    assert not writer
+    assert [(0,)] == files.sql("one", LEFT)
+    assert [(0,)] == files.sql("two", "SELECT count(*) FROM place")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from apportion.errors.brief import brief
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.mover.records import MoveEntry
 from apportion.shards.reshard import MoveState
 
 
@@ -29,6 +30,24 @@ class MoveEvent:
     rows: int = 0
     lag: int = 0
     why: str = ""
+
+    @classmethod
+    def of(
+        cls, entry: MoveEntry, step: str, *, at: float, copied: int = 0, rows: int = 0, lag: int = 0, why: str = ""
+    ) -> "MoveEvent":
+        """Return the event of a move with this record."""
+        record = entry.record
+        return cls(
+            group=entry.group,
+            state=record.state,
+            step=step,
+            at=at,
+            attempt=record.attempt,
+            copied=copied,
+            rows=rows,
+            lag=lag,
+            why=why,
+        )
 
 
 MoveObserver = Callable[[MoveEvent], None]

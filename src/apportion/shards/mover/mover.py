@@ -39,6 +39,9 @@ FENCE_SECONDS = 0.5
 END_SECONDS = 5.0
 """The longest time for which a cancelled mover goes on, to end a fence."""
 
+REST_SECONDS = 10.0
+"""The longest wait of an aborted move for readers of the source, which keep its log there."""
+
 _SILENT_SECONDS = 15.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 1.0
 
@@ -107,7 +110,7 @@ class Mover:
         """Do all acts that are due, and return the record. Return None if nothing is left of the move.
 
         Without `cleans`, the move ends as `complete`: the old rows stay on the source. So does the log, while another
-        program holds a lock of its tables. `rows` is the number of rows of the group, for events. A rescue does only
+        program holds a lock of its tables. An aborted move ends with its log there after ten seconds. `rows` is the number of rows of the group, for events. A rescue does only
         the acts that let writers go on. `Fenced` if a newer mover has begun.
         After `StoreUnavailable` the mover waits and tries again, as long as `check` allows it. So it does after
         `StoreDenied` once both shards have accepted it. After any other error, or an error of `check`, the mover ends
@@ -133,6 +136,8 @@ class Mover:
                 if not course.may_pass(error):
                     raise
                 course.waits(error)
+                if course.is_at_rest():
+                    return
                 self.check()
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -141,20 +146,9 @@ class Mover:
 
     def tell(self, entry: MoveEntry, step: str, *, copied: int = 0, rows: int = 0, lag: int = 0, why: str = "") -> None:
         """Tell the observer of a step that has ended."""
-        if self._observer is None:
-            return
-        event = MoveEvent(
-            group=entry.group,
-            state=entry.record.state,
-            step=step,
-            at=self.clock.elapsed(),
-            attempt=entry.record.attempt,
-            copied=copied,
-            rows=rows,
-            lag=lag,
-            why=why,
-        )
-        self._observer(event)
+        if self._observer is not None:
+            at = self.clock.elapsed()
+            self._observer(MoveEvent.of(entry, step, at=at, copied=copied, rows=rows, lag=lag, why=why))
 
 
 class _Course:
@@ -166,6 +160,7 @@ class _Course:
         self._book, self._clock, self._sites, self._acts = mover.book, mover.clock, mover.sites, mover.acts
         self._guarded: set[str] = set()
         self._fenced_at: float | None = None
+        self._rests_at: float | None = None
         self._is_cleaned = self._is_last_look = self._is_put_off = False
         self._trouble: ApportionError | None = None
         self.is_rescue = False
@@ -184,10 +179,8 @@ class _Course:
         if look is None:
             return False
         act = self._next(look)
-        if act is None and look.away is not None:
-            raise look.away
-        if act is None and self._trouble is not None:
-            raise self._trouble
+        if act is None and (error := look.away or self._trouble) is not None:
+            raise error
         if act is None or (act.label == "clean-batch" and not self._cleans):
             return False
         if act.label == "release" and not self._is_last_look:
@@ -212,6 +205,10 @@ class _Course:
         if self.entry is None:  # the control store has let this process be elected
             return isinstance(error, StoreUnavailable | StoreDenied)
         return error is not self._trouble and self._accepted.may_pass(error, self.entry.group)
+
+    def is_at_rest(self) -> bool:
+        """Whether nothing but the log of an aborted move has been left for long. It logs nothing any more."""
+        return self._rests_at is not None and self._clock.elapsed() > self._rests_at
 
     def waits(self, error: ApportionError) -> None:
         """Tell the observer that a store did not answer, or that it denied a request."""
@@ -319,6 +316,8 @@ class _Course:
         step = step_of(act, is_fenced=kept.entry.record.state == "fenced")
         self._mover.reached(f"{step}.before")
         self._is_put_off |= step == "uncapture" and kept.entry.record.state == "complete"
+        if step == "uncapture" and kept.entry.record.state == "aborted" and self._rests_at is None:
+            self._rests_at = self._clock.elapsed() + REST_SECONDS
         try:
             if act.label in WITH_TARGET:
                 async with self._hurry(kept.entry.group.target, longest=None):

@@ -156,10 +156,11 @@ class PostgresChannel:
         """See `Channel`. The cursors on the target go first: a move that captures still is not over.
 
         DROP TRIGGER waits for every reader of the table, and all others wait behind it. So a reader that stays long is
-        looked for first. `StoreUnavailable` names it, and nobody waits.
+        looked for first. `StoreUnavailable` names it, and nobody waits. The log grows no more from then on.
         """
         move = self._group.move
         await self._target.write(self._group, token, lambda base: rows(base, _FORGET, move))
+        await self._source.write(self._group, token, lambda base: key_log.silence(base, move))
 
         async def _end(connection: Connection) -> None:
             await require_no_holder(connection, f"shard {self._group.source}", _LONG_SECONDS)
