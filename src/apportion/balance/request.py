@@ -124,8 +124,10 @@ def _with_known(
 def _known_sizes(
     sizes: Sizes | None, given: Sequence[str] | None, names: Sequence[str] | None, count: int
 ) -> tuple[int, ...] | None:
+    if sizes is None:
+        return None
     ids = list(map(str, range(count))) if names is None else names
-    return None if sizes is None else checked_sizes(sizes, ids if given is None else given, ids)
+    return checked_sizes(sizes, ids if given is None else given, ids)
 
 
 def checked_sizes(sizes: Sizes, given: Sequence[str], ids: Sequence[str]) -> tuple[int, ...]:
