@@ -12,7 +12,7 @@ import apportion
 from apportion.errors import InvalidInput
 from apportion.metrics.tasks import TaskMetrics
 from apportion.runtime.attempt_events import AttemptClaimed
-from apportion.work.observers.buckets import Buckets
+from apportion.runtime.buckets import Buckets
 from apportion.work.observers.statistics import TaskStatistics
 
 DOCS = Path(__file__).parents[2] / "docs" / "tasks" / "metrics.md"

@@ -60,15 +60,16 @@ def test_a_copy_has_a_rate_and_a_later_state_has_none():
         (reading(copied=5), reading(copied=5), 9.0),
         (reading(copied=5), reading(copied=6), 0.0),
         (reading(copied=5, lag=7), reading(copied=5, lag=2), 9.0),  # writers log and undo nothing while rows are copied
-        (reading("catching-up", lag=7), reading("catching-up", lag=6), 0.0),
-        (reading("catching-up", lag=7), reading("catching-up", lag=8), 9.0),
-        (reading("catching-up", lag=7), reading("verified", lag=7), 0.0),
-        (reading("switched"), reading("switched"), 9.0),
+        (reading("catching-up", copied=0, lag=7), reading("catching-up", copied=0, lag=6), 0.0),
+        (reading("catching-up", copied=0, lag=7), reading("catching-up", copied=0, lag=8), 9.0),
+        (reading("catching-up", copied=0, lag=7), reading("verified", copied=0, lag=7), 0.0),
+        (reading("switched", copied=0), reading("switched", copied=0), 9.0),
         (reading("copying", copied=5), reading("copying", problem="two does not answer"), 9.0),
         (reading("complete"), reading("complete"), None),
         (reading(copied=5, wish="pause"), reading(copied=5, wish="pause"), None),
-        (reading("switched", wish="pause"), reading("switched", wish="pause"), 9.0),
-        (reading("aborted"), reading("aborted"), 9.0),
+        (reading("switched", copied=0, wish="pause"), reading("switched", copied=0, wish="pause"), 9.0),
+        (reading("aborted", copied=0), reading("aborted", copied=0), 9.0),
+        (reading("copying", problem="denied"), reading("copying", problem="denied"), None),
     ],
 )
 def test_progress_is_a_new_state_one_more_row_or_a_shorter_lag(first, second, idle):

@@ -13,11 +13,11 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.runtime.buckets import Buckets
 from apportion.runtime.io_thread import io_thread
 from apportion.stores.task_control import QueueStats
 from apportion.work import admin
 from apportion.work.lanes.lane_statistics import LaneStatistics
-from apportion.work.observers.buckets import Buckets
 from apportion.work.observers.statistics import TaskStatistics
 from apportion.work.queue import TaskQueue
 

@@ -40,6 +40,7 @@ class AsyncShardRouter(ShardRouter):
         `CrossShard` if the keys lie on several shards, or if a block of `pin` has another key.
         """
         pin = self._pin_for(key, keys, is_read_only=read_only)
+        self.statistics.made()
         return cast(AsyncShardSession, self._form.session(pin, dict(self._options.session)))
 
     async def run(

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Engine, Table
 
 from apportion.errors import CrossShard, StaleRoute, StoreUnavailable
 from apportion.shards.meta import ShardMeta
+from apportion.shards.pins.statistics import FenceWait, RouterStatistics
 from apportion.shards.slot_rows import SlotState
 from apportion.shards.slots import ShardKey, SlotTable
 from apportion.tables.layout import Version
@@ -75,6 +76,9 @@ class Fence(Protocol):
 class Roads(Protocol):
     """The part of a router: the newest known table, a wait for a newer one, and the engines of the shards."""
 
+    statistics: RouterStatistics
+    """The counts of the router."""
+
     @property
     def table(self) -> SlotTable:
         """The table in use."""
@@ -117,6 +121,11 @@ class Pin:
         """The key that a caller named, or a tuple of several keys."""
         return self.keys[0] if len(self.keys) == 1 else self.keys
 
+    def refused(self) -> None:
+        """Count a session that got `StaleRoute`."""
+        counted = self.roads.statistics
+        counted.refused()
+
     def check(self, table: SlotTable, shard: str | None = None) -> None:
         """Raise `StaleRoute` if a key has another slot in this table: it got or lost its own slot."""
         if any(table.slot(key) not in self.slots for key in self.keys):
@@ -132,6 +141,10 @@ class Pin:
         `kept` is the shard that the session has read from. With `kept`, `StaleRoute` comes at once if that shard no
         longer accepts the slots. Without it, `StaleRoute` comes if no shard accepted them in time.
         """
+        with FenceWait(self.roads.statistics) as wait:
+            return self._connected(kept, wait)
+
+    def _connected(self, kept: str | None, wait: FenceWait) -> tuple[str, Connection]:
         until = monotonic() + SWITCH_SECONDS
         table = self.roads.table
         while True:
@@ -142,6 +155,8 @@ class Pin:
             try:
                 return shard, self._entered(shard, table.version)
             except NotAccepted as refused:
+                if refused.is_switching:
+                    wait.begins()
                 if kept is not None or monotonic() > until:
                     is_pinned = self.slots[-1] >= table.hash_slots  # perhaps an operator's pin was cut off
                     if (refused.is_switching or is_pinned) and kept is None:

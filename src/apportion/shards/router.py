@@ -29,6 +29,7 @@ from apportion.shards.forms import Form
 from apportion.shards.meta import ShardMeta
 from apportion.shards.mover.rescue import rescued
 from apportion.shards.pin import Fence, NotAccepted, Pin
+from apportion.shards.pins.statistics import RouterStatistics
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, read_record
 from apportion.shards.slots import ShardKey, SlotTable
 from apportion.stores.api import CoordinationStore
@@ -148,11 +149,17 @@ class RouterOptions:
 
 
 class ShardRouter(Handle):
-    """The part of a router that both forms share."""
+    """The part of a router that both forms share.
+
+    `url` is the URL of the control store, `name` the name of the set. `statistics` counts the sessions.
+    """
 
     def __init__(self, form: Form, options: RouterOptions, followed: FollowedSet, thread: Runner) -> None:
         self._followed, self._thread, self._form, self._options = followed, thread, form, options
         self._follower, self._has_triggers = followed.follower, options.has_triggers
+        self.url: str = followed.url
+        self.name: str = followed.keys.name
+        self.statistics: RouterStatistics = RouterStatistics()
         self._made: dict[str, tuple[Any, Engine, Fence]] = {}
         self._lent: WeakSet[Connection] = WeakSet()
         self._is_closed, self._process = False, os.getpid()

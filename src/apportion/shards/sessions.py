@@ -27,7 +27,7 @@ from sqlalchemy.orm import (
 from apportion.errors import CrossShard, InvalidInput, StaleRoute
 from apportion.shards.models import Reference, RowRule, Sharded, rule_of
 from apportion.shards.pin import Pin
-from apportion.shards.pinned_slot import PinnedSlot
+from apportion.shards.pins.pinned_slot import PinnedSlot
 
 _FRESH = "Run the work again in a fresh session, as router.run(key, work) does."
 
@@ -51,6 +51,7 @@ class PinnedSession(Session):
                 self._shard, self._fenced = self.pin.connected(self._shard)
             except StaleRoute as error:
                 self._stale = error
+                self.pin.refused()
                 raise
         self.check_open()
         return self._fenced

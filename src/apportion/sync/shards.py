@@ -41,6 +41,7 @@ class SyncShardRouter(ShardRouter):
         `CrossShard` if the keys lie on several shards, or if a block of `pin` has another key.
         """
         pin = self._pin_for(key, keys, is_read_only=read_only)
+        self.statistics.made()
         return cast(SyncShardSession, self._form.session(pin, dict(self._options.session)))
 
     def run(self, key: ShardKey, work: Callable[[SyncShardSession], Result], *, attempts: int = 5) -> Result:

@@ -31,7 +31,7 @@ class MovePace:
     - `rows_per_second`: rows copied per second. None before the second reading, and after the copy.
     - `seconds_left`: the time until all rows are copied. None if it is not known.
     - `idle_seconds`: the time since the last progress that a reading has seen. None for a move that rests: it is
-      complete, or paused.
+      complete, or paused. Also None as long as no reading could tell its copied rows.
     """
 
     move: MoveStatus
@@ -71,7 +71,7 @@ def _pace(before: MovePace | None, move: MoveStatus, at: float) -> MovePace:
         progress = _Progress(progress.state, progress.copied, progress.lag, at, progress.copies)
     rate = _rate(progress.copies) if move.state == "copying" else None
     left = None if not rate or move.rows is None or move.copied is None else max(0, move.rows - move.copied) / rate
-    idle = None if is_at_rest(move) else at - progress.at
+    idle = None if is_at_rest(move) or not progress.copies else at - progress.at
     return MovePace(move=move, rows_per_second=rate, seconds_left=left, idle_seconds=idle, _progress=progress)
 
 

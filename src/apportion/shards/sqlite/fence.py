@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Engine, Table, event
 from apportion.errors import BadSnapshot, StoreUnavailable
 from apportion.shards.meta import ShardMeta, check_meta, meta_of
 from apportion.shards.pin import NotAccepted
-from apportion.shards.pinned_slot import FUNCTION
+from apportion.shards.pins.pinned_slot import FUNCTION
 from apportion.shards.slot_rows import DAMAGE, SlotRow, SlotState, accepts, slot_row
 from apportion.shards.sqlite import schema
 from apportion.stores.sqlite.place import identity

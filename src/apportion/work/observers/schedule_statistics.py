@@ -6,6 +6,7 @@ Promises: memory and time per event do not grow with the work.
 from dataclasses import dataclass, field
 
 from apportion.errors.brief import brief
+from apportion.runtime.buckets import Buckets
 from apportion.runtime.schedule_events import (
     ScheduleDisagreed,
     ScheduleEvent,
@@ -14,7 +15,6 @@ from apportion.runtime.schedule_events import (
     SlotSkipped,
     SlotsMissed,
 )
-from apportion.work.observers.buckets import Buckets
 
 
 @brief

@@ -16,8 +16,8 @@ from apportion.runtime.attempt_events import (
     AttemptRefused,
     AttemptStarted,
 )
+from apportion.runtime.buckets import Buckets
 from apportion.work.lanes.lane_statistics import LaneStatistics
-from apportion.work.observers.buckets import Buckets
 from apportion.work.observers.schedule_statistics import ScheduleStatistics
 
 
