@@ -14,7 +14,8 @@ BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.live)]
 @pytest.fixture(scope="session")
 def rig():
     try:
-        made = PostgresRig(settings=("fsync = off",))  # databases are made by the dozen, and no power is cut
+        # Databases are made by the dozen, and no power is cut.
+        made = PostgresRig(settings=("fsync = off", "max_prepared_transactions = 8"))
     except FileNotFoundError as error:
         absent(str(error))
     yield made

@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -119,6 +121,20 @@ def test_a_database_of_another_set_is_refused(tmp_path):
     files = Files(tmp_path)
     with pytest.raises(InvalidInput, match="set_id of shard one is 'world', expected moon"):
         asyncio.run(found(files.url, "moon", files.shards, Base, SLOTS))
+
+
+def test_a_generated_slot_is_refused_before_anything_is_made(tmp_path):
+    place = (
+        "CREATE TABLE place (id CHAR(32) PRIMARY KEY, country VARCHAR NOT NULL, visits INTEGER NOT NULL, slot SMALLINT"
+    )
+    shards = {shard: ShardRecord(url=f"sqlite:///{tmp_path}/{shard}.db") for shard in ("one", "two")}
+    with closing(sqlite3.connect(tmp_path / "two.db")) as file:
+        file.execute(f"{place} GENERATED ALWAYS AS (3))")
+        for _ in range(2):
+            with pytest.raises(InvalidInput, match="table place is 'slot is a generated column', expected a plain"):
+                asyncio.run(found(f"sqlite:///{tmp_path}/control.db", SET, shards, Base, SLOTS))
+        assert [("place",)] == file.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    assert not (tmp_path / "one.db").exists()
 
 
 def test_a_relative_path_means_the_same_file_from_every_folder(tmp_path, monkeypatch):

@@ -163,6 +163,18 @@ def test_a_writer_does_not_wait_for_a_stuck_mover_for_ever(files):
         assert "0" == writer.execute("SHOW lock_timeout").fetchone()[0]
 
 
+def test_a_wait_for_a_mover_ends_before_the_limit_of_a_role_for_its_statements(files):
+    with files.connect("one", user=USER) as writer, files.connect("one") as mover:
+        fence_slot(mover)
+        writer.execute("SET statement_timeout = '400ms'")
+        writer.commit()
+        for write in (with_fence, bare):
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                write(writer)
+            writer.rollback()
+        assert "0" == writer.execute("SHOW lock_timeout").fetchone()[0]
+
+
 def test_scenario_8_a_long_transaction_ends_before_the_switch_and_the_mover_sees_its_rows(files):
     with files.connect("one", user=USER) as writer, files.connect("one") as mover, ThreadPoolExecutor(1) as pool:
         with_fence(writer)

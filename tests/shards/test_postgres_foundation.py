@@ -127,6 +127,17 @@ def test_a_role_without_rights_cannot_found_and_leaves_nothing(make_set, monkeyp
     assert [] == made.sql("one", "SELECT 1 FROM pg_namespace WHERE nspname = 'apportion'")
 
 
+@pytest.mark.live
+def test_a_generated_slot_is_refused_before_anything_is_made(make_set, monkeypatch, tmp_path):
+    made = make_set("postgresql", shards=("one",))
+    as_role(monkeypatch, OWNER)
+    shards = {"two": ShardRecord(url=made.place("two"))}
+    made.sql("two", "CREATE TABLE crater (name varchar PRIMARY KEY, slot smallint GENERATED ALWAYS AS (3) STORED)")
+    with pytest.raises(InvalidInput, match="table crater is 'slot is a generated column', expected a plain"):
+        asyncio.run(found(f"sqlite:///{tmp_path}/control.db", SET, shards, Moon, SLOTS))
+    assert [] == made.sql("two", "SELECT 1 FROM pg_namespace WHERE nspname = 'apportion'")
+
+
 def test_an_old_server_is_refused():
     connection = SimpleNamespace(dialect=SimpleNamespace(server_version_info=(13, 4)))
     meta = ShardMeta(set_id=SET, shard="one", slots=SLOTS, hasher="xxh3-64", format=1)

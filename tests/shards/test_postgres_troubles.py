@@ -8,12 +8,14 @@ import psycopg
 import pytest
 
 from apportion.shards import admin
+from apportion.shards.postgres import server
 from tests.shards.sample import SET
+from tests.shards.server import OWNER, as_role
 from tests.stores.rigs.postgres import SECRET
 
 pytestmark = pytest.mark.live
 
-ROW = "INSERT INTO place (slot, id, country, visits) VALUES (%s, gen_random_uuid(), 'FR', 1)"
+ROWS = "INSERT INTO place (slot, id, country, visits) SELECT slot, gen_random_uuid(), 'FR', 1"
 KNOWN = psycopg.sql.quote(SECRET).replace("%", "%%")
 ENDED = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'mover'"
 AWAY_SECONDS = 0.7
@@ -35,10 +37,9 @@ TROUBLES = {
 
 
 def filled(files, count=5):
-    """Give rows to four slots of shard one; return the slots."""
+    """Give so many rows to each of four slots of shard one; return the slots."""
     slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot ORDER BY slot LIMIT 4")]
-    for slot in slots * count:
-        files.sql("one", ROW, (slot,))
+    files.sql("one", f"{ROWS} FROM unnest(%s::smallint[]) slot, generate_series(1, %s)", (slots, count))
     return slots
 
 
@@ -90,3 +91,38 @@ def test_a_shard_that_denies_the_mover_for_a_moment_is_waited_for(mover, trouble
     assert before == after
     assert waits
     assert SECRET not in f"{waits}"
+
+
+@pytest.fixture
+def files(make_set, monkeypatch):
+    as_role(monkeypatch, OWNER)
+    return make_set("postgresql")
+
+
+def test_limits_that_a_role_has_for_its_transactions_cut_off_no_move(mover):
+    limits = ("statement_timeout = '5ms'", "lock_timeout = '1ms'", "idle_in_transaction_session_timeout = '20ms'")
+    mover.rig.sql("GRANT SET ON PARAMETER session_replication_role TO mover", database="postgres")
+    slots = filled(mover, 2_000)
+    for limit in limits:
+        mover.rig.sql(f"ALTER ROLE mover SET {limit}", database="postgres")
+    before, after = moved(mover, slots, lambda event: None)
+    assert (8_000, before) == (len(after), after)
+
+
+def test_a_prepared_transaction_that_holds_a_moving_slot_is_named_until_it_ends(files, monkeypatch):
+    monkeypatch.setattr(server, "LOCK_WAIT_SECONDS", 0.2)
+    slots, said, began = filled(files), [], []
+
+    def hear(event):
+        if event.step == "verify" and not began:
+            began.append(1)
+            with files.connect("one") as owner:
+                owner.execute(f"{ROWS} FROM unnest(%s::smallint[]) slot", (slots[:1],))
+                owner.execute("PREPARE TRANSACTION 'late'")
+        if event.step == "waits" and not said:
+            said.append(event.why)
+            files.sql("one", "COMMIT PREPARED 'late'")
+
+    _, after = moved(files, slots, hear)
+    assert f"for 0.2 s: the prepared transaction late of {OWNER}" in said[0]
+    assert 21 == len(after)

@@ -82,7 +82,7 @@ def test_a_full_disk_is_seen_before_the_copy(tmp_path, monkeypatch, free):
         assert "free bytes beside shard two is 0, expected at least" in refused(files).problem
 
 
-WELL = {"is_standby": False, "texts": ("UTF8", "c", "C", "C"), "unlogged": (), "prepared": ()}
+WELL = {"is_standby": False, "texts": ("UTF8", "c", "C", "C"), "unlogged": (), "heirs": (), "prepared": ()}
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,7 @@ WELL = {"is_standby": False, "texts": ("UTF8", "c", "C", "C"), "unlogged": (), "
         ({"texts": ("LATIN1", "c", "C", "C")}, "encoding and collation of shard two is 'LATIN1, C, C (provider c)'"),
         ({"texts": ("UTF8", "i", "C", "C")}, "expected UTF8, C, C (provider c), as in shard one"),
         ({"unlogged": ("public.a", "public.b")}, "tables of shard two is 'the unlogged table public.a'"),
+        ({"heirs": ("public.a",)}, "tables of shard two is 'the table public.a, which inherits from a sharded one'"),
         ({"prepared": ("late",)}, "transactions of shard two is 'the prepared transaction late'"),
     ],
 )
@@ -132,3 +133,21 @@ class TestServers:
     def test_a_column_that_one_shard_lacks_is_refused(self, files):
         files.sql("two", "ALTER TABLE place ADD COLUMN height integer")
         assert "place" in f"{refused(files, SchemaDiffers)}"
+
+    @pytest.mark.parametrize("shard", ["one", "two"])
+    def test_a_table_that_inherits_from_a_sharded_one_is_refused(self, files, shard):
+        files.sql(shard, "CREATE TABLE old_place () INHERITS (place)")
+        error = refused(files)
+        assert f"tables of shard {shard} is 'the table public.old_place, which inherits" in error.problem
+        assert [("move from one to two", f"{error.problem} {error.hint}")] == told(files)
+
+    def test_a_prepared_transaction_is_refused_before_anything_is_made(self, files):
+        with files.connect("one") as owner:
+            owner.execute("SELECT slot FROM apportion.slot FOR SHARE")
+            owner.execute("PREPARE TRANSACTION 'from before'")
+        try:
+            error = refused(files)
+            assert "transactions of shard one is 'the prepared transaction from before'" in error.problem
+            assert [("move from one to two", f"{error.problem} {error.hint}")] == told(files)
+        finally:
+            files.sql("one", "ROLLBACK PREPARED 'from before'")

@@ -30,7 +30,7 @@ from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, ch
 from apportion.shards.references import copy_references
 from apportion.shards.schema import Schema, check_equal, schema_of
 from apportion.shards.slots import DEFAULT_SLOTS, check_hash_slots
-from apportion.shards.takeover.obstacles import obstacles_of
+from apportion.shards.takeover.obstacles import check_slots, obstacles_of
 from apportion.shards.takeover.rows import Tables
 from apportion.shards.takeover.survey import SetSurvey, survey_of
 from apportion.shards.takeover.takeover import Takeover, TakeoverProgress, reached, tables_there, within
@@ -124,7 +124,10 @@ class Founded:
         return ShardMeta(set_id=self.name, shard=shard, slots=slots, hasher=hasher, format=FORMAT)
 
     def holder(self) -> str:
-        """Return the shard that has rows, "" if none has. Refuse a database of another set, and rows in two of them."""
+        """Return the shard that has rows, "" if none has.
+
+        Refuse a database of another set, a generated column slot, and rows in two databases.
+        """
         there = [shard for shard in self.shards if self.has_rows(shard)]
         if len(there) > 1:
             hint = "Begin with the database that has the rows. The other shards begin empty, and slots move to them."
@@ -154,6 +157,8 @@ class Founded:
             if not self.name:
                 return False  # a survey without a set leaves out databases that are shards already
             database.fence.check(connection, self.meta(shard))
+        if self.name:
+            check_slots(connection, self.base)
         there = tables_there(connection, self.base, self.record.hash_slots).each
         has_rows = any(connection.execute(select(1).select_from(each.bare).limit(1)).first() for each in there)
         if has_rows and database.statements is None:

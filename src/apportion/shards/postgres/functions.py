@@ -1,7 +1,7 @@
 """The functions of a shard in PostgreSQL: the fence of a transaction, and the guard of each row.
 
     accepts    whether this shard accepts slots under a version of the table; takes the shared lock of each slot
-    await      waits for the lock of a slot that a mover holds, 2 s at most
+    await      waits for the lock of a slot that a mover holds, 2 s at most, or half the limit of a statement
     fence      the first statement of a transaction that writes: accepts, or raises
     read       the first statement of a transaction that only reads: takes no lock, works on a standby
     guard      the trigger of rows, for writers with a fence and for those without
@@ -30,9 +30,13 @@ _SAFE = "LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog
 _CALLER = "slots smallint[], my_life bigint, my_number bigint"
 _NAMES = "DECLARE s smallint; is_taken boolean; is_waiting boolean; said text;"
 
+# A role may have a limit for its statements. The wait ends before that limit: a lock that was not free is tried again,
+# and a cancelled statement is an error of the program.
 AWAIT = f"""CREATE OR REPLACE FUNCTION apportion.await(slot smallint) RETURNS void
 {_SAFE} SET lock_timeout = '{SWITCH_SECONDS * 1000:.0f}ms' AS $$
 BEGIN
+  PERFORM set_config('lock_timeout', setting::integer / 2 || 'ms', true) FROM pg_settings
+  WHERE name = 'statement_timeout' AND setting::integer BETWEEN 1 AND {SWITCH_SECONDS * 2000:.0f};
   PERFORM pg_advisory_xact_lock_shared({LOCK_CLASS}, slot);
 END $$"""
 

@@ -1,8 +1,9 @@
 """Readiness: all that would stop a move between two servers later, asked before anything of the move is made.
 
 Promises: each refusal names the shard, what was found there, and the next step. Nothing is written.
-Refuses: a role that may not write rows without their triggers. A standby, unlogged tables, and prepared transactions on
-either shard. Two databases that encode or sort texts differently. A target that has rows of the moving slots already.
+Refuses: a role that may not write rows without their triggers. A standby, unlogged tables, tables that inherit from a
+sharded one, and prepared transactions on either shard. Two databases that encode or sort texts differently. A target
+that has rows of the moving slots already.
 
 The free space of a server is not asked: PostgreSQL does not tell it.
 """
@@ -23,6 +24,11 @@ _DATABASE = """SELECT pg_is_in_recovery(), pg_encoding_to_char(encoding), datloc
 _UNLOGGED = "SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
 _IS_UNLOGGED = """EXISTS (SELECT FROM pg_trigger t
     WHERE t.tgrelid = c.oid AND t.tgname = 'apportion_insert') AND c.relpersistence = 'u' ORDER BY 1"""
+
+# Rows of a table that inherits are rows of its parent too, but the triggers of the parent do not see them.
+_HEIRS = """SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    JOIN pg_namespace n ON n.oid = c.relnamespace WHERE NOT c.relispartition
+    AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = i.inhparent AND t.tgname = 'apportion_insert') ORDER BY 1"""
 _PREPARED = "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() ORDER BY prepared"
 
 
@@ -30,12 +36,15 @@ _PREPARED = "SELECT gid FROM pg_prepared_xacts WHERE database = current_database
 class ServerFacts:
     """The facts of a database that decide whether rows can move to it or from it.
 
-    `texts` are the encoding and the collation of the database; `prepared` are the names of prepared transactions.
+    - `texts`: the encoding and the collation of the database.
+    - `unlogged`, `heirs`: the names of unlogged tables, and of tables that inherit from a sharded one.
+    - `prepared`: the names of prepared transactions.
     """
 
     is_standby: bool
     texts: tuple[str, ...]
     unlogged: tuple[str, ...]
+    heirs: tuple[str, ...]
     prepared: tuple[str, ...]
 
 
@@ -43,11 +52,12 @@ async def facts_of(connection: Connection) -> ServerFacts:
     """Read the facts of a database."""
     [(is_standby, *texts)] = await rows(connection, _DATABASE)
     unlogged = await rows(connection, f"{_UNLOGGED} WHERE {_IS_UNLOGGED}")
-    prepared = await rows(connection, _PREPARED)
+    heirs, prepared = await rows(connection, _HEIRS), await rows(connection, _PREPARED)
     return ServerFacts(
         is_standby=is_standby,
         texts=tuple(texts),
         unlogged=tuple(name for (name,) in unlogged),
+        heirs=tuple(name for (name,) in heirs),
         prepared=tuple(name for (name,) in prepared),
     )
 
@@ -70,6 +80,10 @@ def _require_usable(shard: str, facts: ServerFacts) -> None:
         hint = f"A crash would empty it. Change it: ALTER TABLE {facts.unlogged[0]} SET LOGGED"
         found = f"the unlogged table {facts.unlogged[0]}"
         raise InvalidInput(f"tables of shard {shard}", found, "tables that survive a crash", hint)
+    if facts.heirs:
+        hint = f"No trigger would log its rows. Make it a partition, or: ALTER TABLE {facts.heirs[0]} NO INHERIT …"
+        found = f"the table {facts.heirs[0]}, which inherits from a sharded one"
+        raise InvalidInput(f"tables of shard {shard}", found, "tables of their own, or partitions", hint)
     if facts.prepared:
         hint = "It may hold the locks of moving slots. Let its owner commit it or roll it back."
         found = f"the prepared transaction {facts.prepared[0]}"

@@ -40,7 +40,9 @@ _PATIENCE: dict[str, Any] = {
     "tcp_user_timeout": 10_000,
 }
 _HELD = frozenset({"55P03", "40P01", "40001"})
-_READ_ONLY = "25006"  # a standby, which may be promoted soon
+
+# A standby, which may be promoted soon; and limits of a role that came before our own settings.
+_PASSING = frozenset({"25006", "25P03", "25P04"})
 _RETRY_HINT = "Nothing was changed. The same call goes on."
 
 # Our own settings decide how values become text, and no default of a role cuts a transaction off. They end with the
@@ -77,12 +79,18 @@ _WRITE = (
 REPLICA = "SET LOCAL session_replication_role = replica"
 """The statement that switches triggers and foreign keys off until the end of a transaction."""
 
-_HOLDERS = f"""SELECT a.pid, coalesce(a.usename, a.backend_type), extract(epoch FROM max(now() - a.xact_start))::int
-    FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.granted AND l.pid <> pg_backend_pid()
+# A prepared transaction has no process. Its lock of its own number tells the other locks that are its.
+_HOLDERS = f"""SELECT l.pid, p.gid, coalesce(a.usename, p.owner, a.backend_type),
+    extract(epoch FROM max(now() - coalesce(a.xact_start, p.prepared)))::int
+    FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+    LEFT JOIN pg_locks own ON l.pid IS NULL AND own.pid IS NULL AND own.locktype = 'transactionid'
+    AND own.virtualtransaction = l.virtualtransaction
+    LEFT JOIN pg_prepared_xacts p ON p.transaction = own.transactionid
+    WHERE l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND (l.locktype = 'advisory' AND l.classid = {LOCK_CLASS}
     OR l.relation IN (SELECT tgrelid FROM pg_trigger WHERE tgname = 'apportion_insert'))
-    GROUP BY 1, 2 ORDER BY 3 DESC NULLS LAST LIMIT 3"""  # noqa: S608 - the number is ours
+    GROUP BY 1, 2, 3 ORDER BY 4 DESC NULLS LAST LIMIT 3"""  # noqa: S608 - the number is ours
 OWN_TABLES = "Let the role of the mover own the set's tables."
 
 Result = TypeVar("Result")
@@ -210,7 +218,7 @@ class ShardServer:
         if code in ("42P01", "42703", "3F000"):
             return BadSnapshot(f"tables of {self.name}", f"{error}", "those that apportion makes", DAMAGE)
         is_lost = not code and isinstance(error, psycopg.OperationalError)
-        if is_lost or code == _READ_ONLY or code[:2] in ("08", "53", "57", "58"):
+        if is_lost or code in _PASSING or code[:2] in ("08", "53", "57", "58"):
             await self.close()
             return StoreUnavailable(self.name, f"{error}".strip(), _RETRY_HINT)
         hint = "Compare the tables and the settings of the set's shards. The same call goes on."
@@ -230,13 +238,17 @@ async def require_no_holder(connection: Connection, name: str, seconds: int) -> 
 
     A role without `pg_read_all_stats` does not see the age of the transactions of other roles, and finds none.
     """
-    old = [each for each in await rows(connection, _HOLDERS) if each[2] is not None and each[2] >= seconds]
+    old = [each for each in await rows(connection, _HOLDERS) if each[3] is not None and each[3] >= seconds]
     if old:
         raise StoreUnavailable(name, f"others hold a lock of its tables: {_named(old)}")
 
 
-def _named(holders: Sequence[tuple[int, str, int | None]]) -> str:
-    return ", ".join(f"process {pid} of {user}" + (f" for {age} s" if age else "") for pid, user, age in holders)
+def _named(holders: Sequence[tuple[int | None, str | None, str, int | None]]) -> str:
+    said = []
+    for pid, prepared, user, age in holders:
+        holder = f"process {pid}" if prepared is None else f"the prepared transaction {prepared}"
+        said.append(f"{holder} of {user}" + (f" for {age} s" if age else ""))
+    return ", ".join(said)
 
 
 async def _run(step: Work[Result], connection: Connection) -> Result:

@@ -59,6 +59,13 @@ def check_numbers(base: type[DeclarativeBase]) -> None:
             raise InvalidInput(f"model of {each.table}", each.found, "keys that no two shards give out", each.advice)
 
 
+def check_slots(connection: Connection, base: type[DeclarativeBase]) -> None:
+    """Refuse a generated column slot, in the models or in a database."""
+    for each in obstacles_in(connection, base):
+        if each.kind == "generated-slot":
+            raise InvalidInput(f"table {each.table}", each.found, "a plain column slot, or none", each.advice)
+
+
 def _of_table(table: ShardedTable, group: dict[str, ShardedTable], references: set[str]) -> Iterator[Obstacle]:
     key = {*table.key} if table.parent is None else {table.parent.column}
     mapped = table.mapped
