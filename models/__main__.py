@@ -37,8 +37,9 @@ SMALL_MOVES = (
     MoveBounds(writes=1, publications=0, movers=0, losses=0, aborts=1, retreats=1, aways=1),
     MoveBounds(writes=2, publications=1, movers=1, losses=0, aborts=0, retreats=0, aways=0),
     MoveBounds(writes=1, publications=0, movers=1, losses=0, aborts=1, retreats=1, aways=0),
+    MoveBounds(writes=2, publications=0, movers=1, losses=0, aborts=1, retreats=0, aways=0, reverses=1),
 )
-FULL_MOVES = (MoveBounds(), MoveBounds(writes=1))
+FULL_MOVES = (MoveBounds(), MoveBounds(writes=1), MoveBounds(publications=0, aways=0, reverses=1))
 SMALL_LANES = (
     LaneBounds(group_cuts=1, task_cuts=1, losses=1),
     LaneBounds(flips=1, group_cuts=1),
@@ -101,7 +102,7 @@ def _lane_bounds(text: str) -> LaneBounds:
 
 
 def _move_bounds(text: str) -> MoveBounds:
-    return MoveBounds(*_numbers(text, range(1, 8), "one to seven numbers, for example 1,0,1,0,1,0,0"))
+    return MoveBounds(*_numbers(text, range(1, 9), "one to eight numbers, for example 1,0,1,0,1,0,0"))
 
 
 def _numbers(text: str, counts: Container[int], expected: str) -> list[int]:

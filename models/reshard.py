@@ -7,13 +7,16 @@ none. The slot has lain on the target before, so the oldest table names the targ
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from apportion.shards import slot_rows
 from apportion.shards.reshard import MoveAct, MoveView, next_act
 from apportion.shards.slot_rows import SlotState
 from apportion.sim.invariants.shards import accepting, is_forbidden
-from models.move_world import SOURCE, TARGET, MoveBounds, Mover, MoveWorld, Row, Sent, version
+from models.move_world import SOURCE, TARGET, MoveBounds, Mover, MoveWorld, Row, Sent, turned, version
 from models.step import Step
+
+Side = TypeVar("Side", int, bool)
 
 
 class Reshard:
@@ -30,12 +33,14 @@ class Reshard:
             guards=(1, 1),
             values=(0, 0),
             acked=0,
-            logged=0,
-            cursor=0,
-            flags=(False,) * 4,
+            logged=(0, 0),
+            cursors=(0, 0),
+            captured=(False, False),
+            flags=(False,) * 3,
             mover=Mover(token=1, guarded=2),
             late=(),
             left=bounds,
+            way="reversible" if bounds.reverses else "one-way",
         )
 
     def steps(self, state: MoveWorld) -> Iterator[Step[MoveWorld]]:
@@ -69,6 +74,7 @@ def _movers(state: MoveWorld) -> Iterator[Step[MoveWorld]]:
                 target=None,
                 is_target_away=True,
                 is_captured=False,
+                is_captured_back=False,
                 is_copied=False,
                 is_near=False,
                 is_drained=False,
@@ -95,7 +101,7 @@ def _movers(state: MoveWorld) -> Iterator[Step[MoveWorld]]:
 def _decisions(state: MoveWorld, found: MoveView, words: str) -> Iterator[Step[MoveWorld]]:
     act = next_act(found)
     if act is not None:
-        sent = Sent(act, state.mover.token, state.revision, state.values[SOURCE])
+        sent = Sent(act, state.mover.token, state.revision, state.values[SOURCE], state.way == "back")
         after = state._replace(mover=state.mover._replace(sent=sent))
         yield Step(f"{words}: {act.label}", state.mover.token, after)
 
@@ -116,10 +122,11 @@ def _writers(state: MoveWorld) -> Iterator[Step[MoveWorld]]:
 
 def _written(state: MoveWorld, shard: int) -> MoveWorld:
     acked = state.acked + 1
-    values = (acked, state.values[1]) if shard == SOURCE else (state.values[0], acked)
-    after = state._replace(values=values, acked=acked, left=_less(state, "writes"))
+    after = state._replace(values=_set(state.values, shard, acked), acked=acked, left=_less(state, "writes"))
+    if state.captured[shard]:
+        after = after._replace(logged=_set(state.logged, shard, acked))
     if shard == SOURCE:
-        return after._replace(logged=acked if state.flags[0] else state.logged, source=_owned(state.source))
+        return after._replace(source=_owned(state.source))
     return after._replace(target=None if state.target is None else _owned(state.target))
 
 
@@ -142,6 +149,16 @@ def _troubles(state: MoveWorld) -> Iterator[Step[MoveWorld]]:
     if left.retreats and state.state == "fenced" and not state.is_late:
         yield Step("drains too long", 8, state._replace(is_late=True, left=_less(state, "retreats")), is_fault=True)
 
+    if left.reverses and (state.state, state.way) == ("complete", "reversible"):
+        yield Step("is reversed", 8, _reversed(state), is_fault=True)
+
+
+def _reversed(state: MoveWorld) -> MoveWorld:
+    """Return the state after the commit of a reversal. A mover guards both shards again."""
+    after = turned(state)._replace(state="planned", attempt=state.attempt + 1, revision=state.revision + 1, way="back")
+    after = after._replace(is_aborting=False, is_late=False, flags=(False,) * 3, left=_less(state, "reverses"))
+    return after._replace(mover=state.mover._replace(guarded=0) if state.mover.guarded < 2 else state.mover)
+
 
 def _less(state: MoveWorld, name: str) -> MoveBounds:
     return state.left._replace(**{name: getattr(state.left, name) - 1})
@@ -152,8 +169,11 @@ def lands(state: MoveWorld, sent: Sent) -> MoveWorld:
     act = sent.act
     if act.label == "release":
         return state._replace(is_listed=False, revision=state.revision + 1) if _holds(state, sent) else state
-    if act.label in ("record", "switch"):
+    if act.label in ("record", "forgo", "switch"):
         return _recorded(state, sent)
+    if sent.is_back != (state.way == "back"):
+        flags, sent = state.flags, sent._replace(is_back=not sent.is_back)
+        return turned(lands(turned(state), sent))._replace(flags=flags)
     shard = SOURCE if act.label in ON_SOURCE else TARGET
     if sent.token < state.guards[shard]:
         return state
@@ -164,7 +184,7 @@ def lands(state: MoveWorld, sent: Sent) -> MoveWorld:
 
 def _shard_of(act: MoveAct) -> int | None:
     """Return the shard that an act changes, None for the control store."""
-    if act.label in ("record", "switch", "release"):
+    if act.label in ("record", "forgo", "switch", "release"):
         return None
     return SOURCE if act.label in ON_SOURCE else TARGET
 
@@ -179,18 +199,28 @@ def _recorded(state: MoveWorld, sent: Sent) -> MoveWorld:
     if not _holds(state, sent) or act.record is None:
         return state
     after = state._replace(state=act.record.state, attempt=act.record.attempt, revision=state.revision + 1)
+    after = after._replace(way=act.record.way)
     if act.label == "switch":
         if act.number != version(len(state.names) + 1):
             return state
         return after._replace(names=(*state.names, TARGET))
     if act.record.attempt != state.attempt:
-        captured, copied, _, cleaned = state.flags
-        return after._replace(is_late=False, flags=(captured, copied, False, cleaned))
+        copied, _, cleaned = state.flags
+        return after._replace(is_late=False, flags=(copied, False, cleaned))
     return after
 
 
 def _flag(state: MoveWorld, place: int, value: bool) -> MoveWorld:
     return state._replace(flags=tuple(value if each == place else old for each, old in enumerate(state.flags)))
+
+
+def _capture(state: MoveWorld, shard: int, value: bool) -> MoveWorld:
+    return state._replace(captured=_set(state.captured, shard, value))
+
+
+def _set(pair: tuple[Side, Side], shard: int, value: Side) -> tuple[Side, Side]:
+    """Return a pair with another value for one shard."""
+    return (value, pair[TARGET]) if shard == SOURCE else (pair[SOURCE], value)
 
 
 def _prepare(state: MoveWorld, _: Sent) -> MoveWorld:
@@ -199,12 +229,13 @@ def _prepare(state: MoveWorld, _: Sent) -> MoveWorld:
 
 
 def _apply_log(state: MoveWorld, sent: Sent) -> MoveWorld:
-    values = (state.values[SOURCE], sent.value)
-    return state._replace(values=values, cursor=max(state.cursor, min(sent.value, state.logged)))
+    cursor = max(state.cursors[SOURCE], min(sent.value, state.logged[SOURCE]))
+    values = _set(state.values, TARGET, sent.value)
+    return state._replace(values=values, cursors=_set(state.cursors, SOURCE, cursor))
 
 
 def _chunk(state: MoveWorld, sent: Sent) -> MoveWorld:
-    return _flag(state._replace(values=(state.values[SOURCE], sent.value)), 1, True)
+    return _flag(state._replace(values=_set(state.values, TARGET, sent.value)), 0, True)
 
 
 def _source(state: MoveWorld, was: SlotState, now: SlotState) -> MoveWorld:
@@ -227,22 +258,31 @@ def _clean(state: MoveWorld, _: Sent) -> MoveWorld:
     """Delete the rows of the source, if it does not own the slot."""
     if state.source.state != "moved":
         return state
-    return _flag(state._replace(values=(0, state.values[TARGET])), 3, True)
+    return _flag(state._replace(values=_set(state.values, SOURCE, 0)), 2, True)
+
+
+def _clean_back(state: MoveWorld, _: Sent) -> MoveWorld:
+    """Delete the old rows of the target, if they are no rows of a move."""
+    if state.target is None or state.target.state != "moved":
+        return state
+    return _flag(state._replace(values=_set(state.values, TARGET, 0)), 2, True)
 
 
 def _drop(state: MoveWorld, _: Sent) -> MoveWorld:
     if state.target is None or state.target.state != "incoming":
         return state
-    return state._replace(target=None, values=(state.values[SOURCE], 0), cursor=0)
+    cursors = _set(state.cursors, SOURCE, 0)
+    return state._replace(target=Row("moved"), values=_set(state.values, TARGET, 0), cursors=cursors)
 
 
 ON_SOURCE = frozenset({"capture", "fence", "unfence", "settle-source", "clean-batch", "uncapture", "verify"})
 ACTS = {
     "prepare": _prepare,
-    "capture": lambda state, _: _flag(state, 0, True),
+    "capture": lambda state, _: _capture(state, SOURCE, True),
+    "capture-back": lambda state, _: _capture(state, TARGET, True),
     "chunk": _chunk,
     "apply-log": _apply_log,
-    "verify": lambda state, _: _flag(state, 2, True),
+    "verify": lambda state, _: _flag(state, 1, True),
     "fence": lambda state, _: _source(state, "owner", "fenced"),
     "unfence": lambda state, _: _source(state, "fenced", "owner"),
     "announce": _announce,
@@ -250,7 +290,9 @@ ACTS = {
     "settle-source": lambda state, _: _source(state, "fenced", "moved"),
     "settle-target": _settle_target,
     "clean-batch": _clean,
-    "uncapture": lambda state, _: _flag(state, 0, False),
+    "clean-back": _clean_back,
+    "uncapture": lambda state, _: _capture(state, SOURCE, False),
+    "uncapture-back": lambda state, _: _capture(state, TARGET, False),
     "drop": _drop,
 }
 

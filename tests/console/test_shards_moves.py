@@ -159,6 +159,45 @@ def test_a_plan_is_carried_out_and_old_rows_are_deleted(world):
     assert (0, "shards apply: world: 0 moves") == (again.returncode, again.stdout.decode().strip())
 
 
+def test_a_switch_is_undone_and_what_can_be_undone_is_said(world):
+    run("shards", "plan", URL, "world", "--drain", "one", "-o", "plan.json", folder=world)
+    (move,) = told("apply", URL, "world", "plan.json", "--reversible", folder=world)["moves"]
+    shown = run("shards", "status", URL, "world", folder=world).stdout.decode()
+    assert f"{move['id']}   one -> two   complete, reversible      32" in shown
+    assert "- 1 move can be reversed until clean: apportion shards reverse URL world MOVE" in shown
+    with closing(sqlite3.connect(world / "two.db")) as connection, connection:
+        connection.execute("UPDATE place SET id = id + 100")
+    (back,) = told("reverse", URL, "world", move["id"], folder=world)["moves"]
+    assert ("two", "one", 32, 0) == (back["source"], back["target"], back["slots"], back["copied"])
+    assert back["pause_ms"] > 0
+    with closing(sqlite3.connect(world / "one.db")) as connection:
+        assert min(connection.execute("SELECT min(id) FROM place").fetchone()) >= 100
+    status = told("status", URL, "world", folder=world)
+    assert ([32, 32], ["back"]) == ([each["slots"] for each in status["shards"]], [m["way"] for m in status["moves"]])
+    assert (
+        "two -> one   complete, on its way back" in run("shards", "status", URL, "world", folder=world).stdout.decode()
+    )
+    again = run("shards", "reverse", URL, "world", move["id"], folder=world)
+    assert (1, True) == (again.returncode, b"is reversed already: its slots are on one" in again.stderr)
+    assert (
+        1,
+        True,
+    ) == (
+        (again := run("shards", "apply", URL, "world", "plan.json", folder=world)).returncode,
+        b"the move was reversed; run apportion shards clean" in again.stderr,
+    )
+
+
+def test_a_clean_up_says_that_it_ends_the_way_back(world):
+    run("shards", "plan", URL, "world", "--drain", "one", "-o", "plan.json", folder=world)
+    (move,) = told("apply", URL, "world", "plan.json", "--reversible", folder=world)["moves"]
+    cleaned = run("shards", "clean", URL, "world", "--soak", "0s", folder=world).stdout.decode()
+    assert "shards clean: world: 1 moves, 1 of them can no longer be reversed" in cleaned
+    late = run("shards", "reverse", URL, "world", move["id"], folder=world)
+    assert 1 == late.returncode
+    assert f"move is '{move['id']}', expected a move that is not cleaned; the set has none" in late.stderr.decode()
+
+
 @pytest.mark.live
 def test_a_mover_that_is_killed_at_a_label_is_followed_by_the_same_command(world, monkeypatch):
     run("shards", "plan", URL, "world", "--weight", "two=3", "-o", "plan.json", folder=world)

@@ -207,4 +207,27 @@ MUTANTS = (
         moves="1,0,1,0,0,1,0",
         by="S1",
     ),
+    Mutant(
+        "the target of a reversible move logs nothing",
+        RESHARD,
+        '    if found.record.way == "reversible" and not found.is_captured_back:\n'
+        '        return MoveAct(label="capture-back")\n',
+        "",
+        moves="1,0,0,0,0,0,0,1",
+        by="S2",
+    ),
+    Mutant(
+        "a clean-up deletes rows before the record ends the way back",
+        RESHARD,
+        '    if found.record.way == "reversible":\n'
+        '        return MoveAct(label="forgo", record=replace(found.record, way="one-way"))\n'
+        "    if not found.is_cleaned:\n"
+        '        return MoveAct(label="clean-batch")\n',
+        "    if not found.is_cleaned:\n"
+        '        return MoveAct(label="clean-batch")\n'
+        '    if found.record.way == "reversible":\n'
+        '        return MoveAct(label="forgo", record=replace(found.record, way="one-way"))\n',
+        moves="1,0,0,0,0,0,0,1",
+        by="S2",
+    ),
 )

@@ -130,6 +130,7 @@ class FakeChannel:
         lag = len(self.source.log or ())
         return ChannelState(
             is_captured=self.source.log is not None,
+            is_captured_back=self.target.log is not None,
             is_copied=self.done,
             is_drained=not lag,
             is_verified=self.verified == attempt,
@@ -186,7 +187,7 @@ class Rig:
         self.one = Base(slots={slot: SlotRow(state="owner") for slot in range(SLOTS)})
         self.two = Base()
         self.one.rows = {(slot, key): 0 for slot in range(SLOTS) for key in range(3)}
-        self.channels = FakeChannel(self.one, self.two)
+        self.channels, self.back = FakeChannel(self.one, self.two), FakeChannel(self.two, self.one)
         self.nodes = {each: Node(each) for each in ("one", "two")}
         self.labels, self.events, self.at, self.publisher = [], [], {}, Publisher(self.store, SET)
 
@@ -194,7 +195,7 @@ class Rig:
         return FakeShard({"one": self.one, "two": self.two}[shard_id])
 
     async def channel(self, group):
-        return self.channels
+        return self.channels if group.source == "one" else self.back
 
     async def found(self):
         topology = Topology(["one"])
@@ -242,13 +243,13 @@ async def wish(rig, word):
     assert await book.write(kept, kept.entry.wished(word))
 
 
-def moved(play):
+def moved(play, **options):
     """Play a story on a rig whose table is published and whose move is listed."""
 
     async def main():
         rig = Rig()
         await rig.found()
-        await rig.mover().begin(GROUP)
+        await rig.mover().begin(GROUP, **options)
         return rig, await play(rig)
 
     return asyncio.run(main())

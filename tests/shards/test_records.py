@@ -33,7 +33,7 @@ def files(tmp_path):
         "target": "two",
         "slots": [[group.slots[0], group.slots[0] + 1]],
     }
-    entry |= {"state": "planned", "attempt": 1, "wish": "pause", "since": 0.0, "pause_seconds": 0.0}
+    entry |= {"state": "planned", "attempt": 1, "way": "one-way", "wish": "pause", "since": 0.0, "pause_seconds": 0.0}
     write(tmp_path, MOVE, json.dumps(entry).encode())
     write(tmp_path, MOVING, json.dumps({"format": 1, "moving": {"a-000": entry["slots"]}}).encode())
     return files
@@ -105,6 +105,7 @@ WRONG = {
     "slots": [None, "0-1", [[1]], [["0", "1"]], [[5, 3]], [], {}],
     "state": [None, 3, "flying", ["planned"]],
     "attempt": [None, "1", 1.5, True, 0],
+    "way": [None, 0, "up"],
     "wish": [None, 0, "stop"],
     "since": [None, "now", [], True],
     "pause_seconds": [None, "long", [], True],

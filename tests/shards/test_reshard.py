@@ -7,8 +7,8 @@ import pytest
 
 from apportion.shards.reshard import BEFORE_SWITCH, MoveAct, MoveRecord, MoveView, next_act
 from apportion.shards.slot_rows import SlotRow, accepts, written
-from models.move_world import MoveBounds, Sent, version
-from models.reshard import Reshard, lands
+from models.move_world import TARGET, MoveBounds, Sent, version
+from models.reshard import Reshard, _reversed, _written, lands
 
 NEWEST = version(7)
 
@@ -16,7 +16,7 @@ NEWEST = version(7)
 def walk(state, *, until=()):
     """Yield each act of a mover that nothing disturbs, with the state after it."""
     while (act := next_act(state.found())) is not None and act.label not in until:
-        state = lands(state, Sent(act, 1, state.revision, state.values[0]))
+        state = lands(state, Sent(act, 1, state.revision, state.values[0], state.way == "back"))
         yield act, state
 
 
@@ -63,10 +63,64 @@ def test_an_abort_before_the_switch_leaves_nothing_and_a_later_one_changes_nothi
     state = states()[place]._replace(is_aborting=True)
     *_, (_, end) = [(None, state), *walk(state)]
     if state.state in BEFORE_SWITCH:
-        assert ("aborted", "owner", False) == (end.state, end.source.state, end.flags[0])
+        assert ("aborted", "owner", False) == (end.state, end.source.state, end.captured[0])
         assert end.target is None or end.target.state == "moved"
     else:
         assert ("cleaned", "moved") == (end.state, end.source.state)
+
+
+def reversible():
+    return Reshard(MoveBounds(reverses=1)).initial
+
+
+def back():
+    """Return the state at the begin of the way back, after a write to the target."""
+    *_, complete = (state for act, state in walk(reversible()) if act.label == "uncapture")
+    return _reversed(_written(complete, TARGET))
+
+
+def test_a_reversible_move_logs_on_its_target_before_the_fence_and_until_the_clean_up():
+    acts = [said(act) for act, _ in walk(reversible())]
+    assert ["verify", "capture-back", "record verified", "record fenced", "fence"] == acts[6:11]
+    ends = ["uncapture", "forgo complete", "clean-batch", "uncapture-back", "record cleaned", "release"]
+    assert ends == acts[-6:]
+
+
+def test_the_way_back_copies_no_chunk_and_does_each_act_once():
+    acts = [said(act) for act, _ in walk(back())]
+    assert [
+        "prepare",
+        "record catching-up",
+        "verify",
+        "record verified",
+        "record fenced",
+        "fence",
+        "apply-log",
+        "announce",
+        "switch switched",
+        "settle-source",
+        "settle-target",
+        "record complete",
+        "uncapture",
+        "clean-batch",
+        "record cleaned",
+        "release",
+    ] == acts
+
+
+@pytest.mark.parametrize("place", range(9))
+def test_an_abort_on_the_way_back_leaves_the_slot_where_it_is_and_no_old_row(place):
+    state = [back(), *(state for _, state in walk(back()))][place]._replace(is_aborting=True)
+    *_, (_, end) = walk(state)
+    assert ("aborted", "owner", "moved") == (end.state, end.source.state, end.target.state)
+    assert ((1, 0), (False, False), False) == (end.values, end.captured, end.is_listed)
+
+
+def test_an_abort_leaves_no_log_on_the_target_of_a_reversible_move():
+    states = [state for act, state in walk(reversible()) if act.label in ("capture-back", "announce")]
+    for state in states:
+        *_, (_, end) = walk(state._replace(is_aborting=True))
+        assert ("aborted", (False, False)) == (end.state, end.captured)
 
 
 def test_a_retreat_opens_the_source_only_after_the_record_and_then_tries_again():

@@ -113,11 +113,14 @@ SHARD_COMMANDS = {
     "recover": "Bring a restored control store up to the state of its shards.",
     "remove": "Take a shard without slots and rows out of a set.",
     "repair": "Write a damaged list of moving slots anew.",
+    "reverse": "Undo the switch of reversible moves, with all later writes.",
     "route": "Print the slot and the shard of each key.",
     "status": "Show the shards of a set, with their slots and rows, and its moves.",
     "verify": "Compare every row of a set with its slot.",
 }
-_SHARD_MOVES = ("abort", "apply", "clean", "drain", "labels", "pause", "plan", "rebalance", "recover", "verify")
+_SHARD_MOVES = (
+    "abort", "apply", "clean", "drain", "labels", "pause", "plan", "rebalance", "recover", "reverse", "verify",
+)  # fmt: skip
 _ROOMS = {
     "table": TABLE_COMMANDS,
     "group": GROUP_COMMANDS,

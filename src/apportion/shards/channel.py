@@ -21,6 +21,7 @@ class ChannelState:
     """The progress of a channel. `lag` is the number of logged changes that the target does not have yet.
 
     - `is_captured`: each write of the source is logged.
+    - `is_captured_back`: the target has a log too. The channel of the reversed group reads it.
     - `is_copied`: every chunk has been copied.
     - `is_drained`: the target has every logged change of the source.
     - `is_verified`: the rows of both shards were compared in the named attempt, and were equal. Rows of keys that were
@@ -28,6 +29,7 @@ class ChannelState:
     """
 
     is_captured: bool = False
+    is_captured_back: bool = False
     is_copied: bool = False
     is_drained: bool = False
     is_verified: bool = False

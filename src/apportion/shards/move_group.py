@@ -6,7 +6,7 @@ that comes twice or late does no harm.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from apportion.errors import InvalidInput
@@ -30,6 +30,10 @@ class MoveGroup:
         if not 0 < len(self.slots) <= MOST_SLOTS or list(self.slots) != sorted(set(self.slots)):
             expected = f"1 to {MOST_SLOTS} slots, ascending, each once"
             raise InvalidInput("slots of a move", len(self.slots), expected, "Cut a larger move into groups.")
+
+    def reversed(self) -> "MoveGroup":
+        """Return the same move with source and target swapped."""
+        return replace(self, source=self.target, target=self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,16 @@ act was done.
                                            ^                        |
                                            +------- retreat --------+        before switched: aborted
 
+A reversible move can go back until its old rows are deleted. Its target logs the writes from the fence on. `reverse`
+swaps source and target, and the record is `planned` again. Then only logged rows are copied.
+
 Promises: the record decides. The source is opened again only after the record says that the attempt is over. The target
 is opened only by the switch: one commit publishes the table and makes the record `switched`.
 Refuses: to guess. An act compares the record, or the state of the rows that it changes.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from apportion.shards.slot_rows import SlotRow
@@ -26,7 +29,11 @@ MoveState: TypeAlias = Literal[
 Label: TypeAlias = Literal[
     "record", "prepare", "capture", "chunk", "apply-log", "verify", "fence", "unfence", "announce", "withdraw",
     "switch", "settle-source", "settle-target", "clean-batch", "uncapture", "drop", "release",
+    "capture-back", "forgo", "uncapture-back", "clean-back",
 ]  # fmt: skip
+Way: TypeAlias = Literal["one-way", "reversible", "back"]
+"""`reversible` until `clean` begins. `back` is the way of a move that was reversed; it cannot be reversed again."""
+
 Wish: TypeAlias = Literal["go", "pause", "abort"]
 """`pause` ends a fence that stands, or finishes a switch that was made. Then the move rests."""
 
@@ -37,15 +44,19 @@ WITHOUT_TARGET = frozenset({"unfence", "settle-source"})
 WITH_TARGET = frozenset({"apply-log", "verify", "announce", "withdraw"})
 """The acts that need a reply of the target while a fence may stand."""
 
+CLEANING = frozenset({"forgo", "clean-batch"})
+"""The acts that begin to delete the old rows. They wait for `clean`."""
+
 WHILE_PAUSED = WITHOUT_TARGET | {"settle-target", "withdraw"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRecord:
-    """The record of a move in the control store. `attempt` grows by one with each retreat."""
+    """The record of a move in the control store. `attempt` grows by one with each retreat, and with a reversal."""
 
     state: MoveState
     attempt: int = 1
+    way: Way = "one-way"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +64,13 @@ class MoveView:
     """The facts that a mover reads. `newest` is the version of the table. The flags tell of the rows and the capture.
 
     - `is_captured`: writes of the source are logged.
+    - `is_captured_back`: writes of the target are logged.
     - `is_copied`: every chunk has been copied.
     - `is_near`: the log of the source is short, so that a fence would be short too.
     - `is_drained`: the target has every logged change of the source.
     - `is_verified`: the rows of both shards were compared in this attempt, and are equal.
     - `is_late`: the fence has stood for longer than writers should wait.
-    - `is_cleaned`: the source has no row of the slots.
+    - `is_cleaned`: the shard that loses the slots has no row of them.
     - `is_listed`: the slots are listed as moving, so that no other move can take them.
     - `is_target_away`: the target did not answer. Then `target` and the flags of the copy have no meaning.
     """
@@ -68,6 +80,7 @@ class MoveView:
     source: SlotRow
     target: SlotRow | None
     is_captured: bool = False
+    is_captured_back: bool = False
     is_copied: bool = False
     is_near: bool = False
     is_drained: bool = False
@@ -107,13 +120,14 @@ def next_act(found: MoveView) -> MoveAct | None:
 
 
 def _to(found: MoveView, state: MoveState, *, attempts: int = 0) -> MoveAct:
-    return MoveAct(label="record", record=MoveRecord(state=state, attempt=found.record.attempt + attempts))
+    return MoveAct(label="record", record=replace(found.record, state=state, attempt=found.record.attempt + attempts))
 
 
 def _planned(found: MoveView) -> MoveAct:
+    """On the way back, the target still has the rows of the switch, and the source has logged all writes since."""
     if found.target is None or found.target.state == "moved":
         return MoveAct(label="prepare")
-    return _to(found, "prepared")
+    return _to(found, "catching-up" if found.record.way == "back" else "prepared")
 
 
 def _prepared(found: MoveView) -> MoveAct:
@@ -128,7 +142,8 @@ def _copying(found: MoveView) -> MoveAct:
 def _catching_up(found: MoveView) -> MoveAct:
     """Begin an attempt, the first one or one after a retreat. The record has ended the attempt before it.
 
-    The source is opened first, also while the target is away. That is safe, because no table names the target.
+    The source is opened first, also while the target is away. That is safe, because no table names the target. The
+    target of a reversible move logs its writes before a switch can open it.
     """
     if found.source.state == "fenced":
         return MoveAct(label="unfence")
@@ -136,7 +151,11 @@ def _catching_up(found: MoveView) -> MoveAct:
         return MoveAct(label="withdraw")
     if not found.is_near:
         return MoveAct(label="apply-log")
-    return _to(found, "verified") if found.is_verified else MoveAct(label="verify")
+    if not found.is_verified:
+        return MoveAct(label="verify")
+    if found.record.way == "reversible" and not found.is_captured_back:
+        return MoveAct(label="capture-back")
+    return _to(found, "verified")
 
 
 def _verified(found: MoveView) -> MoveAct:
@@ -155,7 +174,7 @@ def _fenced(found: MoveView) -> MoveAct:
     after = Version(incarnation=found.newest.incarnation, number=found.newest.number + 1)
     if announced != after:
         return MoveAct(label="announce", number=after)
-    return MoveAct(label="switch", record=MoveRecord(state="switched", attempt=found.record.attempt), number=after)
+    return MoveAct(label="switch", record=replace(found.record, state="switched"), number=after)
 
 
 def _switched(found: MoveView) -> MoveAct:
@@ -167,9 +186,14 @@ def _switched(found: MoveView) -> MoveAct:
 
 
 def _complete(found: MoveView) -> MoveAct:
+    """Clean up. The record ends the way back before the first old row is deleted."""
     if found.is_captured:
         return MoveAct(label="uncapture")
-    return _to(found, "cleaned") if found.is_cleaned else MoveAct(label="clean-batch")
+    if found.record.way == "reversible":
+        return MoveAct(label="forgo", record=replace(found.record, way="one-way"))
+    if not found.is_cleaned:
+        return MoveAct(label="clean-batch")
+    return MoveAct(label="uncapture-back") if found.is_captured_back else _to(found, "cleaned")
 
 
 def _cleaned(found: MoveView) -> MoveAct | None:
@@ -179,12 +203,17 @@ def _cleaned(found: MoveView) -> MoveAct | None:
 def _aborted(found: MoveView) -> MoveAct | None:
     """Undo the move.
 
-    The target never accepted writers: no table names it, because a switch would have changed the record.
+    The target never accepted writers: no table names it, because a switch would have changed the record. On the way
+    back, the target has old rows also where it was not prepared.
     """
     if found.source.state == "fenced":
         return MoveAct(label="unfence")
     if found.is_target_away or (found.target is not None and found.target.state != "moved"):
         return MoveAct(label="drop")
+    if found.record.way == "back" and not found.is_cleaned:
+        return MoveAct(label="clean-back")
+    if found.is_captured_back:
+        return MoveAct(label="uncapture-back")
     if found.is_captured:
         return MoveAct(label="uncapture")
     return MoveAct(label="release") if found.is_listed else None

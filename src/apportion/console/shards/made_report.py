@@ -8,6 +8,7 @@ _REST = {
     "apply": "another process has paused or aborted the rest; go on with the same command",
     "drain": "another process has paused or aborted the rest; go on with the same command",
     "rebalance": "another process has paused or aborted the rest; go on with the same command",
+    "reverse": "another process has paused or aborted the rest; go on with the same command",
     "abort": "something is left; look with: apportion shards status URL SET",
     "clean": "others ended too recently; see --soak",
 }
@@ -25,7 +26,9 @@ def print_made(act: str, name: str, made: MovesMade, bar: MoveBar) -> None:
         print_columns(("move", "shards", "slots", "copied", "pause"), rows, words=2)
         print()
     rest = "" if made.is_whole else f"; {_REST[act]}"
-    print_text(f"shards {act}: {name}: {len(made.moves)} moves{rest}")
+    forgone = sum(facts.is_forgone for facts in bar.moves.values())
+    ended = f", {forgone} of them can no longer be reversed" if forgone else ""
+    print_text(f"shards {act}: {name}: {len(made.moves)} moves{ended}{rest}")
 
 
 def print_made_json(act: str, name: str, made: MovesMade, bar: MoveBar) -> None:

@@ -25,7 +25,10 @@ _AGE = re.compile(r" for \d+ s")  # that of a transaction grows: the reason stay
 
 @dataclass(slots=True)
 class MoveFacts:
-    """The facts of one move so far. `copied` counts rows, `pause` seconds; it is None before the switch."""
+    """The facts of one move so far. `copied` counts rows, `pause` seconds; it is None before the switch.
+
+    `is_forgone` tells that its way back has ended.
+    """
 
     source: str
     target: str
@@ -33,6 +36,7 @@ class MoveFacts:
     copied: int = 0
     fenced_at: float | None = None
     pause: float | None = None
+    is_forgone: bool = False
 
 
 class MoveBar:
@@ -54,6 +58,7 @@ class MoveBar:
             facts = self.moves[group.move] = MoveFacts(group.source, group.target, len(group.slots))
             self._began = event.at if self._began is None else self._began
         facts.copied = max(facts.copied, event.copied)
+        facts.is_forgone |= event.step == "forgo"
         if event.step == "fence":
             facts.fenced_at = event.at
         elif event.step == "switch" and facts.fenced_at is not None:

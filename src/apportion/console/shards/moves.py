@@ -1,6 +1,7 @@
 """`apportion shards`: plan moves, make them, take them back, clean up after them, and prove the rows of a set."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -85,6 +86,9 @@ def apply_shards(
     plan: Annotated[Path | None, Parameter(name="PLAN", help="Plan saved by shards plan -o.")] = None,
     /,
     *,
+    reversible: Annotated[
+        bool, Parameter(help="Let targets log changed rows until clean, so that a switch can be undone.", negative="")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Carry out a plan while programs write. Without a plan, go on with the moves that have begun.
@@ -96,7 +100,7 @@ def apply_shards(
     rows = {} if saved is None else {move.move: each.rows for move, each in zip(saved.moves, saved.groups, strict=True)}
     bar = MoveBar(rows, is_shown=not json)
     try:
-        made = asyncio.run(admin.apply(url, name, saved, observer=bar.take))
+        made = asyncio.run(admin.apply(url, name, saved, is_reversible=reversible, observer=bar.take))
     finally:
         bar.end()
     (print_made_json if json else print_made)("apply", name, made, bar)
@@ -191,6 +195,27 @@ def abort_shards(url: Url, name: SetName, /, *, json: Json = False) -> int:
     finally:
         bar.end()
     (print_made_json if json else print_made)("abort", name, made, bar)
+    return 0 if made.is_whole else 1
+
+
+def reverse_shards(
+    url: Url,
+    name: SetName,
+    moves: Annotated[Sequence[str], Parameter(name="MOVE", help="Ids of moves, as shards status shows them.")],
+    /,
+    *,
+    json: Json = False,
+) -> int:
+    """Undo the switch of moves that were applied with --reversible, while programs write.
+
+    The slots go back with all that was written after the switch. Exit code 1 if another process paused or aborted it.
+    """
+    bar = MoveBar({}, is_shown=not json)
+    try:
+        made = asyncio.run(admin.reverse(url, name, moves, observer=bar.take))
+    finally:
+        bar.end()
+    (print_made_json if json else print_made)("reverse", name, made, bar)
     return 0 if made.is_whole else 1
 
 

@@ -8,6 +8,8 @@ from apportion.shards.admin import MoveStatus, SetStatus
 from apportion.shards.admin.pace import MovePace
 from apportion.stores.catalog import shown_url
 
+_WAYS = {"one-way": "", "reversible": ", reversible", "back": ", on its way back"}
+
 
 def print_status(act: str, url: str, found: SetStatus, paces: Sequence[MovePace] = ()) -> None:
     """Print the shards of a set, and the moves that are not over, with their paces if there are any."""
@@ -20,8 +22,15 @@ def print_status(act: str, url: str, found: SetStatus, paces: Sequence[MovePace]
         print_paces(paces)
     elif found.moves:
         print()
-        moves = [(each.id, f"{each.source} -> {each.target}", each.state, str(each.slots)) for each in found.moves]
+        moves = [
+            (each.id, f"{each.source} -> {each.target}", f"{each.state}{_WAYS[each.way]}", str(each.slots))
+            for each in found.moves
+        ]
         print_columns(("move", "shards", "state", "slots"), moves, words=3)
+    count = sum((each.state, each.way) == ("complete", "reversible") for each in found.moves)
+    if count:
+        said = f"move{'s' if count > 1 else ''} can be reversed until clean"
+        print_text(f"- {count} {said}: apportion shards reverse URL {found.name} MOVE")
     for damage in found.damaged:
         print_text(f"- {damage} Look: apportion shards doctor URL {found.name}")
     print()
@@ -55,6 +64,7 @@ def members_of_move(move: MoveStatus) -> dict[str, object]:
     return {
         "id": move.id,
         "state": move.state,
+        "way": move.way,
         "source": move.source,
         "target": move.target,
         "slots": move.slots,

@@ -9,7 +9,6 @@ Each call opens the control store on the I/O thread, and closes it at the end.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 
 from sqlalchemy.orm import DeclarativeBase
 
@@ -17,9 +16,10 @@ from apportion.errors import InvalidInput
 from apportion.runtime.io_thread import io_thread
 from apportion.shards import foundation
 from apportion.shards.addition import added
-from apportion.shards.admin.carrier import MoveObserved, MovesMade, carried, wish
+from apportion.shards.admin.carrier import MoveObserved, MovesMade, carried
 from apportion.shards.admin.departure import check_drain, removed
 from apportion.shards.admin.doctor import doctor as diagnosed
+from apportion.shards.admin.ends import SOAK, abort, clean, pause, reverse
 from apportion.shards.admin.pinned_keys import check_keys, pinned
 from apportion.shards.admin.planner import from_facts, measure_of, plan_even
 from apportion.shards.admin.recover import Recovery, recovered
@@ -38,6 +38,7 @@ from apportion.shards.takeover.takeover import TakeoverProgress
 from apportion.stores.administration import Finding
 
 __all__ = [
+    "SOAK",
     "Finding",
     "KeyRows",
     "MoveEvent",
@@ -66,6 +67,7 @@ __all__ = [
     "recover",
     "remove",
     "repair",
+    "reverse",
     "status",
     "survey",
     "verify",
@@ -77,9 +79,6 @@ TOLERANCE = 0.1
 
 SKEW = 0.15
 """The coefficient of variation of the shards above which `rebalance` moves slots."""
-
-SOAK = timedelta(minutes=10)
-"""The time for which old rows stay on the source after a move, so that programs can still read them."""
 
 
 async def init(
@@ -256,19 +255,26 @@ async def drain(
 
 
 async def apply(
-    url: str, name: str, plan: ShardPlan | None = None, *, observer: MoveObserved | None = None
+    url: str,
+    name: str,
+    plan: ShardPlan | None = None,
+    *,
+    is_reversible: bool = False,
+    observer: MoveObserved | None = None,
 ) -> MovesMade:
     """Finish the moves that another call has begun, then carry out a plan, while programs write.
 
     Old rows stay on the source.
 
     - `plan`: the plan. Without it, only moves that have begun are finished.
+    - `is_reversible`: let the targets of the plan's moves log the keys of changed rows, so that `reverse` can undo a
+      switch. The logs grow until `clean`.
     - `observer`: a function that is called with each `MoveEvent`, in the I/O thread.
 
     The same call again finishes a call that was cut off anywhere. While another process moves slots of the set, this
     call waits. `PlanRefused` if a slot of the plan now lies on another shard.
     """
-    return await carried(url, name, lambda carrier: carrier.apply(plan), observer)
+    return await carried(url, name, lambda carrier: carrier.apply(plan, is_reversible=is_reversible), observer)
 
 
 async def remove(url: str, name: str, shard: str, *, force: bool = False) -> None:
@@ -282,27 +288,6 @@ async def remove(url: str, name: str, shard: str, *, force: bool = False) -> Non
     still has. `StoreUnavailable` for a silent database without `force`.
     """
     await carried(url, name, lambda carrier: removed(carrier, shard, is_gone=force))
-
-
-async def abort(url: str, name: str, *, observer: MoveObserved | None = None) -> MovesMade:
-    """Take back all moves that have not switched. Their slots stay on the source, and nothing of the moves is left."""
-    await io_thread().hop(wish(url, name, "abort"))
-    return await carried(url, name, lambda carrier: carrier.abort(), observer)
-
-
-async def pause(url: str, name: str) -> int:
-    """Pause the moves that have not switched, and return their number. Writers go on. `apply` resumes the moves."""
-    return await io_thread().hop(wish(url, name, "pause"))
-
-
-async def clean(url: str, name: str, *, soak: timedelta = SOAK, observer: MoveObserved | None = None) -> MovesMade:
-    """Delete the old rows of moves on their sources, in small transactions that each check the owner again.
-
-    - `soak`: the least time since a move became complete. Default: 10 minutes.
-    """
-    if not isinstance(soak, timedelta) or soak < timedelta(0):
-        raise InvalidInput("soak", soak, "a timedelta of at least 0", "Write timedelta(minutes=10).")
-    return await carried(url, name, lambda carrier: carrier.clean(soak), observer)
 
 
 async def verify(url: str, name: str, *, base: type[DeclarativeBase]) -> SetVerification:

@@ -11,13 +11,13 @@ another mover, it refuses any act but the end of a fence.
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from apportion.errors import Conflict, NotOwner
+from apportion.errors import Conflict, NotOwner, PlanRefused
 from apportion.groups.leader import AsyncElection, leader
 from apportion.model.epoch import FencingToken
 from apportion.runtime.clock import SystemClock
@@ -30,6 +30,7 @@ from apportion.shards.mover import MoveEntry, MoveEvent, Mover
 from apportion.shards.mover.book import KnownMoves, MoveBook
 from apportion.shards.mover.own_slots import OwnSlots
 from apportion.shards.mover.rescue import MOVER_TTL
+from apportion.shards.mover.reversal import check_reversible, reverse
 from apportion.shards.mover.stop_points import stop_point
 from apportion.shards.plan import PlannedGroup, ShardPlan, check_plan, groups_to_move
 from apportion.shards.records import SetKeys
@@ -64,7 +65,7 @@ class Carrier:
     token: FencingToken
     own_slots: OwnSlots
 
-    async def apply(self, plan: ShardPlan | None) -> MovesMade:
+    async def apply(self, plan: ShardPlan | None, *, is_reversible: bool = False) -> MovesMade:
         """Finish all moves that have begun, and then make the moves of a plan."""
         followed = self.followed
         moves = await moves_of(followed)
@@ -79,21 +80,23 @@ class Carrier:
         fresh = () if plan is None else groups_to_move(plan, table)
         made: list[str] = []
         for group in (*begun, *(each for each in fresh if each.move not in names)):
-            entry = await self._moved(group, planned.get(group.move))
+            entry = await self._moved(group, planned.get(group.move), is_reversible=is_reversible)
             if entry is None or entry.record.state not in _OVER:
                 return MovesMade(moves=tuple(made), is_whole=False)
             made.append(group.move)
         check_records(moves)
         return MovesMade(moves=tuple(made))
 
-    async def _moved(self, group: MoveGroup, planned: PlannedGroup | None) -> MoveEntry | None:
+    async def _moved(self, group: MoveGroup, planned: PlannedGroup | None, *, is_reversible: bool) -> MoveEntry | None:
         """Begin a move after a check that nothing would stop it later, or resume a paused move. Then run it."""
         mover = self.mover
         mover.check()
         kept = (await moves_of(self.followed)).kept.get(group.move)
         rows, size = (0, 0) if planned is None else (planned.rows, planned.bytes)
         if kept is None:
-            await mover.begin(group, size)
+            await mover.begin(group, size, is_reversible=is_reversible)
+        elif kept.entry.group != group:
+            raise PlanRefused("the move was reversed; run apportion shards clean URL SET first", group.move)
         elif kept.entry.wish == "pause":
             await mover.book.write(kept, kept.entry.wished("go"))
         return await mover.run(group.move, self.token, rows=rows)
@@ -114,6 +117,18 @@ class Carrier:
             made.append(move)
         check_records(moves)
         return MovesMade(moves=tuple(made), is_whole=is_whole)
+
+    async def reverse(self, names: Sequence[str]) -> MovesMade:
+        """Reverse complete moves, or go on with their reversals. All are checked before the first one begins."""
+        moves, made = await moves_of(self.followed), list[str]()
+        for move in names:
+            check_reversible(move, moves.kept)
+        for move in names:
+            entry = await reverse(self.mover, move, self.token)
+            if entry is None or entry.record.state not in _OVER:
+                return MovesMade(moves=tuple(made), is_whole=False)
+            made.append(move)
+        return MovesMade(moves=tuple(made))
 
     async def abort(self) -> MovesMade:
         """Take back the moves with the wish to abort."""

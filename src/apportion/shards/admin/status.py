@@ -10,7 +10,7 @@ from apportion.shards.admin.places import open_sites
 from apportion.shards.mover.book import KeptMove, KnownMoves
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.records import SetKeys, ShardRecord
-from apportion.shards.reshard import MoveState, Wish
+from apportion.shards.reshard import MoveState, Way, Wish
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
 from apportion.shards.shard import SlotSize
 from apportion.shards.slots import SlotTable
@@ -41,7 +41,8 @@ class MoveStatus:
     """One move that is not over.
 
     - `left_behind`: its tables, triggers and rows that are still on its shards.
-    - `attempt`: grows by one with each retreat from a fence.
+    - `attempt`: grows by one with each retreat from a fence, and with a reversal.
+    - `way`: "reversible" if it can be reversed, from its switch until `clean`. "back" if it was reversed.
     - `wish`: the wish of the operator. A move with the wish "pause" rests.
     - `since`: the time of the last change of state, in seconds, by the wall clock of the mover's host.
     - `pause_seconds`: the time of all its fences that have ended; writers waited for that long at most.
@@ -57,6 +58,7 @@ class MoveStatus:
     slots: int
     left_behind: tuple[str, ...] = ()
     attempt: int = 1
+    way: Way = "one-way"
     wish: Wish = "go"
     since: float = 0.0
     pause_seconds: float = 0.0
@@ -156,6 +158,7 @@ def _move(kept: KeptMove, left: tuple[str, ...], sizes: ShardSizes) -> MoveStatu
         slots=len(group.slots),
         left_behind=left,
         attempt=entry.record.attempt,
+        way=entry.record.way,
         wish=entry.wish,
         since=entry.since,
         pause_seconds=entry.pause_seconds,

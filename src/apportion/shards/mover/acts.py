@@ -14,6 +14,7 @@ from apportion.model.topology import Node
 from apportion.shards.channel import Channel
 from apportion.shards.move_group import ROW_CHANGES, RowChange
 from apportion.shards.mover.book import KeptMove, MoveBook
+from apportion.shards.mover.records import MoveEntry
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.reshard import MoveAct, MoveRecord
 from apportion.shards.slots import shifted
@@ -23,6 +24,7 @@ from apportion.tables.publisher import Publisher
 INTENT_SECONDS = 1.0
 """A control store with a longer last commit is too slow to end a fence."""
 
+_ON_WAY_BACK = frozenset({"capture-back", "uncapture-back"})
 _ON_SOURCE = frozenset({"fence", "unfence", "settle-source", "clean-batch"})
 
 
@@ -40,23 +42,28 @@ class MoveActs:
         self._book, self._publisher, self._sites, self._nodes, self._wall = book, publisher, sites, nodes, wall
 
     async def do(self, act: MoveAct, kept: KeptMove, token: FencingToken) -> int:
-        """Do an act. Return the number of rows that it deleted on the source. Errors are those of the databases.
+        """Do an act. Return the number of old rows that it deleted. Errors are those of the databases.
 
         `StaleEpoch` or `Conflict`: a switch came too late, and changed nothing.
         """
         group = kept.entry.group
-        if act.label in ("record", "switch", "release"):
+        if act.label in ("record", "forgo", "switch", "release"):
             await self._commit(act, kept)
             return 0
         if act.label in _ON_CHANNEL:
-            channel = await self._sites.channel(group)
+            channel = await self._sites.channel(group.reversed() if act.label in _ON_WAY_BACK else group)
             await _ON_CHANNEL[act.label](channel, kept.entry.record.attempt, token)
             return 0
         shard = await self._sites.shard(group.source if act.label in _ON_SOURCE else group.target)
-        if act.label == "clean-batch":
+        if act.label in ("clean-batch", "clean-back"):
             return await shard.clean(group, token)
         await (shard.drop(group, token) if act.label == "drop" else shard.change(group, _change(act), token))
         return 0
+
+    async def turn(self, kept: KeptMove) -> MoveEntry | None:
+        """Write the record of a move's way back, and return it. Return None if the record changed meanwhile."""
+        entry = kept.entry.reversed(self._wall())
+        return entry if await self._book.write(kept, entry) else None
 
     async def _commit(self, act: MoveAct, kept: KeptMove) -> None:
         if act.record is None:
@@ -106,8 +113,10 @@ _Followed: TypeAlias = Callable[[Channel, int, FencingToken], Awaitable[None]]
 
 _ON_CHANNEL: Mapping[str, _Followed] = {
     "capture": lambda channel, _, token: channel.capture(token),
+    "capture-back": lambda channel, _, token: channel.capture(token),
     "chunk": lambda channel, _, token: channel.copy(token),
     "apply-log": lambda channel, _, token: channel.apply(token),
     "verify": lambda channel, attempt, token: channel.verify(attempt, token),
     "uncapture": lambda channel, _, token: channel.uncapture(token),
+    "uncapture-back": lambda channel, _, token: channel.uncapture(token),
 }

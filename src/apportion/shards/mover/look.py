@@ -53,6 +53,7 @@ class Look:
             source=self.source,
             target=self.target,
             is_captured=channel.is_captured,
+            is_captured_back=channel.is_captured_back,
             is_copied=channel.is_copied,
             is_near=channel.is_drained or channel.lag <= NEAR_ROWS,
             is_drained=channel.is_drained,

@@ -29,7 +29,7 @@ from apportion.shards.mover.look import Look, looked
 from apportion.shards.mover.records import MoveEntry
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.mover.stop_points import Reached, passed, step_of
-from apportion.shards.reshard import BEFORE_SWITCH, WITH_TARGET, MoveAct, MoveRecord, next_act
+from apportion.shards.reshard import BEFORE_SWITCH, CLEANING, WITH_TARGET, MoveAct, next_act
 from apportion.stores.api import CoordinationStore
 from apportion.tables.publisher import Publisher
 
@@ -78,14 +78,14 @@ class Mover:
         self.acts: MoveActs = MoveActs(self.book, Publisher(store, name), sites, nodes, wall)
         self.accepted: AcceptedShards = AcceptedShards()
 
-    async def begin(self, group: MoveGroup, size: int = 0) -> None:
+    async def begin(self, group: MoveGroup, size: int = 0, *, is_reversible: bool = False) -> None:
         """List a move, and write its record. `size` is the size of its rows, in bytes.
 
         `Conflict` if one of its slots moves already. `InvalidInput` or `SchemaDiffers` for anything that would stop the
         move later. `StoreDenied` if a shard denies a mover that it never accepted. After each of these errors, nothing
         was written.
         """
-        entry = MoveEntry(group=group, record=MoveRecord(state="planned"), since=self._wall())
+        entry = MoveEntry.begun(group, self._wall(), is_reversible=is_reversible)
         self.reached("list.before")
         pause = _SHORTEST_PAUSE_SECONDS
         while True:
@@ -174,7 +174,7 @@ class _Course:
         if kept is None:
             return False
         if kept.entry.wish == "abort" and kept.entry.record.state in BEFORE_SWITCH:
-            aborted = MoveRecord(state="aborted", attempt=kept.entry.record.attempt)
+            aborted = replace(kept.entry.record, state="aborted")
             return await self._acted(MoveAct(label="record", record=aborted), kept, None)
         look = await self._look(kept)
         if look is None:
@@ -182,7 +182,7 @@ class _Course:
         act = self._next(look)
         if act is None and (error := look.away or self._trouble) is not None:
             raise error
-        if act is None or (act.label == "clean-batch" and not self._cleans):
+        if act is None or (act.label in CLEANING and not self._cleans):
             return False
         if act.label == "release" and not self._is_last_look:
             self._is_last_look = True
@@ -317,7 +317,7 @@ class _Course:
         step = step_of(act, is_fenced=kept.entry.record.state == "fenced")
         self._mover.reached(f"{step}.before")
         self._is_put_off |= step == "uncapture" and kept.entry.record.state == "complete"
-        if step == "uncapture" and kept.entry.record.state == "aborted" and self._rests_at is None:
+        if step.startswith("uncapture") and kept.entry.record.state == "aborted" and self._rests_at is None:
             self._rests_at = self._clock.elapsed() + REST_SECONDS
         try:
             if act.label in WITH_TARGET:
@@ -340,7 +340,7 @@ class _Course:
                 self._fenced_at = self._clock.elapsed()
             elif act.label in ("unfence", "settle-source"):
                 self._fenced_at = None  # the next reading tells if it still stands
-        self._is_cleaned = act.label == "clean-batch" and not deleted
+        self._is_cleaned = act.label in ("clean-batch", "clean-back") and not deleted
         self._mover.reached(f"{step}.after")
         state = kept.entry if act.record is None else replace(kept.entry, record=act.record)
         channel = None if look is None else look.channel

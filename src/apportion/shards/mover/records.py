@@ -16,14 +16,15 @@ from typing import get_args
 from apportion.model.codec.parsing import integer, items, pairs, refuse, text
 from apportion.shards.move_group import MOST_SLOTS, MoveGroup
 from apportion.shards.records import Fields, decoded, encoded, number
-from apportion.shards.reshard import MoveRecord, MoveState, Wish
+from apportion.shards.reshard import MoveRecord, MoveState, Way, Wish
 from apportion.shards.slots import MOST_SLOTS as MOST_NUMBERS
 
 _MOST_ATTEMPTS = 2**31
 _PIN = "pin-"
 _MOST_DIGITS = 5
-_FIELDS = ("move", "source", "target", "slots", "state", "attempt", "wish", "since", "pause_seconds")
+_FIELDS = ("move", "source", "target", "slots", "state", "attempt", "way", "wish", "since", "pause_seconds")
 _STATES: tuple[MoveState, ...] = get_args(MoveState)
+_WAYS: tuple[Way, ...] = get_args(Way)
 _WISHES: tuple[Wish, ...] = get_args(Wish)
 
 SlotRange = tuple[int, int]
@@ -43,6 +44,12 @@ class MoveEntry:
     since: float = 0.0
     pause_seconds: float = 0.0
 
+    @classmethod
+    def begun(cls, group: MoveGroup, now: float, *, is_reversible: bool) -> "MoveEntry":
+        """Return the record of a move that begins at a time of the wall clock."""
+        record = MoveRecord(state="planned", way="reversible" if is_reversible else "one-way")
+        return cls(group=group, record=record, since=now)
+
     def wished(self, wish: Wish) -> "MoveEntry":
         """Return the same move with another wish."""
         return replace(self, wish=wish)
@@ -51,6 +58,11 @@ class MoveEntry:
         """Return the same move with another record at a time of the wall clock. The end of a fence is a pause more."""
         pause = max(0.0, now - self.since) if self.record.state == "fenced" else 0.0
         return replace(self, record=record, since=now, pause_seconds=self.pause_seconds + pause)
+
+    def reversed(self, now: float) -> "MoveEntry":
+        """Return the same move on its way back, as it begins at a time of the wall clock."""
+        record = MoveRecord(state="planned", attempt=self.record.attempt + 1, way="back")
+        return replace(self.changed(record, now), group=self.group.reversed(), wish="go")
 
     def encode(self) -> bytes:
         """Return the record as bytes."""
@@ -62,6 +74,7 @@ class MoveEntry:
                 "slots": [list(each) for each in ranges(self.group.slots)],
                 "state": self.record.state,
                 "attempt": self.record.attempt,
+                "way": self.record.way,
                 "wish": self.wish,
                 "since": self.since,
                 "pause_seconds": self.pause_seconds,
@@ -78,7 +91,8 @@ class MoveEntry:
             target=fields.read("target", text),
             slots=fields.read("slots", _group_slots),
         )
-        record = MoveRecord(state=fields.read("state", _state), attempt=fields.read("attempt", _attempt))
+        attempt, way = fields.read("attempt", _attempt), fields.read("way", _way)
+        record = MoveRecord(state=fields.read("state", _state), attempt=attempt, way=way)
         since, pause = fields.read("since", number), fields.read("pause_seconds", number)
         return cls(group=group, record=record, wish=fields.read("wish", _wish), since=since, pause_seconds=pause)
 
@@ -149,6 +163,10 @@ def _attempt(value: object) -> int:
 
 def _state(value: object) -> MoveState:
     return next((state for state in _STATES if state == value), None) or refuse(value, "the state of a move")
+
+
+def _way(value: object) -> Way:
+    return next((way for way in _WAYS if way == value), None) or refuse(value, "the way of a move")
 
 
 def _wish(value: object) -> Wish:

@@ -14,9 +14,10 @@ from apportion.shards.reshard import MoveAct
 
 VARIABLE = "APPORTION_SHARDS_STOP_AT"
 STEPS = (
-    "list", "prepare", "capture", "chunk", "apply-log", "verify", "intent", "fence", "drain", "tail", "announce",
-    "switch", "settle", "uncapture", "clean-batch", "release", "retreat", "withdraw", "abort-record", "unfence", "drop",
-    "record", "publish", "raise", "own", "unlist", "take-back",
+    "list", "prepare", "capture", "chunk", "apply-log", "verify", "capture-back", "intent", "fence", "drain", "tail",
+    "announce", "switch", "settle", "uncapture", "reverse", "forgo", "clean-batch", "uncapture-back", "release",
+    "retreat", "withdraw", "abort-record", "unfence", "drop", "clean-back", "record", "publish", "raise", "own",
+    "unlist", "take-back",
 )  # fmt: skip
 """The steps of a move, in about this order, and then those of a pin.
 

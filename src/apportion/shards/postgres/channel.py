@@ -34,8 +34,9 @@ APPLY_SECONDS = 0.25
 CHUNK_ROWS = 500
 _LONG_SECONDS = 1
 _PART_ROWS = 500
-_COPY, _VERIFIED = "copy:", "verified"
+_COPY, _VERIFIED, _BACK = "copy:", "verified", "back"
 _KEPT = "SELECT relation, cursor FROM apportion.move WHERE move = %s"
+_KEPT_AND_LOG = f"{_KEPT} UNION ALL SELECT %s, '' WHERE to_regclass(%s) IS NOT NULL"
 _KEEP = """INSERT INTO apportion.move (move, relation, cursor) VALUES (%s, %s, %s)
     ON CONFLICT (move, relation) DO UPDATE SET cursor = excluded.cursor"""
 _FORGET = "DELETE FROM apportion.move WHERE move = %s"
@@ -62,10 +63,12 @@ class PostgresChannel:
     async def state(self, attempt: int) -> ChannelState:
         """See `Channel`."""
         is_captured, lag = await self._source.read(self._captured)
-        kept = dict(await self._target.read(lambda connection: rows(connection, _KEPT, self._group.move)))
+        asked = self._group.move, _BACK, self._log
+        kept = dict(await self._target.read(lambda connection: rows(connection, _KEPT_AND_LOG, *asked)))
         cursors = _cursors(kept)
         return ChannelState(
             is_captured=is_captured,
+            is_captured_back=_BACK in kept,
             is_copied=bool(cursors) and all(each["is_done"] for each in cursors.values()),
             is_drained=not lag,
             is_verified=is_captured and kept.get(_VERIFIED) == f"{attempt}",

@@ -57,6 +57,15 @@ def end(connection: sqlite3.Connection, move: str, most: int) -> bool:
     return True
 
 
+def has_log(connection: sqlite3.Connection, move: str) -> bool:
+    """Whether this file logs changes for a move, or has a part of its log."""
+    if not is_there(connection):
+        return False
+    return any(
+        connection.execute(f"SELECT 1 FROM main.{table} WHERE move = ? LIMIT 1", (move,)).fetchall() for table in TABLES
+    )
+
+
 def is_there(connection: sqlite3.Connection, schema: str = "main") -> bool:
     """Whether the tables of the log are there, for any move."""
     found = f"SELECT 1 FROM {schema}.sqlite_master WHERE type = 'table' AND name = 'apportion_capture'"

@@ -98,13 +98,15 @@ class SqliteChannel:
 
     def _state(self, connection: sqlite3.Connection, attempt: int) -> ChannelState:
         copied, verified = (cursors(connection, self._group.move, step) for step in ("copy", "verify"))
-        is_captured, lag = self._captured(connection, names_of(connection, "source") | copied.keys())
+        names = names_of(connection, "source")
+        is_captured, lag = self._captured(connection, names | copied.keys())
         done = [each.is_done and each.attempt == attempt for each in verified.values()]
         return ChannelState(
             is_captured=is_captured,
+            is_captured_back=capture.has_log(connection, self._group.move),
             is_copied=bool(copied) and all(each.is_done for each in copied.values()),
             is_drained=not lag,
-            is_verified=is_captured and verified.keys() == copied.keys() and bool(done) and all(done),
+            is_verified=is_captured and verified.keys() == (copied.keys() or names) and bool(done) and all(done),
             copied=sum(each.rows for each in copied.values()),
             lag=lag,
         )

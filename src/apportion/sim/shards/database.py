@@ -162,9 +162,12 @@ class ShardDatabase:
             self.logs[group.move].add(place)
 
     def forget(self, group: MoveGroup) -> None:
-        """Delete the log and the cursor of a move."""
-        self.logs.pop(group.move, None)
+        """Delete the cursor of a move."""
         self.cursors.pop(group.move, None)
+
+    def end_log(self, group: MoveGroup) -> None:
+        """Delete the log of a move."""
+        self.logs.pop(group.move, None)
 
     def read(self, slots: Sequence[int], after: RowPlace | None = None, most: int | None = None) -> dict[RowPlace, Row]:
         """Return rows of slots in their order."""

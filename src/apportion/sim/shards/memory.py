@@ -77,9 +77,12 @@ class MemoryChannel:
         """See `Channel`."""
         move = self._group.move
         lag = await self._source.read("lag", lambda base: len(base.logs[move].entries) if move in base.logs else None)
-        cursor = await self._cursor()
+        cursor, is_back = await self._target.read(
+            "cursor", lambda base: (base.cursors.get(move, CopyCursor()), move in base.logs)
+        )
         return ChannelState(
             is_captured=lag is not None,
+            is_captured_back=is_back,
             is_copied=cursor.is_copied,
             is_drained=not lag,
             is_verified=cursor.verified == attempt,
@@ -159,7 +162,7 @@ class MemoryChannel:
         """See `Channel`."""
         group = self._group
         await self._target.guarded("forget", group.move, token, lambda database: database.forget(group))
-        await self._source.guarded("uncapture", group.move, token, lambda database: database.forget(group))
+        await self._source.guarded("uncapture", group.move, token, lambda database: database.end_log(group))
 
     async def close(self) -> None:
         """See `Channel`."""
