@@ -223,19 +223,6 @@ def test_a_key_that_was_pinned_after_the_copy_is_a_doubt(files):
     assert (f"slot {SLOTS}: it is that of a pinned key, and the table has no such key",) == found.doubts
 
 
-def test_a_shard_that_was_added_after_the_copy_is_added_again(files):
-    copied(files)
-    shards = {"three": files.place("three")}
-    act("add", files, shards, base=Base)
-    act("apply", files, act("plan", files, weights={"three": 1.0}))
-    act("clean", files, soak=NOW)
-    restored(files)
-    assert act("recover", files).doubtful > 0
-    act("add", files, shards, base=Base)
-    assert () == act("recover", files).doubts
-    assert {"one", "two", "three"} == set(act("status", files).table.owners.values())
-
-
 def test_a_shard_that_is_away_ends_a_recovery_before_anything_is_written(make_set):
     files = make_set("sqlite")
     copied(files)

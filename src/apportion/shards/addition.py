@@ -1,8 +1,9 @@
 """Addition: an empty database becomes a shard of an existing set. It owns no slot until a plan moves slots to it.
 
 Promises: a database joins only with the tables that the other shards have, and with the rows of their reference tables.
-The same call again finishes a call that was cut off.
-Refuses: a database with rows, a database of another set, and an id that another database has.
+The same call again finishes a call that was cut off. A database that names itself this shard of this set joins with its
+rows and slots, because a control store from an old copy does not know the shard.
+Refuses: another database with rows, a database of another set, and an id that another database has.
 """
 
 import asyncio
@@ -57,7 +58,8 @@ def _tables(followed: FollowedSet, base: type[DeclarativeBase]) -> tuple[str, Sc
 
 
 async def _joined(followed: FollowedSet, joining: Founded, shard: str) -> None:
-    if shard not in followed.shards and await asyncio.to_thread(joining.has_rows, shard):
+    is_new = shard not in followed.shards and not await asyncio.to_thread(joining.is_made, shard)
+    if is_new and await asyncio.to_thread(joining.has_rows, shard):
         hint = "Begin with an empty database; slots move to it with their rows."
         raise InvalidInput(f"database of shard {shard}", "one with rows", "an empty one", hint)
     await joining.prepare(shard, (), untold)

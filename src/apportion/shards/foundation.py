@@ -152,6 +152,14 @@ class Founded:
         with database.reader() as reader:
             return within(reader, shard, partial(self._shows_rows, shard, database))
 
+    def is_made(self, shard: str) -> bool:
+        """Whether the database of a shard names itself this shard of this set already."""
+        database = DatabasePlace(self.shards[shard].address())
+        if not database.is_there():
+            return False
+        with database.reader() as reader:
+            return within(reader, shard, database.meta) == self.meta(shard)
+
     def _shows_rows(self, shard: str, database: DatabasePlace, connection: Connection) -> bool:
         if database.meta(connection) is not None:
             if not self.name:

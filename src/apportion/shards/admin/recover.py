@@ -14,17 +14,18 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sqlalchemy import Connection
+
 from apportion.errors import Conflict, InvalidInput, StoreUnavailable, StoreWentBack
 from apportion.model.assignment import Assignment
 from apportion.shards.admin.carrier import Carrier, check_records
 from apportion.shards.admin.remains import remains_of
-from apportion.shards.move_group import ROW_CHANGES
+from apportion.shards.move_group import ROW_CHANGES, MoveGroup
 from apportion.shards.mover.book import KnownMoves
 from apportion.shards.mover.records import MoveEntry, encode_moving, slot_of_pin
 from apportion.shards.mover.recovery import Rows, moves_to_end, owners_in
 from apportion.shards.place import DatabasePlace
-from apportion.shards.records import ShardRecord
-from apportion.shards.router import table_of
+from apportion.shards.router import FollowedSet, table_of
 from apportion.shards.slot_rows import SlotRow
 from apportion.shards.slots import SlotTable, shifted
 from apportion.shards.takeover.takeover import within
@@ -73,19 +74,21 @@ async def recovered(carrier: Carrier, *, is_check: bool) -> Recovery:
     told = Recovery(
         version=table.version, slots=moved, doubtful=len(found.doubts), doubts=tuple(found.doubts[:MOST_DOUBTS])
     )
+    if found.doubts:
+        return told
     kept = {move: each.entry for move, each in moves.kept.items()}
-    remains = await remains_of(followed.shards, carrier.mover.sites)
+    remains = await remains_of({shard: followed.shards[shard] for shard in found.rows}, carrier.mover.sites)
     due = tuple(moves_to_end(found.owners, found.rows, remains, kept))
-    if is_check or found.doubts or not (moved or due):
+    if is_check or not (moved or due):
         return replace(told, moves=tuple(each.group.move for each in due))
-    await _close(carrier, due)
+    await _close(carrier, found.rows, due)
     if (await _found(carrier, table, moves)).owners != found.owners:
         raise Conflict("a slot got another owner meanwhile.", "Nothing was published. Run the same call again.")
     version = await _published(carrier, table, found.owners, moves, due)
     await carrier.own_slots.settle()
     for entry in due:
         carrier.mover.check()
-        await carrier.mover.run(entry.group.move, carrier.token)
+        await _ended(carrier, found.rows, entry)
     return replace(told, version=version, moves=tuple(each.group.move for each in due))
 
 
@@ -98,30 +101,64 @@ def _check_life(name: str, version: Version, rows: Rows) -> None:
 
 
 async def _found(carrier: Carrier, table: SlotTable, moves: KnownMoves) -> _Found:
-    """Read the slot rows of all shards. The slot of a pin that was cut off may have no row."""
+    """Read the slot rows of all shards. The slot of a pin that was cut off may have no row.
+
+    A shard that was removed after the copy has no rows. Beside such a shard, a slot that is fenced and waits nowhere is
+    a doubt: nobody can tell whether that database is the right one.
+    """
     followed = carrier.followed
-    rows = {shard: await asyncio.to_thread(_rows, shard, each) for shard, each in sorted(followed.shards.items())}
+    read = {shard: await asyncio.to_thread(_rows, followed, shard) for shard in sorted(followed.shards)}
+    rows = {shard: each for shard, each in read.items() if each is not None}
     pins = {slot_of_pin(move) for move in moves.moving}
     owners, doubts = owners_in(rows, (slot for slot in table.owners if slot not in pins))
     unknown = [slot for slot in owners if slot not in table.owners]
     doubts += tuple(f"slot {slot}: it is that of a pinned key, and the table has no such key" for slot in unknown)
+    if left := ", ".join(read.keys() - rows.keys()):
+        alone = [slot for slot, owner in owners.items() if _is_alone(slot, owner, rows)]
+        doubts += tuple(f"slot {slot}: fenced on {owners[slot]}, and {left} has no table of the set" for slot in alone)
     return _Found(rows=rows, owners=owners, doubts=doubts)
 
 
-def _rows(shard: str, record: ShardRecord) -> dict[int, SlotRow]:
-    database = DatabasePlace(record.address())
+def _is_alone(slot: int, owner: str, rows: Rows) -> bool:
+    """Whether a slot is fenced, and waits on no other shard."""
+    others = (each[slot].state for shard, each in rows.items() if shard != owner and slot in each)
+    return rows[owner][slot].state == "fenced" and "incoming" not in others
+
+
+def _rows(followed: FollowedSet, shard: str) -> dict[int, SlotRow] | None:
+    """Return the slot rows of a shard, None if its database is no shard any more. Refuse the shard of another set."""
+    database = DatabasePlace(followed.shards[shard].address())
     if not database.is_there():
-        raise StoreUnavailable(
-            f"shard {shard}", f"no file at {database.path}", "Restore the file. Nothing was written."
-        )
+        hint = "Restore the file. If the shard was removed from the set, make an empty file. Nothing was written."
+        raise StoreUnavailable(f"shard {shard}", f"no file at {database.path}", hint)
+
+    def _read(connection: Connection) -> dict[int, SlotRow] | None:
+        if database.meta(connection) is None:
+            return None
+        database.fence.check(connection, followed.meta(shard))
+        return database.slot_rows(connection)
+
     with database.reader() as reader:
-        return within(reader, shard, database.slot_rows)
+        return within(reader, shard, _read)
 
 
-async def _close(carrier: Carrier, due: Sequence[MoveEntry]) -> None:
+def _is_there(rows: Rows, group: MoveGroup) -> bool:
+    """Whether both shards of a move are still in the set."""
+    return group.source in rows and group.target in rows
+
+
+async def _ended(carrier: Carrier, rows: Rows, entry: MoveEntry) -> None:
+    """End a move. The old rows of a shard that has left the set are gone with it."""
+    book, move = carrier.mover.book, entry.group.move
+    if _is_there(rows, entry.group):
+        await carrier.mover.run(move, carrier.token)
+    elif (kept := (await book.read()).kept.get(move)) is not None and not await book.release(kept):
+        raise Conflict(f"move {move} changed while it was ended.", "Run the same call again.")
+
+
+async def _close(carrier: Carrier, rows: Rows, due: Sequence[MoveEntry]) -> None:
     """Refuse older movers on both shards of each move. Take the number from slots that the source keeps."""
-    for entry in due:
-        group = entry.group
+    for group, entry in ((each.group, each) for each in due if _is_there(rows, each.group)):
         token = replace(carrier.token, resource=carrier.mover.book.keys.move(group.move))
         source, target = [await carrier.mover.sites.shard(each) for each in (group.source, group.target)]
         await source.guard(group, token)

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from apportion.errors import InvalidInput
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.records import MoveEntry
 from apportion.shards.reshard import MoveRecord
@@ -73,7 +74,12 @@ def moves_to_end(
 
     A move that left something on the shards is aborted if its source owns the slots, and has switched if its target
     owns them. `kept` are the records of the control store. A record of a move that left nothing is `cleaned`.
+    `InvalidInput` for the rest of a move in a set of one shard.
     """
+    if remains and len(rows) < 2:
+        alone = f"{', '.join(rows)} alone, with the rest of move {min(remains)}"
+        hint = "Add a shard: apportion shards add URL SET ID=URL. Then run the same call again."
+        raise InvalidInput("shards of the set", alone, "a shard beside it, with which the move ends", hint)
     taken: set[int] = set()
     for move in sorted({*remains, *kept}):
         entry = kept.get(move)
@@ -82,11 +88,14 @@ def moves_to_end(
             if entry is not None:
                 yield replace(entry, record=MoveRecord(state="cleaned", attempt=attempt), wish="go")
             continue
-        for number, (source, target, state, slots) in enumerate(_pairs(owners, rows, remains[move], taken)):
-            taken.update(slots)
-            name = f"{move}-{number}" if number else move
-            group = MoveGroup(move=name, source=source, target=target, slots=slots)
-            yield MoveEntry(group=group, record=MoveRecord(state=state, attempt=attempt))
+        pairs = _pairs(owners, rows, remains[move], taken)
+        for number, (source, target, state, found) in enumerate(pairs):
+            slots = tuple(slot for slot in found if slot not in taken)
+            if slots:
+                taken.update(slots)
+                name = f"{move}-{number}" if number else move
+                group = MoveGroup(move=name, source=source, target=target, slots=slots)
+                yield MoveEntry(group=group, record=MoveRecord(state=state, attempt=attempt))
 
 
 Pair: TypeAlias = tuple[str, str, Literal["aborted", "switched"], tuple[int, ...]]
@@ -96,7 +105,10 @@ Pair: TypeAlias = tuple[str, str, Literal["aborted", "switched"], tuple[int, ...
 def _pairs(
     owners: Mapping[int, str], rows: Rows, remains: Mapping[str, MoveRemains], taken: Collection[int]
 ) -> Iterator[Pair]:
-    """Yield the shards between which a move has left something. A shard that owns all its slots is the last resort."""
+    """Yield the shards between which a move has left something. The shard that logs changes comes first.
+
+    So the log ends with the pair that keeps the name of the move.
+    """
     found: defaultdict[tuple[str, str, Literal["aborted", "switched"]], list[int]] = defaultdict(list)
     for shard, part in sorted(remains.items()):
         for slot in sorted(part.slots.intersection(owners).difference(taken)):
@@ -104,10 +116,23 @@ def _pairs(
             if owner != shard and row is not None:
                 is_target = row.state == "incoming"
                 found[(owner, shard, "aborted") if is_target else (shard, owner, "switched")].append(slot)
-    for (source, target, state), slots in sorted(found.items()):
+    captured = {shard for shard, part in remains.items() if part.is_captured}
+    for (source, target, state), slots in sorted(found.items(), key=lambda each: (each[0][0] not in captured, each[0])):
         yield source, target, state, tuple(sorted(set(slots)))
     if not found:
-        shard, part = min(remains.items(), key=lambda each: (not each[1].is_captured, each[0]))
-        other = min(each for each in rows if each != shard)
-        slots = sorted(part.slots.difference(taken)) or sorted(set(owners).difference(taken))[:1]
-        yield (shard, other, "aborted", tuple(slots)) if part.is_captured else (other, shard, "switched", tuple(slots))
+        shard = min(remains, key=lambda each: (each not in captured, each))
+        free = {slot: owner for slot, owner in sorted(owners.items()) if slot not in taken}
+        yield from _last_pair(shard, min(rows.keys() - {shard}), remains[shard], free)
+
+
+def _last_pair(shard: str, other: str, part: MoveRemains, free: Mapping[int, str]) -> Iterator[Pair]:
+    """Yield a pair that ends the rest of a move on one shard, and changes the owner of no slot.
+
+    `free` are the slots that no other move has taken. Without one, the next recovery ends the rest.
+    """
+    own = [slot for slot, owner in free.items() if owner == shard]
+    slots = tuple([slot for slot in own if slot in part.slots] or own[:1])
+    if slots:
+        yield (shard, other, "aborted", slots) if part.is_captured else (other, shard, "switched", slots)
+    for slot in [] if own else [*free][:1]:
+        yield shard, free[slot], "switched", (slot,)
