@@ -74,8 +74,9 @@ async def found(
         record = replace(founded.record, holder=holder)
         await _write_records(store, keys, record, founded.shards)
         table = _table(topology, record)
-        for shard in founded.shards:
-            await founded.prepare(shard, _owned(table, shard), told)
+        is_published = bool((await store.scan(TableKeys(name).head)).items)
+        for shard in founded.shards:  # The slots of a published set may have moved since its first table.
+            await founded.prepare(shard, () if is_published else _owned(table, shard), told)
         if record.holder:
             source = (record.holder, founded.shards[record.holder])
             for target in founded.shards.items():

@@ -47,7 +47,10 @@ def check_meta(connection: Connection, expected: ShardMeta, table: str) -> None:
     """Refuse a database that is not the shard that the control store names. `InvalidInput` names the field."""
     found = meta_of(connection, table)
     if found is None:
-        hint = "Make it one: apportion shards init URL SET --shard ID=URL"
+        hint = (
+            "If the shard was being removed, finish it: apportion shards remove URL SET ID. "
+            "Otherwise look at its URL: apportion shards status URL SET"
+        )
         raise InvalidInput(f"database of shard {expected.shard}", "no shard of a set", "one that init made", hint)
     for name in (field.name for field in fields(ShardMeta)):
         if getattr(found, name) != getattr(expected, name):

@@ -123,8 +123,12 @@ class _Leaving:
     def _place(self) -> DatabasePlace:
         return DatabasePlace(self.followed.shards[self.shard].address())
 
+    @property
+    def _parts(self) -> ModuleType:
+        return _PARTS[self._place.url.get_backend_name()]
+
     def silence(self) -> StoreUnavailable | None:
-        """Return the error of a database that does not answer, None if it does."""
+        """Return the error of a database that does not answer, None if it does. Raise the error that an answer says."""
         place, shard = self._place, self.shard
         if not place.is_there():
             return StoreUnavailable(f"database of shard {shard}", f"there is no file {place.path}")
@@ -132,6 +136,8 @@ class _Leaving:
             with place.reader() as reader:
                 within(reader, shard, place.meta)
         except StoreUnavailable as error:
+            if self._parts.answers(getattr(error.__cause__, "orig", None)):
+                raise
             return error
         return None
 
@@ -151,14 +157,15 @@ class _Leaving:
         if place.meta(connection) is None:
             return
         place.fence.check(connection, self.followed.meta(self.shard))
-        parts = _PARTS[place.url.get_backend_name()]
+        parts = self._parts
         for statement in parts.LOCK:
             connection.exec_driver_sql(statement)
         for slot, state in connection.exec_driver_sql(parts.OWNED):
             hint = "Look at the set: apportion shards doctor URL SET"
             _refuse(self.shard, f"with slot {slot} in its database as {state}", "without slots", hint)
+        tables = [*parts.sharded(connection)]
         parts.drop_triggers(connection)
-        for table in parts.sharded(connection):
+        for table in tables:
             if connection.exec_driver_sql(f"SELECT 1 FROM {table} LIMIT 1").first() is not None:
                 hint = (
                     "Delete old rows: apportion shards clean URL SET. Look at others: apportion shards verify URL SET"

@@ -26,9 +26,9 @@ from apportion.errors import InvalidInput
 from apportion.shards.dialects import address_of, fence_of
 from apportion.shards.forms import sync_form
 from apportion.shards.models import RowRule, Sharded, check_models, rule_of
-from apportion.shards.records import SetKeys, ShardRecord
+from apportion.shards.records import SetKeys
 from apportion.shards.references import compare_references
-from apportion.shards.router import set_followed, set_left, table_of
+from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
 from apportion.shards.slot_rows import SlotState
 from apportion.shards.slots import SlotTable
 
@@ -138,7 +138,7 @@ async def verified(url: str, name: str, base: type[DeclarativeBase]) -> SetVerif
     try:
         for _ in range(_TRIES):
             table = table_of(followed.follower.routes)
-            found = await asyncio.to_thread(_verified, table, followed.shards, base)
+            found = await asyncio.to_thread(_verified, table, followed, base)
             if found is not None:
                 return found
     finally:
@@ -147,12 +147,10 @@ async def verified(url: str, name: str, base: type[DeclarativeBase]) -> SetVerif
     raise InvalidInput("owners of the slots", "none or two for a slot", "one owner for each slot", hint)
 
 
-def _verified(
-    table: SlotTable, shards: Mapping[str, ShardRecord], base: type[DeclarativeBase]
-) -> SetVerification | None:
+def _verified(table: SlotTable, followed: FollowedSet, base: type[DeclarativeBase]) -> SetVerification | None:
     """Return the result. Return None while a slot has no owner, or two."""
     with ExitStack() as stack:
-        begun = {shard: _reading(stack, record) for shard, record in shards.items()}
+        begun = {shard: _reading(stack, followed, shard) for shard in followed.shards}
         owners = owners_of({shard: states for shard, (_, states) in begun.items()})
         if owners is None or owners.keys() != table.owners.keys():
             return None
@@ -168,14 +166,15 @@ def _verified(
     )
 
 
-def _reading(stack: ExitStack, record: ShardRecord) -> tuple[Connection, Mapping[int, SlotState]]:
-    """Begin a transaction on a shard. Return its connection and the states of the slots."""
-    url = address_of(record.address(), sync_form.drivers)
+def _reading(stack: ExitStack, followed: FollowedSet, shard: str) -> tuple[Connection, Mapping[int, SlotState]]:
+    """Begin a transaction on a shard. Return its connection and the states of the slots. Refuse another database."""
+    url = address_of(followed.shards[shard].address(), sync_form.drivers)
     engine, fence = create_engine(url), fence_of(url)
     stack.callback(engine.dispose)
     fence.prepare(engine)
     connection = stack.enter_context(engine.connect()).execution_options(**fence.snapshot)
     connection.begin()
+    fence.check(connection, followed.meta(shard))
     return connection, fence.states(connection)
 
 

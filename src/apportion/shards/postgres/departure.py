@@ -5,6 +5,7 @@ Promises: each statement may run again. A schema that holds anything else stays,
 
 # ruff: noqa: S608 - names are quoted, values are bound
 
+import re
 from collections.abc import Iterator
 
 from sqlalchemy import Connection
@@ -13,10 +14,12 @@ LOCK = ("SET LOCAL lock_timeout = '5s'", "LOCK TABLE apportion.slot IN ACCESS EX
 OWNED = "SELECT slot, state FROM apportion.slot WHERE state <> 'moved' ORDER BY slot LIMIT 1"
 _TABLES = ("shard_meta", "slot", "move", "marker")
 _FENCES = "apportion.fences"
-_INDEXES = """SELECT DISTINCT format('%%I.%%I', n.nspname, c.relname) FROM pg_index i
-    JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class made ON made.oid = i.indexrelid
-    JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE made.relname = c.relname || '_by_slot' AND NOT c.relispartition ORDER BY 1"""
+_ABSENT = re.compile(r"database .* does not exist")
+_SHARDED = """SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace WHERE NOT c.relispartition AND (EXISTS (SELECT FROM pg_trigger t
+    WHERE t.tgrelid = c.oid AND t.tgname = 'apportion_insert' AND NOT t.tgisinternal)
+    OR EXISTS (SELECT FROM pg_index i JOIN pg_class made ON made.oid = i.indexrelid
+    WHERE i.indrelid = c.oid AND made.relname = c.relname || '_by_slot')) ORDER BY 1"""
 _TRIGGERS = """SELECT format('DROP TRIGGER %%I ON %%I.%%I', t.tgname, n.nspname, c.relname) FROM pg_trigger t
     JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_proc p ON p.oid = t.tgfoid
@@ -34,15 +37,26 @@ _OURS = ("accepts", "await", "empty_children", "empty_slot", "fence", "guard", "
 _FUNCTIONS = """SELECT format('DROP FUNCTION %%s', oid::regprocedure) FROM pg_proc
     WHERE pronamespace = 'apportion'::regnamespace AND (proname = ANY (%s) OR prorettype = 'trigger'::regtype AND
     proname LIKE 'log\\_%%') ORDER BY 1"""
+_LOGS = """SELECT format('DROP TABLE apportion.%%I', relname) FROM pg_class
+    WHERE relnamespace = 'apportion'::regnamespace AND relkind = 'r' AND starts_with(relname, 'log_') ORDER BY 1"""
 _IS_EMPTY = """SELECT NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oid)
     AND NOT EXISTS (SELECT FROM pg_proc WHERE pronamespace = n.oid)
     AND NOT EXISTS (SELECT FROM pg_type WHERE typnamespace = n.oid)
     FROM pg_namespace n WHERE nspname = 'apportion'"""
 
 
+def answers(error: BaseException | None) -> bool:
+    """Whether the server answered, such as to a wrong password. Without a database of this name, none is there.
+
+    The driver gives no code for a failed connect, so the words decide.
+    """
+    said = f"{error}"
+    return getattr(error, "sqlstate", None) is not None or ("FATAL" in said and not _ABSENT.search(said))
+
+
 def sharded(connection: Connection) -> Iterator[str]:
-    """Yield the quoted name of each sharded table."""
-    for name in connection.exec_driver_sql(_INDEXES).scalars().all():
+    """Yield the quoted name of each table with a trigger of the set, or with its index."""
+    for name in connection.exec_driver_sql(_SHARDED).scalars().all():
         yield name.replace("%", "%%")  # as drivers read it
 
 
@@ -56,6 +70,8 @@ def drop_triggers(connection: Connection) -> None:
 def drop_rest(connection: Connection, prefix: str) -> None:
     """Drop tables and functions of the set, and an empty schema. `prefix` begins the resources of its movers."""
     for statement in connection.exec_driver_sql(_FUNCTIONS, (list(_OURS),)).scalars().all():
+        connection.exec_driver_sql(statement.replace("%", "%%"))
+    for statement in connection.exec_driver_sql(_LOGS).scalars().all():
         connection.exec_driver_sql(statement.replace("%", "%%"))
     for name in _TABLES:
         connection.exec_driver_sql(f"DROP TABLE IF EXISTS apportion.{name}")

@@ -37,8 +37,9 @@ _CALL = "SELECT apportion.{name}({0}::smallint[], {1}::bigint, {2}::bigint)"
 # lock that was not free for 2 s is that of a mover.
 _LATER = frozenset({SWITCHING, "40001", "40P01", "55P03"})
 
-# The schema or its functions do not exist: this shard has left the set.
-_LEFT = frozenset({"3F000", "42883"})
+# The schema, its functions or its tables do not exist: this shard has left the set. A fence that waited for the removal
+# finds its function, and no table.
+_LEFT = frozenset({"3F000", "42883", "42P01"})
 
 
 class PostgresFence:

@@ -5,24 +5,33 @@ Promises: each statement may run again. A guard table with tokens of other resou
 
 # ruff: noqa: S608 - names are quoted, values are bound
 
+import sqlite3
 from collections.abc import Iterator
 
 from sqlalchemy import Connection
 
 from apportion.shards.sqlite.capture import TABLES as CAPTURE_TABLES
 from apportion.shards.sqlite.schema import quoted
+from apportion.stores.sqlite.connection import code_of
 
 LOCK = ()
 OWNED = "SELECT slot, state FROM apportion_slot WHERE state <> 'moved' ORDER BY slot LIMIT 1"
 _TABLES = ("apportion_meta", "apportion_slot", "apportion_mover", "apportion_move", *CAPTURE_TABLES)
 _FENCES = "apportion_fences"
-_INDEXES = "SELECT tbl_name FROM sqlite_master WHERE type = 'index' AND name = tbl_name || '_by_slot' ORDER BY 1"
+_SHARDED = """SELECT DISTINCT tbl_name FROM sqlite_master WHERE type = 'index' AND name = tbl_name || '_by_slot'
+    OR type = 'trigger' AND name = 'apportion_' || tbl_name || '_insert' ORDER BY 1"""
 _TRIGGERS = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'apportion_*' ORDER BY 1"
+_DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
+
+
+def answers(error: BaseException | None) -> bool:
+    """Whether the file of an error is there and sound. A lock, or absent rights, are no reason to give it up."""
+    return isinstance(error, sqlite3.Error) and code_of(error) not in _DAMAGES
 
 
 def sharded(connection: Connection) -> Iterator[str]:
-    """Yield the quoted name of each sharded table."""
-    yield from map(quoted, connection.exec_driver_sql(_INDEXES).scalars().all())
+    """Yield the quoted name of each table with a trigger of the set, or with its index."""
+    yield from map(quoted, connection.exec_driver_sql(_SHARDED).scalars().all())
 
 
 def drop_triggers(connection: Connection) -> None:
