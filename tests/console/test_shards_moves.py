@@ -225,22 +225,3 @@ def test_a_file_that_is_no_plan_of_shards_is_refused(left_alone):
     done = run("shards", "apply", URL, "world", "other.json", folder=left_alone)
     assert 1 == done.returncode
     assert "other.json" in done.stderr.decode()
-
-
-def test_a_set_is_recovered_and_told_in_words_and_as_json(world):
-    backup = world / "copy.db"
-    copy(world / "control.db", backup)
-    told("plan", URL, "world", "--drain", "one", "-o", "p.json", folder=world)
-    told("apply", URL, "world", "p.json", folder=world)
-    copy(backup, world / "control.db")
-    run("store", "restored", URL, folder=world)
-    checked = told("recover", URL, "world", "--check", folder=world)
-    assert (True, 32, []) == (checked["check"], checked["slots"], checked["doubts"])
-    ran = run("shards", "recover", URL, "world", folder=world)
-    assert b"shards recover: world: 32 slots had another owner than in the table; 1 moves were" in ran.stdout
-    assert 0 == told("recover", URL, "world", folder=world)["slots"]
-
-
-def copy(path, to):
-    with closing(sqlite3.connect(path)) as here, closing(sqlite3.connect(to)) as there:
-        here.backup(there)

@@ -207,7 +207,11 @@ def _unknown(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[int
     """Report the rows of slots that no key has. A pin that was made meanwhile can look the same."""
     for shard, each in found.items():
         if each.rows and (unknown := each.rows.keys() - table.owners.keys() - open_pins):
-            advice = "No key has these slots. If the next doctor finds them too, delete their rows in apportion_slot."
+            advice = (
+                "No key of the table has these slots. After a restore of the control store, keys that were pinned "
+                "after the copy have them: restore a newer copy. Otherwise, if the next doctor finds them too, delete "
+                "their rows in apportion_slot."
+            )
             said = f"unknown to the table: {_named(_words(unknown))}"
             yield Finding(subject=f"slots of {shard}", found=said, verdict="warning", advice=advice)
 
