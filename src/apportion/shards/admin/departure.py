@@ -112,6 +112,10 @@ def _changed(shard: str) -> Conflict:
     return Conflict(f"the records of the set changed while shard {shard} was removed.", _CHANGED)
 
 
+def _parts_of(place: DatabasePlace) -> ModuleType:
+    return _PARTS[place.url.get_backend_name()]
+
+
 @dataclass(frozen=True, slots=True)
 class _Leaving:
     """The database of a shard that leaves its set."""
@@ -123,10 +127,6 @@ class _Leaving:
     def _place(self) -> DatabasePlace:
         return DatabasePlace(self.followed.shards[self.shard].address())
 
-    @property
-    def _parts(self) -> ModuleType:
-        return _PARTS[self._place.url.get_backend_name()]
-
     def silence(self) -> StoreUnavailable | None:
         """Return the error of a database that does not answer, None if it does. Raise the error that an answer says."""
         place, shard = self._place, self.shard
@@ -136,7 +136,7 @@ class _Leaving:
             with place.reader() as reader:
                 within(reader, shard, place.meta)
         except StoreUnavailable as error:
-            if self._parts.answers(getattr(error.__cause__, "orig", None)):
+            if _parts_of(place).answers(getattr(error.__cause__, "orig", None)):
                 raise
             return error
         return None
@@ -157,7 +157,7 @@ class _Leaving:
         if place.meta(connection) is None:
             return
         place.fence.check(connection, self.followed.meta(self.shard))
-        parts = self._parts
+        parts = _parts_of(place)
         for statement in parts.LOCK:
             connection.exec_driver_sql(statement)
         for slot, state in connection.exec_driver_sql(parts.OWNED):
