@@ -170,8 +170,8 @@ class Holdings(Handle, _Owned):
             since=self._clock.elapsed(),
         )
         self._holds.begin(hold)
-        # The hold is counted first, then checked again. So a partition withdrawn meanwhile waits for it, or is
-        # noticed here.
+        # The hold is counted first; then the partition is checked again. So a withdrawal in between either waits for
+        # this hold, or is noticed here.
         is_kept = False
         try:
             is_kept = _owned(self._held, partition, is_current=self.is_current) is held

@@ -1,8 +1,8 @@
 """Membership: how a member joins and leaves a group, by commits about its own record.
 
-Promises: at most one session per id is live. A newcomer waits for the lease of its predecessor to end, for one time to
-live and a second. It gets `DuplicateMember` if a scan after that wait still shows the predecessor. It waits without
-limit for an earlier session of its own process, because no process renews that session, so it ends.
+Promises: at most one session per id is live. A newcomer waits until the lease of its predecessor has ended, for
+`lease_ttl` plus a second at most. It gets `DuplicateMember` if a scan after that wait still shows the predecessor. It
+waits without limit for an earlier session of its own process, because no process renews that session, so it ends.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from apportion.stores.api import Committed, Compare, CoordinationStore, Item, Ou
 
 
 class Predecessors:
-    """The earlier sessions under the id of a member that one of its lives may meet.
+    """The earlier sessions under a member's id that a new life of the member may meet.
 
     `leases` are the leases on which this member may have written its record. `awaited` is a session that did not end,
     although the member waited for it during a whole life.
@@ -80,8 +80,8 @@ class Membership:
     async def try_to_join(self, *, is_patient: bool) -> None:
         """Write our record if no member of our id is there, or over our damaged record; the view shows the outcome.
 
-        `DuplicateMember` if another process still has our id, although the life before waited for the end of that
-        process. The first scan of this life was sent after that wait. While `is_patient`, the call does not touch a
+        `DuplicateMember` if another process still has our id, although our previous life has waited for the end of that
+        process. The first scan of the present life came after that wait. While `is_patient`, the call does not touch a
         damaged record on the lease of another process. That process may be alive, and would then write the record anew.
         """
         member_id, options = self._options.member_id, self._options

@@ -53,7 +53,7 @@ class Opening:
     - `url`: the URL of the store, as in `open_store`.
     - `name`: the name of the group, at most 200 bytes, without a slash.
     - `partitions`: the number of partitions, 1 to 262 144, numbered from 0. All members pass the same number. Choose
-      several times as many as the members that you will ever have.
+      several times the greatest number of members that you expect.
     - `member_id`: the id of this member. Default: `APPORTION_MEMBER_ID`, else the host name and a random part.
     - `static`: whether the member keeps its partitions over a restart, under an id that stays the same. Default: False.
     - `lease_ttl`: the time for which a killed process keeps its partitions. Default: 10 seconds.

@@ -52,7 +52,7 @@ class Statistics:
             case Gained(partition=partition):
                 self.gained += 1
                 self._owned.add(partition)
-            # A second event may report a planned loss again, as a loss at once.
+            # If the session ends before the work, a planned loss is reported a second time, now as an immediate one.
             case Lost(partition=partition) if partition in self._owned:
                 self.lost += 1
                 self._owned.remove(partition)

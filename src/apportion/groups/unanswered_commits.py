@@ -34,7 +34,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitAnswered:
-    """The answer to a batch: committed at `revision`. None: refused, so that its halves may pass, or no answer."""
+    """The answer to a batch. It was committed at `revision`; None: it was refused, or no answer came."""
 
     batch: int
     revision: int | None = None

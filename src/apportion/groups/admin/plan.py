@@ -51,10 +51,10 @@ class TargetChange:
 
     @property
     def least(self) -> int:
-        """The fewest moves to an assignment that is as even as possible, if any members may have the left-over ones.
+        """The fewest moves to an assignment that is as even as possible.
 
         Each member gives away the partitions above its share rounded down. Rounding leaves some partitions over. For
-        each of these, one member keeps one partition more, and so gives away one partition less.
+        each of these, one member keeps one partition more. The members that save a move in this way are preferred.
         """
         total = len(self.after)
         weights = {node.id: node.millionths for node in self.members if node.weight}

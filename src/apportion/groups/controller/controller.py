@@ -147,7 +147,7 @@ class Controller:
         return keeps
 
     def _plan(self, digest: str, nodes: tuple[Node, ...]) -> Owners:
-        """Return the wanted owners. The balancer decides them once per digest, even if many steps lead there."""
+        """Return the wanted owners. The balancer decides once per digest, even if a target takes many steps."""
         if self._planned is None or self._planned[0] != digest:
             before = self._view.target
             if before is None and self._is_target_damaged:

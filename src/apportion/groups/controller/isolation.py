@@ -6,9 +6,9 @@ number per member the same; docs/decisions/0017-crash-loops.md has the reasons.
 Promises: a suspect is a partition under which at least two sessions in a row ended. Each such session doubles its
 weight. If the suspects without an owner are not too many, they are placed one by one, the heaviest first. Each suspect
 goes to the member on which the other suspects together weigh least, if that member can exchange a partition. Exchanges
-take partitions without an owner first, then partitions that move anyway. Any other partition moves only if the move
-separates a suspect from other suspects of at least its weight in total. If a member must give partitions away, those
-under which no session ended are chosen first.
+take partitions without an owner first, then partitions that move anyway. Any other partition moves only for a clear
+gain: the new member has less weight of other suspects, by at least the weight of this suspect. If a member must give
+partitions away, those under which no session ended are chosen first.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """Deadlines: the time limits of work that other members wait for.
 
-A lost partition is given away once its work has ended. After the drain's time, that work is cancelled. The session must
-be given up if that work lasts for one more time to live of the lease, or if any work makes no progress for too long.
+A lost partition is given away once its work has ended. After the drain's time, that work is cancelled. If it still
+lasts one `lease_ttl` later, the session must be given up. The same holds if any work makes no progress for too long.
 Then the store lets others take over, and only guards protect against work that still goes on here.
 """
 

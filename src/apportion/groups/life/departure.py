@@ -3,7 +3,7 @@
 Promises: a request that is lost with its connection is sent once more at once, then every quarter of a second. The
 member frees every partition that it cannot hand over in time, so that its departure does not count as a death. A static
 member does not free its partitions, because its next session takes them.
-Refuses: to wait for longer than the drain's time and one time to live.
+Refuses: to wait for longer than `drain_timeout` plus `lease_ttl`.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class Departure:
             await membership.ask()
 
     def is_late(self, now: float) -> bool:
-        """Whether the drain's time and one time to live have passed since we began to leave."""
+        """Whether `drain_timeout` plus `lease_ttl` have passed since we began to leave."""
         return self._ends_at is not None and now >= self._ends_at
 
     async def go(self, membership: Membership, *, width: int, is_quiet: Callable[[int], bool]) -> None:

@@ -68,8 +68,8 @@ class Life:
         is_rewritten = joined and membership is not None and membership.session not in (None, joined)
         if lease.is_forfeit or is_rewritten or (membership is not None and membership.is_damaged):
             await self._outlived()
-        # If our record was written anew, its lease may live on, and the record with it. So the record is deleted, even
-        # if we are alone on our lease.
+        # If our record was written anew, the lease of the new record may live on, and the record with it. So the record
+        # is deleted, even if we are alone on our lease.
         may_stay = is_rewritten or not lease.is_alone
         is_clear = may_stay and (membership is None or await membership.is_cleared())
         await lease.end(is_clear=is_clear)
