@@ -100,7 +100,7 @@ def _require_of_sqlalchemy(connection: Any) -> None:  # noqa: ANN401 - a library
     if dialect not in _DIALECTS:
         raise UnknownOption("dialect", dialect, _DIALECTS)
     if not connection.in_transaction():
-        connection.begin()  # the first statement would begin it too late for the checks below
+        connection.begin()  # else the first statement begins it, too late for the checks below
     if dialect == "sqlite":
         _require_of_sqlite(connection.connection.driver_connection, hint)
     elif connection.connection.dbapi_connection.autocommit:

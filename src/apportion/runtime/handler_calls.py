@@ -1,7 +1,7 @@
 """Calls: the ways to call a user's handler: awaited on an event loop, or run in a thread of its own.
 
-Promises: any error of a handler, raised by the call itself or later, is the outcome of the call. A call in a thread
-is over when the thread has ended: no caller can cancel it, and no caller goes on before it is over.
+Promises: any error of a handler, raised by the call itself or later, is the outcome of the call. A call in a thread is
+over when the thread has ended. No caller can cancel it, or go on before it is over.
 Refuses: a plain function for an awaited call, an async one for a plain call, and a handler that cannot take a partition
 and its token. If the mistake shows before the first call, the refusal comes at once. Otherwise the outcome of the first
 call is `NoHandler`.

@@ -28,7 +28,7 @@ def started(work: Coroutine[Any, Any, Result]) -> "asyncio.Future[Result]":
 
 
 def is_prompt_start() -> bool:
-    """Whether this code runs in a first step without a task, because the step came straight from the loop."""
+    """Whether this code runs in a first step: straight from the loop, and outside of any task."""
     return asyncio._get_running_loop() is not None and asyncio.current_task() is None
 
 

@@ -94,7 +94,7 @@ class ThreadCall(Generic[Result]):
     def _tell(self, task: "asyncio.Future[Result]") -> None:
         self._is_told = True
         if not task.cancelled():
-            task.exception()  # asyncio logs errors that no code retrieves; this line does
+            task.exception()  # retrieves the error, because asyncio logs errors that no code retrieves
         if self._is_abandoned:
             self._take_back(task)
         elif self._hear is not None:
@@ -106,7 +106,7 @@ class ThreadCall(Generic[Result]):
             self._work.close()
         elif self._is_told:
             self._take_back(self._task)
-        elif not self._task.done():  # a task that is done calls `_tell` next, and `_tell` takes the result back
+        elif not self._task.done():  # if it is done, `_tell` runs next, and undoes the result
             self._task.cancel()
             begun(_ended(self._task))
 

@@ -58,8 +58,8 @@ class TableCopy:
         """Apply a change from a watch.
 
         The change is ignored if a scan has already shown it, or has shown a later life of the store. A watch does not
-        know the life of the store. If a scan on the same handle accepts a new life while the watch begins, the watch
-        belongs to the new life. Therefore each head names the life in which it was published.
+        tell the life of the store. While it begins, a scan on the same handle may accept a new life, and then the watch
+        shows that life. Therefore each head names the life in which it was published.
         """
         if (incarnation, change.revision) <= self.seen:
             return

@@ -144,8 +144,8 @@ def follow_up(
 ) -> tuple[Head, list[bytes]]:
     """Return the head of version `number`, which follows `head`, and the chunks of its last link.
 
-    The last link is a delta if the head then has at most `MAX_DELTAS` deltas, which are together smaller than their
-    snapshot. Otherwise it is a snapshot.
+    The last link is a delta if one can be made, if the head then has at most `MAX_DELTAS` deltas, and if these are
+    together smaller than their snapshot. Otherwise it is a snapshot.
     """
     payload = None
     if head is not None and was is not None and len(head.links) <= MAX_DELTAS:
@@ -255,7 +255,10 @@ def link_of(form: Sequence[object]) -> VersionLink:
 
 
 def payload_of(link: VersionLink, keys: TableKeys, chunks: Mapping[str, bytes]) -> bytes:
-    """Return the joined chunks of a link; `BadSnapshot` if one is missing. A too large count builds no keys."""
+    """Return the joined chunks of a link; `BadSnapshot` if one is missing.
+
+    A count above the number of all chunks is refused before any key is made: a damaged head may claim billions.
+    """
     names = keys.parts(link) if link.parts <= len(chunks) else []
     found = [chunks[name] for name in names if name in chunks]
     if len(found) != link.parts:

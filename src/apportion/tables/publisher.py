@@ -55,9 +55,10 @@ class _Known:
     """The state of a name as its publisher knows it: the head, its value, and the revision that wrote each key.
 
     `number` is that of the last version. If the head or its chunks are damaged, `head` is None. Then `number` is the
-    revision of the store, or the highest version in the keys if that is higher. A publisher by itself chooses no number
-    above the store's revision. So no earlier version had a higher number, unless a caller asked for it. `saved` is the
-    value of a damaged head with a wrong count of its chunks. All chunks exist then, and the epoch confirms the value.
+    revision of the store, or the highest version in the keys if that is higher. Unless a caller asks for a higher
+    number, no version has a number above the store's revision. So no lost version had a higher number either. `saved`
+    is the value of a damaged head with a wrong count of its chunks. All chunks exist then, and the epoch confirms the
+    value.
     """
 
     incarnation: int
