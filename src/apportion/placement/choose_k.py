@@ -6,9 +6,10 @@ node that comes back finds its number, and all its keys.
 Refuses: weights; hashes of fewer than 64 bits; a lost `order`. `order` is the list of numbers: keep it with the
 topology.
 
-Cost: a lookup draws until a live number comes: 1 + (2**L - live) / (live + 1) draws on average, each of at most L
-hashes, with the least L for which 2**L >= the length of `order`. No ranking with equal shares for any set of live
-nodes has fewer. While half the numbers live, the average is below 4; to shrink further, build anew.
+Cost: a lookup draws until a live number comes. Let L be the least number with 2**L >= the length of `order`. Then a
+lookup needs 1 + (2**L - live) / (live + 1) draws on average, each of at most L hashes. No other ranking with equal
+shares for every set of live nodes needs fewer draws. While half the numbers live, the average is below 4; to shrink
+further, build anew.
 
 Format: `docs/algorithms/choose_k.md`.
 Source: the node map of consistent-choose-k, github/rust-gems. The ranking is drawn by a rule of our own: a shuffle of
@@ -81,7 +82,7 @@ class ChooseK(Rebuilt, Ranked):
 
 
 class _Tree:
-    """The tree of merges over all numbers. A half without a live number has its turns, but is never entered."""
+    """The tree of merges over all numbers. A half without a live number is never entered: its draws are None."""
 
     __slots__ = ("_live", "owners")
 

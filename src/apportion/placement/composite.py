@@ -6,8 +6,7 @@ is on one node and its history on `width` nodes. A long scan is shared among the
 Promises: an entity touches at most `width` nodes. If the base has minimal disruption, a node joins or leaves the nodes
 of an entity only if the topology change requires it. Any `width` periods in a row take each of the nodes once.
 Refuses: more width than the base can rank; shares by weight (weight only decides which nodes an entity has); minimal
-disruption of single periods. No rotation without memory has it, as docs/algorithms/composite.md
-shows.
+disruption of single periods. No rotation without memory can promise the last, as docs/algorithms/composite.md shows.
 
 Format: `docs/algorithms/composite.md`.
 Source: composite partitioning of SQL databases, hash then range.

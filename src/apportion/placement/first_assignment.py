@@ -1,6 +1,7 @@
 """The assignment that slots of bare nodes start with. `balance` makes it, and lies above this room.
 
-So the package itself, which every import loads first, says here where it is. Refuses: to import upwards.
+No room imports upwards. So the package itself, which every import loads first, puts the function of `balance` into
+`makers`.
 """
 
 from collections.abc import Callable

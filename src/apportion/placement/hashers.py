@@ -1,7 +1,7 @@
 """Hash functions by name: bytes to an unsigned integer, the same in every process, release and machine.
 
 `xxh3-64` is the default. `siphash-2-4` takes a secret of 16 bytes and is for keys that strangers choose: without a
-secret, anyone can find keys that all go to one node. `docs/hashers.md` tells what the others match.
+secret, anyone can find keys that all go to one node. `docs/hashers.md` names the systems that the others match.
 
 Promises: fixed for ever, by stored vectors. Refuses: Python's `hash()`, which differs between processes.
 Source: xxhash, mmh3 and siphash24 (their packages), hashlib and binascii.

@@ -2,7 +2,7 @@
 
 Promises: when a node comes, goes or changes weight, only keys that it gains or loses move. Shares are exactly
 proportional to weights (to 2**-48 of a share). It uses no memory beyond the list of nodes. The ranking is the
-preference list.
+preference list. Of equal scores, the larger hash ranks first, then the smaller id.
 Refuses: lookups faster than O(nodes), so it is for up to some sixty nodes; hashes of fewer than 64 bits.
 
 Format: `docs/algorithms/rendezvous.md`.

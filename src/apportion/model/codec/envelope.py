@@ -135,7 +135,7 @@ def naming(kind: type) -> Iterator[None]:
 def _checked_head(
     data: bytes, wanted: str, version: int, digest: Callable[..., str], *, after: bytes = b""
 ) -> "re.Match[bytes]":
-    """Return the head of a snapshot of the wanted kind and version, whose checksum fits the bytes after a mark."""
+    """Return the head of a snapshot of the wanted kind and version. Its checksum must fit the bytes behind `after`."""
     if not isinstance(data, (bytes, bytearray)):
         raise BadSnapshot("snapshot", data, "bytes", "Open the file in binary mode.")
     _check_size(len(data))

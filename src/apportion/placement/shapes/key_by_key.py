@@ -71,9 +71,9 @@ def led_by(
     rule = spread_rule(base.topology, count, level=spread_level, spread=spread)
     if count == 1:
         return first[:1]
-    # If zones are reused, they take turns in the order of the whole list, so the whole list is needed. Otherwise, a
-    # list with one node fewer is nearly always enough. It is tried first, so that a base that ranks few nodes can
-    # name those that it has.
+    # If zones are reused, they take turns in the order of the whole list, so the whole list is needed. Otherwise,
+    # `count - 1` nodes of the base are nearly always enough. They are tried first, because a base that ranks few nodes
+    # refuses longer lists.
     owning = sum(node.weight > 0 for node in base.topology)
     picked: tuple[int, ...] = ()
     for wanted in (owning,) if rule.reuses_domains else (count - 1, count):

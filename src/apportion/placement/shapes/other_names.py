@@ -1,6 +1,6 @@
 """Other names: the names that other libraries give to the acts of a placement; each raises an error with our call.
 
-This is the base class of every placement, so it also refuses a subclass that replaces an answer.
+This is the base class of every placement, so it also refuses a subclass that overrides a method of its placement.
 
 Promises: a lookup of a method that a placement has costs no more. For this reason a name is an attribute of the class,
 not a case of `__getattr__`. Type checkers and completion do not see these names.
@@ -43,7 +43,7 @@ class OtherNames:
     _NEXT: ClassVar[str] = "{it}.on({to})"
 
     def __init_subclass__(cls) -> None:
-        """Refuse a subclass that replaces an answer: bulk calls, the native twin and plans would not call it."""
+        """Refuse a subclass that overrides a method: bulk calls, the native twin and plans would not call it."""
         super().__init_subclass__()
         whole = [base for base in cls.__bases__ if issubclass(base, OtherNames) and not isabstract(base)]
         for base in whole if not cls.__module__.startswith("apportion.") else ():

@@ -48,9 +48,9 @@ class Tabular(Router, OtherNames, ABC):
 
     @property
     def _met_by_walks(self) -> Topology | None:
-        """The nodes that a walk meets, with all others drained; None if preference lists are not walks.
+        """The topology for walks: nodes that no walk meets are drained. None if preference lists are not walks.
 
-        The twin makes a list that is a walk and uses the zones as they are.
+        The native twin makes only lists that are walks, with the zones as they are.
         """
         return None
 

@@ -1,8 +1,8 @@
 """MurmurHash3 as in Cassandra: the first half of the 128-bit x64 variant, with the last bytes taken as signed.
 
-The bytes after the last whole block of 16 are combined as signed numbers, so a byte above 0x7f turns all bits above
-it. If the last bytes of a key are all below 0x80 (as in every ASCII key), its hash is the usual one. For such a key,
-`murmur3` calls the `murmur3` of `hashers`. `murmur3_by_rule` is the full rule.
+The bytes after the last whole block of 16 are combined as signed numbers, so a byte above 0x7f also flips all bits
+above its own. If the last bytes of a key are all below 0x80 (as in every ASCII key), its hash is the usual one. For
+such a key, `murmur3` calls the `murmur3` of `hashers`. `murmur3_by_rule` is the full rule.
 
 Promises: the same 64 bits as Cassandra for all bytes.
 Source: MurmurHash3, A. Appleby 2011; the signed tail is `MurmurHash.hash3_x64_128` of Apache Cassandra.
