@@ -5,9 +5,9 @@ smallest share. A partition with an owner moves only where it mends a load, and 
 same input gives the same result.
 Refuses: to cut a partition. `larger_than_a_share` names those that no balance can hide.
 
-Why the bytes are few: bytes leave a node above its upper bound only, or one that can spare them for a node below its
-lower bound. They go to the node with the most below its lower bound first, so that one move mends both. The largest
-partition that is not too large goes first, and the last one is the smallest that is enough.
+Why the bytes are few: bytes leave a node for two reasons only. The node is above its upper bound, or another node is
+below its lower bound and this one can spare them. Bytes go first to the node that lacks most, so that one move can mend
+both. The partitions of a move are chosen so that their sum is hardly more than needed; see `solver.least_sum`.
 """
 
 from bisect import bisect_left
@@ -48,8 +48,8 @@ def by_size(previous: Assignment, topology: Topology, sizes: Sizes, *, tolerance
 def least_bytes(previous: Assignment, topology: Topology, sizes: Sizes, *, tolerance: float = 0.1) -> int:
     """Return the bytes that must move, whichever partitions do: no result within the tolerance moves fewer.
 
-    They are those without an owner, and those above the upper bounds; or those missing below the lower bounds, if they
-    are more. The arguments are those of `by_size`. O(partitions).
+    Two sums are compared, and the larger is returned: the bytes without an owner plus all bytes above upper bounds, and
+    all bytes that nodes lack up to their lower bounds. The arguments are those of `by_size`. O(partitions).
     """
     fleet = _fleet(previous, topology, sizes, tolerance)
     pairs = list(zip(fleet.loads, fleet.bounds, strict=True))
@@ -87,11 +87,11 @@ class _Fleet:
     homeless: list[int]
 
     def settle(self, place: int) -> None:
-        """Give a partition without an owner to the node that has the least for its weight then."""
+        """Give a partition without an owner to the node that then has the fewest bytes per weight."""
         size = self.sizes[place]
 
         def load_then(node: int) -> tuple[Fraction, Fraction, int]:
-            """Return the bytes for its weight that a node would have, then its number of partitions likewise."""
+            """Return the bytes per weight that a node would have, and its partitions per weight, to break ties."""
             weight = self.weights[node]
             return Fraction(self.loads[node] + size, weight), Fraction(len(self.held[node]) + 1, weight), node
 
@@ -129,7 +129,7 @@ class _Fleet:
         return missing if missing > 0 else -(-self.room(node) // 2)
 
     def _sent(self, giver: int, taker: int, wanted: int) -> bool:
-        """Move partitions with so many bytes, and hardly more; False if none can be moved without a fault elsewhere."""
+        """Move partitions with about `wanted` bytes, not less; False if none fit without a fault elsewhere."""
         held = self.held[giver]
         most = min(self.spare(giver), self.room(taker))
         places = [held[index][1] for index in least_sum([size for size, _ in held], wanted, most)]

@@ -113,12 +113,12 @@ class KeyTrial:
 
     @property
     def chance_difference(self) -> float:
-        """The difference of two variations that chance explains: two standard errors of it."""
+        """The largest difference of two variations that chance explains: two standard errors of a variation."""
         return 2 * self.chance_variation / sqrt(len(self.fair_shares) - 1)
 
     @property
     def has_zones(self) -> bool:
-        """Whether the zone rule can be kept and broken: nodes name zones, and those that own keys lie in several."""
+        """Whether the zone rule can be tested: nodes with keys name zones, and lie in at least `REPLICAS` of them."""
         owning = [node for node in self.topology if node.weight > 0]
         return any(node.zone for node in owning) and len({node.fault_domain() for node in owning}) >= REPLICAS
 

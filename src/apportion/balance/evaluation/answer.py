@@ -20,7 +20,7 @@ from apportion.model.phrases import be, listed, plural
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalancerRank:
-    """A balancer over all its results: measurements that only others have, partitions that lack something, means.
+    """A balancer over all its results: `missing` measurements, `lacking` partitions, and means.
 
     `moved_ratio` is the mean of the changes; None if no change was measured. `deviation` is the mean of the final
     states, in partitions.

@@ -2,7 +2,7 @@
 
 The zone rule asks that the replicas of a partition lie in as many zones as replicas and zones allow. A node holds a
 partition once. Both rules limit the loads of nodes and the sums of zones. The least sum of squares within these limits
-is found exactly, by one level for all zones that the limits leave free.
+is found exactly: all zones within their limits share one level, and each other zone has its own.
 
 Promises: no placement that keeps the rule has a smaller deviation. Where all resources have equally many replicas,
 some placement has this deviation.

@@ -81,7 +81,7 @@ def _by_partition(held: Held, most: int = 0) -> dict[str, list[str]]:
 
 
 def _ranked(held: Held, replicas: int) -> dict[str, list[str]]:
-    """Return the nodes of each partition, the leader first; a node that leads then waits until others have led."""
+    """Return the nodes of each partition, the leader first. A chosen leader gets a penalty: others lead next."""
     scores = {node: len(partitions) for node, partitions in held.items()}
     lists = _by_partition(held)
     for partition in in_order(lists):

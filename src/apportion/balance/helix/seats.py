@@ -163,7 +163,7 @@ class Seating:
                 chosen.take(replica, as_guest=True)
 
     def lists(self, *, of_new: bool) -> dict[str, list[str]]:
-        """Return the nodes of each partition with new replicas, or with earlier ones; nodes with own replicas first."""
+        """Return, by partition, the nodes with new replicas (`of_new`) or with earlier ones; own ones before guests."""
         found: dict[str, list[str]] = {}
         sitting = chain(
             ((host, replica) for host in self.live for replica in host.own),

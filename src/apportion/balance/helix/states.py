@@ -6,8 +6,8 @@ fewer replicas than before. The top state goes to a node that is one step from i
 leader waits for a copy.
 Promises: Helix's states, for live nodes. A replica in ERROR stays so, and its place is given to no other.
 Refuses: cases that do not follow from lists: a resource that is switched off or taken away, WAGED's capacities, and
-resolvers of abnormal states. It also leaves out a limit of 0 of Helix's scope PARTITION, with which Helix adds no
-replica beyond the listed ones.
+resolvers of abnormal states. It also leaves out one setting of Helix: with a limit of 0 in the scope PARTITION, Helix
+adds no replica beyond the listed ones.
 Source: `AbstractRebalancer` and `DelayedAutoRebalancer` of Apache Helix 2.0.
 """
 

@@ -220,7 +220,7 @@ class _Resource:
                     yield change
 
     def kind_of(self, change: StateTransition, now: Mapping[str, str]) -> Kind:
-        """Return whether a change brings a state that the partition lacks; it needs a leader even if `least` is 0."""
+        """Return "recovery" if a change brings a state that the partition lacks. A `least` of 0 needs a leader too."""
         listed = self.wanted.lists.get(change.partition, ())
         wanted = len(listed) if self.wanted.least is None else max(self.wanted.least, self.model.has_leader)
         able = sum(node in self.live and node not in self.disabled for node in listed)

@@ -3,8 +3,8 @@
 A table has a power of two of bins. It grows when more than three quarters full and never shrinks. A key stands in the
 bin of its hash; within a bin, keys keep the order in which they came.
 
-Refuses: bins of more than eight keys, which Java turns into trees or spreads early. Nine names agree in the low bits
-of their hashes mostly when somebody made them to agree. For such names the order may differ from Java's.
+Refuses: bins of more than eight keys, which Java turns into trees or spreads early. Nine names with hashes that agree
+in their low bits are mostly made on purpose. For such names the order may differ from Java's.
 Source: `java.util.HashMap` of JDK 8 and later.
 """
 

@@ -11,9 +11,9 @@ No member could be relieved by giving one partition to another directly.
 Refuses: the optimum. Chains of moves may come nearer to it, and `kafka.optimal` finds it.
 O(partitions · members) at worst for each round of moves, of which there are few.
 Source: `AbstractStickyAssignor` of Kafka 4.1. Three of its steps are left out. It asks for racks while it evens out,
-which never changes the moves. It undoes all moves if nothing became more even. It stops as soon as no member wants a
-partition of one with two more; here one may still go to an older owner that does not want it, which makes this
-algorithm begin again. The last two never changed an answer in thousands of random groups.
+which never changes the moves. It undoes all moves if nothing became more even. Java stops as soon as no member wants a
+partition of a member with two more. Here such a partition may still go to an older owner that does not want it. Then
+this algorithm begins again. The last two steps never changed an answer in thousands of random groups.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

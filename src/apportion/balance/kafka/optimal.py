@@ -1,7 +1,8 @@
 """`kafka.optimal`: as even as members' topics allow, with the fewest moves. `kafka.sticky` comes near to this.
 
-The goals have an order, and none is given up for a later one: each partition goes to a member that wants its topic;
-the sum of the squares of the loads is the least possible; the fewest partitions leave their owners.
+There are three goals, and none is given up for a later one. First, each partition goes to a member that wants its
+topic. Second, the sum of the squares of the loads is the least possible. Third, the fewest partitions leave their
+owners.
 
 Promises: loads and moves are optimal, also where members want different topics. Claims are judged as in `sticky`.
 Refuses: to match Java; to use racks, which are checked and not looked at.

@@ -55,7 +55,7 @@ def demand_on(topology: Topology, up: Sequence[bool], *, partitions: int, rule: 
     for node in eligible:
         members[numbers[node.fault_domain(rule.spread_level)]] += 1
     replicas = min(rule.replicas, len(eligible))
-    # Every zone gets as many as it can before any zone gets two more than another.
+    # No zone gets two replicas more than a zone that has another node.
     fits = (sum(min(each, count) for count in members) <= replicas for each in range(1, replicas + 1))
     everywhere = sum(takewhile(bool, fits))
     return Demand(

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from apportion.model.throttle import Throttle
 
 Use = tuple[Hashable, int, int]
-"""Something that is limited, how much of it a copy uses, and the most that a wave has of it."""
+"""A limit, the amount that a copy uses of it, and the most that a wave may use."""
 
 
 class Room:
@@ -42,7 +42,7 @@ class Room:
         for what, _, _ in uses:
             full |= self._full.get(what, 0)
         wave = _lowest_unset(full)
-        # For copies any rest is enough; for bytes the rest may be too small.
+        # A copy counts as 1, so it fits unless a wave is full. Its bytes may not fit into a wave that is not full.
         while any(self._used.get((what, wave), 0) + amount > most for what, amount, most in uses):
             full |= 1 << wave
             wave = _lowest_unset(full)

@@ -85,8 +85,8 @@ class RoundRobin(Range):
 class Sticky(Range):
     """`kafka.sticky`: even, and members get back their earlier partitions, as far as that allows.
 
-    A member writes its past as kafka-python's own assignor does. In a group with Java, all of ours write as Java does,
-    and go on so when Java has left: kafka-python's own assignor, as a leader, takes them for new members.
+    A member writes its past as kafka-python's own assignor does. In a group with Java, all our members write as Java
+    does, also after Java has left. If kafka-python's own assignor leads then, it takes our members for new ones.
     """
 
     name = "sticky"

@@ -60,9 +60,10 @@ def _let_go_if_lost(seat: Seat) -> Seat:
 
 
 def _without_contradiction(seats: list[Seat]) -> list[Seat]:
-    """Return the seats, without contradiction between members that hold nothing and members that hold partitions.
+    """Return the seats, changed so that members that hold nothing do not contradict those that hold partitions.
 
-    The past of a member that holds nothing has no held partition, and no generation newer than those of the holders.
+    The past of a member that holds nothing loses the partitions that others hold. Its generation becomes at most the
+    newest one of the holders.
     """
     held = {partition for seat in seats if seat.past.is_held for partition in seat.past.owned}
     newest = max((seat.past.generation for seat in seats if seat.past.is_held and seat.past.owned), default=None)

@@ -98,7 +98,7 @@ def sticky_past(user_data: bytes | None) -> Past:
 def cooperative_data(past: Past) -> bytes:
     """Return user data of `cooperative`: the generation, as in Java, and after it a part that Java does not read.
 
-    aiokafka reads subscriptions of version 0 alone: when aiokafka leads, it can read the past nowhere else.
+    When aiokafka leads, it reads only subscriptions of version 0, so it finds the past nowhere else.
     """
     remembered = Remembered(owned=past.owned, generation=past.generation)
     extra = past.is_held.to_bytes() + _text(past.member_id) + encode_sticky(remembered)
@@ -126,7 +126,7 @@ def cooperative_past(user_data: bytes | None) -> Past | None:
 
 
 def _is_written(past: Past, data: bytes) -> bool:
-    """Whether this past is written as this user data. Foreign bytes may be a past that cannot be written at all."""
+    """Whether the user data of this past are these bytes. A past from foreign bytes may not be encodable at all."""
     try:
         return cooperative_data(past) == data
     except (InvalidInput, OverflowError):
