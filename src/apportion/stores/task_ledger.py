@@ -171,7 +171,7 @@ class TaskLedger:
             self.wait(freed.task, freed.delay_ms or 0, now)
 
     def wait(self, task: OpenTask, delay_ms: int, now: int) -> None:
-        """Put an ended task, or one without a claim, at the end of its lane, or with a delay among the delayed tasks.
+        """Put an ended task, or one without a claim, at the end of its lane; with a delay, among the delayed tasks.
 
         A keyed task that is open, or blocks its key, keeps its place in the order of its key.
         """

@@ -24,7 +24,7 @@ def rank(lane: int) -> int:
 
 
 def shown(lanes: MutableMapping[tuple[str, int], LaneRecord], worker: Worker) -> tuple[Worker, tuple[OwnedLane, ...]]:
-    """Note the tokens that a worker shows; return it with the lanes that it may claim from, and the fenced ones."""
+    """Note the tokens that a worker shows; return the worker with its accepted lanes, and its fenced lanes."""
     known = {place: record.token for place, record in lanes.items()}
     accepted, fenced = parted((each, known.get((each.queue, each.lane))) for each in worker.lanes)
     for each in accepted:
@@ -33,12 +33,12 @@ def shown(lanes: MutableMapping[tuple[str, int], LaneRecord], worker: Worker) ->
 
 
 def is_within(task: OpenTask, worker: Worker) -> bool:
-    """Whether a task is in a lane of a worker, or in none."""
+    """Whether a task has no key, or lies in a lane of a worker."""
     return task.new.key is None or any((task.queue, task.new.lane) == (each.queue, each.lane) for each in worker.lanes)
 
 
 def are_first(tasks: Iterable[OpenTask]) -> set[str]:
-    """Return the tasks that wait for no other task of their key: of each key without a claim, the oldest.
+    """Return the tasks that wait for no other task: those without a key, and the oldest of each key without a claim.
 
     `tasks` are all open ones, oldest first.
     """

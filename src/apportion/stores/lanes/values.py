@@ -12,7 +12,7 @@ from apportion.model.epoch import FencingToken
 
 KEYED_LANES = 16  # the lane of partition 0; those below it are priorities
 MOST_KEY_BYTES = 1_024
-MOST_EPOCH = 1 << 53  # no store has had so many commits, and an epoch counts some of them
+MOST_EPOCH = 1 << 53  # no store has so many commits, and each epoch is one of them
 
 
 @brief
@@ -51,7 +51,7 @@ class ResizePartitions:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MendLane:
-    """Give a lane the token of its owner, if a higher one is noted there: damage, for no owner was given that one.
+    """Give a lane the token of its owner, if the lane has a higher one. That one is damage: no owner ever got it.
 
     `session` is that of the owner in this store.
     """

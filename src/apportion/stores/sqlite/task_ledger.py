@@ -140,7 +140,7 @@ def control_of(connection: Connection, queue: str) -> QueueControl:
 
 
 def wait(connection: Connection, task: OpenTask, delay_ms: int, now: int) -> None:
-    """Put a task without a claim at the end of its lane, or with a delay among the delayed tasks.
+    """Put a task without a claim at the end of its lane; with a delay, put it among the delayed tasks.
 
     A keyed task that is open, or blocks its key, keeps its place in the order of its key.
     """

@@ -68,8 +68,9 @@ class Floors:
     ) -> None:
         """Move the low positions after a rescan, before `claimed` notes its claims.
 
-        `left_at` are the first tasks by place that are still ready after the rescan. `mark` stands for the floors of
-        former claims only: the rescan may have seen its own floors after its transaction drew the number `mark`.
+        `left_at` are the first tasks by place that are still ready after the rescan. `mark` is the number of the
+        rescan's transaction. It stands for the floors of former claims only, because the transaction may have drawn it
+        before it saw its own floors.
         """
         for (_, place), left in zip(self._of(queues), left_at, strict=True):
             if place.mark is not None and oldest_open >= place.mark:

@@ -144,7 +144,7 @@ async def beat(transaction: Transaction, session: int, notes: Iterable[Note]) ->
 
 
 async def wait(transaction: Transaction, tasks: Iterable[tuple[OpenTask, int]], now: int) -> None:
-    """Free open tasks from their claims, each with a delay in milliseconds; 0 makes the task ready.
+    """End the claims of open tasks, each with a delay in milliseconds; 0 makes the task ready.
 
     A task goes to the end of its lane, but a keyed task keeps its position.
     """
@@ -284,7 +284,7 @@ class _Claiming:
         self._is_clear = not await self._transaction.ask(sql.HAS_SUSPECT, [self._worker.session])
 
     async def _heads(self, want: int, places: Places) -> list[list[OpenTask]]:
-        """Return the next ready tasks of each lane, with the next one last. There are more than the turn can claim."""
+        """Return the oldest ready tasks of each lane, the oldest one last; more than enough of them."""
         most = want + MOST_EXPIRED
         rows: list[Any] = await self._transaction.ask(sql.READY, [*places, _ANY_DEATHS, most])
         found = {task.id: task for task in [*map(open_task, rows), *await self._first(_ANY_DEATHS, want)]}

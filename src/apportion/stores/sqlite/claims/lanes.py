@@ -33,8 +33,8 @@ _OLDEST = (
     f" AND first.pos <= {_LAST_OF_SOME} ORDER BY first.pos LIMIT ?3)"
 )
 FIRST, FIRST_OF_HEADS = _OLDEST.format(lanes=_LANES), _OLDEST.format(lanes=f"({HEADS}) AS of")
-# The same, but only for tasks with few deaths, which may be claimed together with others. They are looked at one by
-# one.
+# The same, but only for tasks with few deaths, which may be claimed together with others. The index lacks the
+# deaths, so the rows are read one by one.
 _FEW_DEATHS = f"deaths < {MANY_DEATHS}"
 FIRST_OF_FEW_DEATHS = FIRST_OF_HEADS.replace("due IS NULL", f"due IS NULL AND {_FEW_DEATHS}")
 OF_SESSION_KEYED = (
@@ -43,7 +43,7 @@ OF_SESSION_KEYED = (
 
 
 def shown(connection: Connection, worker: Worker) -> tuple[Worker, tuple[OwnedLane, ...]]:
-    """Note the tokens that a worker shows; return it with the lanes that it may claim from, and the fenced ones."""
+    """Note the tokens that a worker shows; return the worker with its accepted lanes, and its fenced lanes."""
     rows = _rows(connection, worker)
     if _are_as(rows, worker):
         return worker, ()
@@ -66,7 +66,7 @@ def has_news(connection: Connection, worker: Worker) -> bool:
 
 def first_tasks(connection: Connection, worker: Worker, queue: str, most: int) -> dict[int, ReadyTask]:
     """Return the next keyed tasks of a queue that a worker may claim, by position; more than enough of them."""
-    is_each_in = len(worker.lanes) <= most  # otherwise, only the lanes with the oldest heads are
+    is_each_in = len(worker.lanes) <= most  # else only the lanes with the oldest heads are read
     found = _first_tasks(connection, worker, queue, FIRST if is_each_in else FIRST_OF_HEADS, most)
     if any(task.deaths >= MANY_DEATHS for task in found.values()):
         found |= _first_tasks(connection, worker, queue, FIRST_OF_FEW_DEATHS, most)
