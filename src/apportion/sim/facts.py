@@ -202,8 +202,9 @@ class TasksChanged(Fact):
     """The tasks of a store after a change: all of them, and the leases and worker records that there are.
 
     `changed` are the ids of the tasks that are not as before. `effects` counts the rows that handlers wrote in
-    completing transactions, by task. `schedules` and their histories, `marks`, are by queue and name; `lanes`, which
-    remember the tokens of their owners, by queue and number. With `is_first`, a life of the store began with all this.
+    completing transactions, by task. `schedules`, and `marks`, which are their histories, are by queue and name.
+    `lanes` have the tokens of their owners, by queue and number. With `is_first`, a life of the store began with this
+    state.
     """
 
     incarnation: int
@@ -292,9 +293,9 @@ class RunEnded(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectHappened(Fact):
-    """The effect of a key happened, in the run of a claim. `may_repeat`: it is asked for again if its fate is unknown.
+    """The effect of a key happened, in the run of a claim. No other queue of the world has this key.
 
-    The key is that of the idempotency log, and its queue has no other of this name.
+    `may_repeat`: the handler does the effect again if its fate is unknown.
     """
 
     key: str

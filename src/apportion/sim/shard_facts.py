@@ -1,7 +1,7 @@
 """Facts of shards: the events in a set of shards, in the order of true time. The invariants of shards read them.
 
-A simulated world writes them at every transition. A test of real processes writes the same facts: its writers those of
-writes, and its verifier those of slot rows, tables and rows that it finds.
+A simulated world writes them at every transition. A test of real processes writes the same facts. Its writers tell
+their writes, and its verifier tells the slot rows, tables and rows that it finds.
 """
 
 from collections.abc import Mapping

@@ -36,7 +36,7 @@ def committed(outcome: Outcome) -> int:
 
 
 async def raises(kind: type[Raised], deed: Awaitable[object], what: str) -> Raised:
-    """Return the error that a deed raises; fail when it is answered, or ends as if it were well."""
+    """Return the error that a deed raises; fail if the deed ends without one."""
     try:
         answer = await deed
     except kind as error:

@@ -1,7 +1,7 @@
 """Keys: the invariants of tasks with a key: in order, one at a time, and without an end to their progress.
 
-They read the tasks of a store and the tokens of its lanes after each change, the calls that it carries out, and when
-handlers begin and end. See `tasks.py` for the invariants of all tasks.
+They read the tasks of a store and the tokens of its lanes after each change. They also read the calls that it carries
+out, and when handlers begin and end. See `tasks.py` for the invariants of all tasks.
 """
 
 from collections import Counter

@@ -36,7 +36,7 @@ MOST_REFRESHES = 2
 
 
 def accepting(rows: Mapping[Name, SlotRow | None], named: Mapping[Name, Iterable[Version]]) -> list[Name]:
-    """Return the shards that accept a slot from any writer: by a version that names the shard, or without one."""
+    """Return the shards that accept any writer of a slot, with a version that names the shard or with no version."""
     return [
         shard
         for shard, row in rows.items()
@@ -45,7 +45,7 @@ def accepting(rows: Mapping[Name, SlotRow | None], named: Mapping[Name, Iterable
 
 
 def is_forbidden(state: MoveState, *, is_source: bool) -> bool:
-    """Whether a shard of a move must accept none of its slots: the target of an aborted one, the source after it."""
+    """Whether a shard must accept no slot of a move: the target if it is aborted, the source if it has switched."""
     return state in ("switched", "complete", "cleaned") if is_source else state == "aborted"
 
 
@@ -242,7 +242,7 @@ class ShardInvariant(Invariant):
 
 
 class OneShardAccepts(ShardInvariant):
-    """S1 and S4: no two shards accept a slot; an aborted move gives it to nobody, and a switched one for good."""
+    """S1 and S4: no two shards accept a slot; after an abort, the target accepts none; after a switch, the source."""
 
     numbers: ClassVar[frozenset[str]] = frozenset({"S1", "S4"})
 

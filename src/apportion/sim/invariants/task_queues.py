@@ -11,8 +11,8 @@ from apportion.stores.task_records import OpenTask, QueueControl
 
 
 class UniqueWhileOpen(TaskInvariant):
-    """A queue has at most one open task of a unique name; a claimed one that gave up its name does not count,
-    nor does a dead one that blocks its key.
+    """A queue has at most one open task of a unique name. Two kinds of tasks do not count: claimed ones that gave up
+    their name, and dead ones that block their key.
 
     A call under the name of a finished task makes a new task.
     """

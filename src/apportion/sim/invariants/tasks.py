@@ -131,7 +131,7 @@ class OneClaimATask(TaskInvariant):
 
 
 class SettledByReceipt(TaskInvariant):
-    """An open claim ends by a settlement under its receipt, as that asks, or by a retake; no other receipt counts."""
+    """An open claim ends by a settlement or a completion under its receipt, or by a retake; no other receipt counts."""
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         super().__init__(history, report)

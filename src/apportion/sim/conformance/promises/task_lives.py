@@ -126,7 +126,7 @@ async def a_task_waits_after_its_second_death(stage: TaskStage) -> None:
 
 @task_case()
 async def a_task_with_two_deaths_is_claimed_beside_no_other_suspect(stage: TaskStage) -> None:
-    """A session runs one task with two deaths at a time, and no other suspect beside it, so its end names it."""
+    """A session runs one task with two deaths at a time, and no other suspect: its end has one cause."""
     ids = await stage.add(stage.new(), stage.new())
     for _ in range(2):
         worker = await stage.worker()
@@ -159,7 +159,7 @@ async def ended_sessions_condemn_a_task_at_its_limit_and_no_task_without_one(sta
 
 @task_case()
 async def a_lapse_is_no_death(stage: TaskStage) -> None:
-    """A process that outlived its session says so: the death is struck, and the task that it condemned is back."""
+    """A process tells that it outlived its session: the death counts no more, and a task that it made dead is back."""
     struck, condemned = stage.new(), replace(stage.new(), most_deaths=1)
     await stage.add(struck, condemned)
     lapsed, heir = await stage.worker(), await stage.worker()
@@ -175,7 +175,7 @@ async def a_lapse_is_no_death(stage: TaskStage) -> None:
 
 @task_case()
 async def a_lapse_is_told_without_a_claim_too(stage: TaskStage) -> None:
-    """A turn that wants nothing strikes former sessions as well."""
+    """A turn that claims nothing also takes former sessions out of the deaths."""
     condemned = replace(stage.new(), most_deaths=1)
     (lapsed,) = await _orphan(stage, condemned, deaths=1)
     await stage.claim(await stage.worker(), want=2)

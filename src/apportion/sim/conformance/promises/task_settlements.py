@@ -44,7 +44,7 @@ async def a_claim_is_settled_once(stage: TaskStage) -> None:
 
 @task_case()
 async def a_receipt_before_the_last_claim_is_refused(stage: TaskStage) -> None:
-    """After a task was claimed anew, by another session, by the same, or redriven, its old receipts are refused."""
+    """Once a task is claimed again, its old receipts are refused: after a takeover, a release or a redrive."""
     retaken, again, redriven = await stage.add(*[stage.new() for _ in range(3)])
     first, second = await stage.worker(), await stage.worker()
     (stale,) = await stage.claim(first)

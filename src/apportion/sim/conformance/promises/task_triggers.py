@@ -72,7 +72,7 @@ async def _stored(stage: TaskStage, name: str) -> TaskSchedule:
 
 @task_case()
 async def a_slot_that_many_handles_trigger_at_once_gets_one_task(stage: TaskStage) -> None:
-    """Of triggers that know the same row one counts, and only its task is there."""
+    """If many triggers know the same row, one of them counts, and only the task of that one is there."""
     (row,) = await _scheduled(stage, "s")
     handles = [await stage.handle() for _ in range(_HANDLES)]
     firings = [_firing(stage, row, row.next_slot) for _ in handles]

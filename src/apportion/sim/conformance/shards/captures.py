@@ -53,7 +53,7 @@ async def a_write_that_was_refused_is_not_logged(stage: MoveStage) -> None:
 
 @shard_case
 async def the_log_can_be_applied_again(stage: MoveStage) -> None:
-    """A second handle, which another mover has, goes on from what is there."""
+    """A second handle, as another mover has it, applies the same log, and both shards stay equal."""
     await stage.fill(*GROUP.slots)
     channel, other = await stage.copied(), await stage.channel()
     for text in ("a", "b"):

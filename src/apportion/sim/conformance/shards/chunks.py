@@ -39,7 +39,7 @@ async def a_group_without_rows_is_copied_too(stage: MoveStage) -> None:
 
 @shard_case
 async def another_mover_goes_on_from_the_cursor(stage: MoveStage) -> None:
-    """A mover that was killed copied whole chunks: the next one goes on behind them, and all rows come once."""
+    """A killed mover has copied whole chunks. The next mover goes on after the last one, and copies each row once."""
     await stage.fill(*GROUP.slots)
     await stage.prepared()
     for _ in range(1_000):
@@ -53,7 +53,7 @@ async def another_mover_goes_on_from_the_cursor(stage: MoveStage) -> None:
 
 @shard_case
 async def a_row_that_changes_before_and_behind_the_cursor_arrives(stage: MoveStage) -> None:
-    """Whether a chunk had passed it or not; deleted rows do not come back."""
+    """A changed row arrives, whether its chunk was copied before or not. Deleted rows do not come back."""
     await stage.fill(*GROUP.slots)
     channel = await stage.prepared()
     for turn in range(4):
@@ -100,7 +100,7 @@ async def rows_that_were_read_before_the_log_was_applied_are_not_written_after_i
 
 @shard_case
 async def old_rows_of_the_target_do_not_survive_the_copy(stage: MoveStage) -> None:
-    """Whatever an earlier life of the slot left there: the copy is that of the source."""
+    """Rows that an earlier life of the slot left there are deleted: the target has the rows of the source alone."""
     await stage.fill(*GROUP.slots)
     await stage.pair.plant("two", SLOT, {1: "old", key_of(SLOT, 0): "old too"})
     channel = await stage.copied()

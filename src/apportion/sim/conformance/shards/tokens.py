@@ -65,7 +65,7 @@ async def an_older_token_changes_nothing_through_a_channel(stage: MoveStage) -> 
 
 @shard_case
 async def an_equal_token_of_another_holder_is_refused(stage: MoveStage) -> None:
-    """Two holders never have one number by right."""
+    """No store gives one token to two holders, so the second holder is refused."""
     shard = await stage.shard("one")
     await shard.guard(GROUP, TOKEN)
     await raises(Fenced, shard.guard(GROUP, token_of(TOKEN.epoch, "thief")), "the token of another holder")
