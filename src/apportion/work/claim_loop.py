@@ -8,7 +8,7 @@ Promises: each claimed task is yielded once, and at most `concurrency` tasks are
 its task. An exception fails the task, and the budget of its task function applies. `SystemExit` in a block fails the
 task too, and then goes on to the program. A block that is cancelled, closed or ended by Ctrl-C gives its task back.
 SIGTERM ends the loop: no other block begins, and a block under way may run to its end.
-Refuses: with a `concurrency` of 1, to yield a task if the block of the previous task was not entered.
+Refuses: to yield the next task, with a `concurrency` of 1, if the program did not enter the block of the task before.
 """
 
 import asyncio
@@ -88,13 +88,13 @@ class _Handed:
         self.is_entered, self._block, self._token = True, asyncio.current_task(), CURRENT.set(task)
 
     async def leave(self, error: BaseException | None) -> bool:
-        """End the block; return whether its error is suppressed. An exit is raised after it has failed its task."""
+        """End the block; return whether its error is suppressed. `SystemExit` fails the task, and is not suppressed."""
         block, self._block = self._block, None
         self._left.set()
         if self._token is not None:
             CURRENT.reset(self._token)
         is_ours = isinstance(error, Exception)
-        if self.is_over or self.end.done():  # the end is done if the run was cancelled a moment ago
+        if self.is_over or self.end.done():  # `end` is set if the run was cancelled a moment ago
             return is_ours or (
                 isinstance(error, asyncio.CancelledError) and block is not None and block.uncancel() == 0
             )

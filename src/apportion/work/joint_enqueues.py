@@ -1,8 +1,8 @@
 """Joint enqueues: while one request is under way, other callers wait, and their tasks form the next request.
 
 So the store flushes once for many callers, and a caller that is alone does not wait. Callers that got their answers
-together often enqueue again together. So the next request waits until as many callers have joined: the callers of the
-last request, and those that waited when it ended. This wait takes at most half the time of the last request.
+together often enqueue again together. So the next request waits for a number of callers: as many as were in the last
+request, plus those that waited when it ended. This wait takes at most half the time of the last request.
 Promises: the tasks of one caller are added all or none. An error names the caller's own tasks. If the store refuses a
 request of several callers, each caller sends a request alone. So a refused task fails only its own caller. The
 cancellation of a caller does not cancel the request that it has joined.

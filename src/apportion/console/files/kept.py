@@ -2,7 +2,7 @@
 
 The folder of `table.json` is `table.json.kept`. Each file in it is one saved table, as it was. Its name tells its
 number, the number of the one before it, and when it came: `0002-after-0001-20261124T001503Z.json`. The kept file with
-the same bytes as `table.json` is the current one, so one rename of `table.json` is the whole of a change or an undo.
+the same bytes as `table.json` is the current one. So one rename, to `table.json`, completes a change or an undo.
 
 Promises: both tables of a change are kept before the file is replaced. A writer that dies at any moment leaves the old
 table or the new one, and each kept file whole. No two kept files are equal, and the one before the current one

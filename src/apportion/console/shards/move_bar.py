@@ -3,8 +3,8 @@
     ██████████░░░░░░░░░░  52 %  23 900 of 46 137 rows, 41 000 rows/s, 1 s left, lag 3, one -> two: copying
 
 Promises: without a terminal there is no such line. A wait for a store is told there too, with its reason, at most twice
-a minute; so a command that a locked file holds up says so. The pause of a group is the time from the fence of its
-source until its target has it, by the mover's clock: writers of these slots waited for that long at most.
+a minute. So a command tells if it waits for a locked file. The pause of a group is the time from the fence of its
+source until its target has it, by the mover's clock. Writers of these slots waited for that long at most.
 """
 
 import os
@@ -20,7 +20,7 @@ from apportion.shards.admin import MoveEvent
 
 _WIDTH, _BETWEEN_SECONDS, _WAITS_SECONDS = 20, 0.1, 30.0
 _CLEARED = "\r\x1b[K"
-_AGE = re.compile(r" for \d+ s")  # that of a transaction grows: the reason stays the same
+_AGE = re.compile(r" for \d+ s")  # the age of a transaction grows, but the reason is the same
 
 
 @dataclass(slots=True)

@@ -40,7 +40,7 @@ def print_status(act: str, url: str, found: SetStatus, paces: Sequence[MovePace]
 
 
 def print_status_json(act: str, found: SetStatus, more: Mapping[str, object]) -> None:
-    """Print the same as JSON, with all that each move has left behind so far, and `more` of the command."""
+    """Print the same as JSON, with all that each move has left behind so far, and the fields in `more`."""
     print_json(f"shards {act}", **members_of_set(found), **more)
 
 

@@ -1,8 +1,8 @@
 """Calendar: the slots of a schedule, as instants in UTC; pure, and equal in every process with the same zone data.
 
 A rule counts elapsed time if its minute or hour begins with `*`: every instant that matches in local time is a slot.
-Every other rule is fixed to local times. When the clocks of the zone go forward, some local times do not exist. The
-times of a fixed rule among them share one slot, the first instant after the change (`gap="run-after"`), or have none
+Every other rule is fixed to local times. When the clocks of the zone go forward, some local times do not exist. If a
+fixed rule has such times, they share one slot, the first instant after the change (`gap="run-after"`), or have none
 ("skip"). When the clocks go back, some local times come twice. `fold` chooses the `first` time, the `last`, or `both`.
 
 Promises: every slot is a whole minute, later than the one before it.

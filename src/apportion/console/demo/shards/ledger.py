@@ -3,8 +3,8 @@
 A line is a JSON object: `word`, `at` (elapsed seconds of this machine), and more.
 
     tries, done       a write, before and after its commit: `id`, `slot`, `value` (None deletes), and `shard` when done
-    refused           a write that a shard refused, with its `reason`
-    turned away       the same, of the writer without the library
+    refused           a refused write of the session that slept, or of the stray statement, with its `reason`
+    turned away       a write of one of the writers that was refused, or was not possible, with its `reason`
 
 Promises: a line `done` is on the disk before the writer goes on.
 """

@@ -14,7 +14,7 @@ _LATE_SECONDS = 10.0
 
 
 def plant(world: DemoWorld) -> None:
-    """Plant a lost place, a resurrected one, a stale one, a second owner, a move without a plan, rests, and a pause."""
+    """Plant a lost, a resurrected and a stale place, a second owner, an unplanned move, a leftover, and a pause."""
     ledgers = {file: ledger_lines(file) for file in sorted(world.folder.glob("*.ledger"))}
     last = {line["id"]: line for lines in ledgers.values() for line in lines if line["word"] == "done"}
     written = [line for line in last.values() if line["value"] is not None and line["shard"] != FIRST]
@@ -45,7 +45,7 @@ def _plant_slots(world: DemoWorld) -> None:
 
 
 def _thinned(lines: list[LedgerLine], kept: set[int], total: int) -> list[LedgerLine]:
-    """Return the lines without refusals, with few acknowledgements, and with late ones on the other files."""
+    """Return the lines without refusals, with few acknowledged writes. Those on the other files come later."""
     step = max(1, total // _KEPT_LINES)
     found = []
     for number, line in enumerate(lines):

@@ -76,7 +76,7 @@ def checks(lines: Sequence[LedgerLine], files: Mapping[str, FoundShard], plan: S
 
 
 def _wrong(lines: Sequence[LedgerLine], alive: Mapping[int, int]) -> tuple[int, int, int]:
-    """Count the places that are lost, resurrected and stale. Tried writes after the last acknowledged one may show."""
+    """Count lost, resurrected and stale places. A write that was tried after the last acknowledged one is no fault."""
     last: dict[int, LedgerLine] = {}
     may: defaultdict[int, set[int | None]] = defaultdict(set)
     for line in lines:
