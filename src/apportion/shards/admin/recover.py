@@ -1,7 +1,7 @@
 """Recover: brings a control store that was restored from an old copy up to the state of its shards.
 
     read       the slot rows of every shard, and the remains that moves have left there
-    close      each slot that waits on a shard for a switch that is taken back: its number goes, so it accepts nobody
+    close      the slots that wait for a switch that is taken back: without a number, they accept nobody
     publish    the table of the owners, and in the same commit a record of each move to end
     end        the moves, one after another, as any mover does
 
@@ -93,7 +93,7 @@ async def recovered(carrier: Carrier, *, is_check: bool) -> Recovery:
 
 
 def _check_life(name: str, version: Version, rows: Rows) -> None:
-    """Raise unless the table is newer than each number on a shard, or no number is ahead of it."""
+    """Raise `StoreWentBack` if a shard has a number above the version of the table. Incoming slots do not count."""
     known = (row.number for each in rows.values() for row in each.values() if row.state != "incoming")
     newest = max((number for number in known if number is not None), default=version)
     if newest > version:
@@ -157,7 +157,7 @@ async def _ended(carrier: Carrier, rows: Rows, entry: MoveEntry) -> None:
 
 
 async def _close(carrier: Carrier, rows: Rows, due: Sequence[MoveEntry]) -> None:
-    """Refuse older movers on both shards of each move. Take the number from slots that the source keeps."""
+    """Refuse older movers on both shards of each move. Remove the number of slots from targets of aborted moves."""
     for group, entry in ((each.group, each) for each in due if _is_there(rows, each.group)):
         token = replace(carrier.token, resource=carrier.mover.book.keys.move(group.move))
         source, target = [await carrier.mover.sites.shard(each) for each in (group.source, group.target)]

@@ -159,8 +159,8 @@ class MoveBook:
         """Write a damaged list of moving slots anew, from the records of the moves. Return its damages, () if none.
 
         A damaged list no longer shows which pins were under way. So all `pinned` slots are listed, and the next mover
-        examines each of them. `BadSnapshot` if the record of a move is unreadable: beside a damaged list, nobody knows
-        the slots of that move, and beside a sound list, nothing else can be mended.
+        examines each of them. An unreadable record of a move is `BadSnapshot` in two cases. If the whole list is
+        damaged, nobody knows the slots of that move. If the list is sound, there is nothing to write.
         """
         moves = await self.read(needs_list=False)
         damages = {key: each for key, each in moves.damaged.items() if key.startswith(self.keys.moving)}

@@ -109,10 +109,10 @@ class Mover:
     ) -> MoveEntry | None:
         """Do all acts that are due, and return the record. Return None if nothing is left of the move.
 
-        Without `cleans`, the move ends as `complete`: the old rows stay on the source. So does the log, while another
-        program holds a lock of its tables. An aborted move ends with its log there after ten seconds. `rows` is the
-        number of rows of the group, for events. A rescue does only the acts that let writers go on. `Fenced` if a newer
-        mover has begun.
+        Without `cleans`, the move ends as `complete`: the old rows stay on the source. The log also stays there while
+        another program holds a lock of its tables. An aborted move ends with its log there after ten seconds. `rows` is
+        the number of rows of the group, for events. A rescue does only the acts that let writers go on. `Fenced` if a
+        newer mover has begun.
         After `StoreUnavailable` the mover waits and tries again, as long as `check` allows it. So it does after
         `StoreDenied` once both shards have accepted it. After any other error, or an error of `check`, the mover ends
         a fence that stands, and then raises the error.

@@ -55,7 +55,7 @@ class MoveEntry:
         return replace(self, wish=wish)
 
     def changed(self, record: MoveRecord, now: float) -> "MoveEntry":
-        """Return the same move with another record at a time of the wall clock. The end of a fence is a pause more."""
+        """Return the same move with another record at a time of the wall clock. If a fence ends, add its time."""
         pause = max(0.0, now - self.since) if self.record.state == "fenced" else 0.0
         return replace(self, record=record, since=now, pause_seconds=self.pause_seconds + pause)
 

@@ -105,9 +105,9 @@ Pair: TypeAlias = tuple[str, str, Literal["aborted", "switched"], tuple[int, ...
 def _pairs(
     owners: Mapping[int, str], rows: Rows, remains: Mapping[str, MoveRemains], taken: Collection[int]
 ) -> Iterator[Pair]:
-    """Yield the shards between which a move has left something. The shard that logs changes comes first.
+    """Yield the pairs of shards between which a move has left something. A source that logs changes comes first.
 
-    So the log ends with the pair that keeps the name of the move.
+    So the log ends with the first pair, which keeps the name of the move. Without any pair, `_last_pair` finds one.
     """
     found: defaultdict[tuple[str, str, Literal["aborted", "switched"]], list[int]] = defaultdict(list)
     for shard, part in sorted(remains.items()):

@@ -156,10 +156,10 @@ class PostgresChannel:
             await self._target.write(self._group, token, lambda base: self._mark(base, f"{attempt}"))
 
     async def uncapture(self, token: FencingToken) -> None:
-        """See `Channel`. The cursors on the target go first: a move that captures still is not over.
+        """See `Channel`. The cursors on the target are deleted first, because a move that still captures is not over.
 
-        DROP TRIGGER waits for every reader of the table, and all others wait behind it. So a reader that stays long is
-        looked for first. `StoreUnavailable` names it, and nobody waits. The log grows no more from then on.
+        DROP TRIGGER waits for every reader of the table, and all other sessions wait behind it. So a long reader is
+        looked for first. `StoreUnavailable` names it, and no session waits. The log grows no more from then on.
         """
         move = self._group.move
         await self._target.write(self._group, token, lambda base: rows(base, _FORGET, move))

@@ -3,7 +3,7 @@
 A slot that differs is looked at key by key. A different row is no error while its key is in the log: it is compared
 when the entry is applied. Every other different row is logged, copied again and reported.
 
-Promises: rows that one side lacks are found on either side; so is a row of another slot.
+Promises: the comparison finds a row that either side lacks, and a row of another slot.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound

@@ -1,6 +1,6 @@
 """Departure of a shard in PostgreSQL: drops all that a set added to a database. The tables of the application stay.
 
-Promises: each statement may run again. A schema that holds anything else stays, such as the tables of a control store.
+Promises: each statement may run again. The schema stays if it also has other things, such as tables of a control store.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound

@@ -1,6 +1,6 @@
 """The fence of a shard in PostgreSQL: the first statement of each transaction takes the shared lock of its slots.
 
-The mover takes the same lock exclusively before it changes the row of a slot, so it waits for writers in flight, and a
+The mover takes the same lock exclusively before it changes the row of a slot. So it waits for writers in flight. A
 writer that waited for the mover reads the new row. Lock and setting end with the transaction. So a session works
 through a pooler that lends connections by the transaction.
 
@@ -33,8 +33,8 @@ _OLDEST = (14,)
 _SLOT = re.compile(r"slot (\d+) is not fenced")
 _CALL = "SELECT apportion.{name}({0}::smallint[], {1}::bigint, {2}::bigint)"
 
-# Outside READ COMMITTED a row that changed meanwhile is a failed serialization; two first writers may deadlock; and a
-# lock that was not free for 2 s is that of a mover.
+# Codes after which the shard may accept the slots soon. 40001: outside READ COMMITTED, a row has changed meanwhile.
+# 40P01: two first writers were in a deadlock. 55P03: a mover held the lock for 2 s.
 _LATER = frozenset({SWITCHING, "40001", "40P01", "55P03"})
 
 # The schema, its functions or its tables do not exist: this shard has left the set. A fence that waited for the removal
@@ -67,22 +67,19 @@ class PostgresFence:
             _called(connection, "read" if is_read_only else "fence", slots, version)
 
     def settle(self, engine: Engine, slots: Sequence[int], version: Version) -> None:
-        """Make slots that have just come here owned, in a transaction of its own; `NotAccepted` if they are not ours.
-
-        So no writer waits for the commit of the first one.
-        """
+        """See `Fence`. It has a transaction of its own, so that no writer waits for the commit of the first writer."""
         with engine.connect() as connection, _refused():
             connection.execution_options(isolation_level="READ COMMITTED")
             with connection.begin():
                 _called(connection, "fence", slots, version)
 
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
-        """Return the state of each slot that has a row here; a slot that comes, and has no number yet, is left out."""
+        """Return the state of each slot that has a row here. Leave out an incoming slot that has no number yet."""
         said = "SELECT slot, state FROM apportion.slot WHERE state <> 'incoming' OR number IS NOT NULL"
         return {row[0]: row[1] for row in connection.exec_driver_sql(said)}
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
-        """Make the database this shard, with triggers on these tables, the owner of these slots."""
+        """Turn the database into this shard: add triggers to the tables, and make the shard the owner of the slots."""
         _check_server(connection)
         named = map(connection.dialect.identifier_preparer.format_table, tables)  # as drivers read it: with %%
         own = (statement.replace("%", "%%") for statement in schema.STATEMENTS)

@@ -11,7 +11,8 @@ They raise AP001: the slot moved, is unknown, or wants a newer version; AP002: a
 slot that this transaction did not fence. They belong to the role that made the set; every role may call them.
 
 Promises: an accepted transaction ends before a mover fences its slot, at each isolation level. Lock and read are two
-statements: in one, the snapshot is older than the lock. Other levels keep a snapshot, so they lock the row as well.
+statements, because one statement would read a snapshot that is older than the lock. At other levels than READ
+COMMITTED, the snapshot stays the same, so the row is locked too.
 Source: https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS
 """
 
@@ -40,8 +41,9 @@ BEGIN
   PERFORM pg_advisory_xact_lock_shared({LOCK_CLASS}, slot);
 END $$"""
 
-# One statement for each slot: the plan of an equality is kept, that of an array is made anew for each call. A lock
-# that is free is taken in an expression, which costs less than a statement; each expression has a snapshot of its own.
+# There is one statement per slot, because the plan for one slot is kept, but a plan for an array is made anew at each
+# call. A free lock is taken in an expression, which costs less than a statement. Each expression has a snapshot of its
+# own.
 _TAKE = f"""FOREACH s IN ARRAY slots LOOP
     IF NOT pg_try_advisory_xact_lock_shared({LOCK_CLASS}, s) THEN PERFORM apportion.await(s); END IF;
   END LOOP;

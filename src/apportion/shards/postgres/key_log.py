@@ -1,8 +1,8 @@
 """The log of keys of rows that writers change in moving slots, kept by triggers in the writer's transaction.
 
-Each move has a table of its own, and triggers with a function on each sharded table. The slots stand in the condition
-of the trigger: a table of slots would be read by the writer's snapshot, which may be older than the capture.
-CREATE TRIGGER waits for the writers of its table, so every later change is logged.
+Each move has a table of its own, and triggers with a function on each sharded table. The condition of the trigger lists
+the slots. A writer could not see them in a table: its snapshot may be older than the capture. CREATE TRIGGER waits for
+the writers of its table, so every later change is logged.
 Source: https://www.postgresql.org/docs/current/sql-createtrigger.html
 """
 
@@ -13,8 +13,8 @@ from apportion.shards.postgres.server import rows
 from apportion.shards.postgres.tables import ServerTable
 from apportion.stores.postgres.driver import Connection
 
-# Only the columns of the key become JSON: the value of another one may be too large for it, or no JSON of this kind.
-# The key is a text that every session writes in the same way. A function of each table keeps its plans.
+# Only the columns of the key become JSON, because a value of another column may be too large or have no JSON form.
+# Every session writes the same text for the same key. Each table has a function of its own, which keeps its plans.
 _BODY = """DECLARE before text; after jsonb;
 BEGIN
   IF TG_OP <> 'INSERT' THEN
@@ -78,7 +78,7 @@ async def begin(connection: Connection, group: MoveGroup, tables: Sequence[Serve
 def functions(function: str, log: str, table: ServerTable) -> tuple[str, ...]:
     """Return the statements that make the function which logs the keys of a table; the names are quoted already.
 
-    Nobody else may use it: the cast of a key to JSON may be a function of another role, which would run as ours.
+    No other role may use the function. Such a role could add a cast to JSON, and the cast would run with our rights.
     """
     before, after = (
         ", ".join(f"{_text(raw)}, {row}.{name}" for name, raw in zip(table.key, table.key_names, strict=True))
@@ -98,7 +98,7 @@ async def silence(connection: Connection, move: str) -> None:
 
 
 async def end(connection: Connection, move: str) -> None:
-    """Stop the log of a move, and delete it, in one call: all others wait while a table has lost its triggers."""
+    """Stop the log of a move, and delete it, in one call: writers wait from the first dropped trigger to the end."""
     names, start = sorted(await captured(connection, move, least=1)), f"{log_name(move)}_"
     gone = [f"DROP TRIGGER IF EXISTS {quoted(each)} ON {name}" for name in names for each in _names(move).values()]
     gone += [f"DROP FUNCTION {function}" for (function,) in await rows(connection, _FUNCTIONS, start, start)]
@@ -107,7 +107,7 @@ async def end(connection: Connection, move: str) -> None:
 
 
 async def captured(connection: Connection, move: str, *, least: int = 3) -> set[str]:
-    """Return the tables that have at least so many of the three triggers of a move."""
+    """Return the tables that have at least `least` of the three triggers of a move."""
     found = _TRIGGERS.replace("= 3", f">= {least}")
     if least == 1:
         found = found.replace("t.tgenabled <> 'D' AND ", "")

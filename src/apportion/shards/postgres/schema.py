@@ -6,9 +6,9 @@
     move         how far each table of a move has come
     marker       the attempt of a move that was fenced last
 
-A control store may share the schema: no name is one of its own. A trigger refuses each write of a row in a slot that
-this shard does not own, or that the transaction did not fence, from any program. Its condition skips the function for
-the rows of the one slot that a session fenced.
+A control store may use the same schema, because it has other names. Triggers refuse each write of a row in a slot that
+this shard does not own, or that the transaction did not fence. They do so for every program. If a session fenced one
+slot alone, the condition of a trigger skips the function for rows of that slot.
 Source: https://www.postgresql.org/docs/current/sql-createtrigger.html
 """
 

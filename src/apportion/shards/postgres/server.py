@@ -45,8 +45,8 @@ _HELD = frozenset({"55P03", "40P01", "40001"})
 _PASSING = frozenset({"25006", "25P03", "25P04"})
 _RETRY_HINT = "Nothing was changed. The same call goes on."
 
-# Our own settings decide how values become text, and no default of a role cuts a transaction off. They end with the
-# transaction: a pooler lends the connection to an application then.
+# These settings decide how values become text, and replace limits that a role may have by default. They end with the
+# transaction, because a pooler then lends the connection to an application.
 _SETTINGS = "; ".join(
     f"SET LOCAL {each}"
     for each in (
@@ -69,7 +69,7 @@ _SETTINGS = "; ".join(
 )
 _NO_LIMIT = "SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'"
 
-# A waiter asks a vacuum to give way when it looks for deadlocks, which is after one second otherwise.
+# After this time, a waiting transaction looks for deadlocks, and asks a vacuum to give way. The default is a second.
 _LOOK = "SELECT set_config('deadlock_timeout', '10ms', true) FROM pg_roles WHERE rolname = current_user AND rolsuper"
 _READ = f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE; {_SETTINGS}; {_NO_LIMIT}"
 _WRITE = (
@@ -184,7 +184,7 @@ class ShardServer:
         named = {"host": url.host, "port": url.port, "user": url.username, "password": url.password}
         options: dict[str, Any] = {"application_name": "apportion mover", **_PATIENCE}
         options |= {"dbname": url.database, **named, **url.query}
-        options |= {"autocommit": True, "prepare_threshold": None}  # behind a pooler, others have prepared theirs
+        options |= {"autocommit": True, "prepare_threshold": None}  # a pooler's connection has others' statements
         try:
             connection: Connection = await psycopg.AsyncConnection.connect(**options)
         except psycopg.OperationalError as error:
@@ -206,7 +206,7 @@ class ShardServer:
             raise InvalidInput(f"database of {self.name}", shown, expected, hint)
 
     async def _translated(self, error: psycopg.Error, within: float) -> ApportionError:
-        """Return our error for that of the server. No other kind may reach a mover: it would leave a fence behind."""
+        """Return our error for an error of the server. After any other kind of error, a mover leaves its fence."""
         code = error.sqlstate or ""
         if code in _HELD:
             return StoreUnavailable(self.name, await self._holders(within))
@@ -234,9 +234,10 @@ class ShardServer:
 
 
 async def require_no_holder(connection: Connection, name: str, seconds: int) -> None:
-    """Raise `StoreUnavailable` if a transaction has had a lock of a sharded table for so long. `name` is the shard.
+    """Raise `StoreUnavailable` if a transaction of at least `seconds` has a lock of a sharded table.
 
-    A role without `pg_read_all_stats` does not see the age of the transactions of other roles, and finds none.
+    `name` is the shard. A role without `pg_read_all_stats` does not see the age of the transactions of other roles, and
+    finds none.
     """
     old = [each for each in await rows(connection, _HOLDERS) if each[3] is not None and each[3] >= seconds]
     if old:
@@ -252,7 +253,7 @@ def _named(holders: Sequence[tuple[int | None, str | None, str, int | None]]) ->
 
 
 async def _run(step: Work[Result], connection: Connection) -> Result:
-    """Run a step. A cancel breaks the connection, for the driver would wait until the server agrees."""
+    """Run a step. A cancellation cuts the connection, because the driver would wait for the server's consent."""
     work = asyncio.ensure_future(step(connection))
     try:
         return await asyncio.shield(work)

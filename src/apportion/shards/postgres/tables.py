@@ -1,8 +1,8 @@
 """The sharded tables of a database, as its catalog tells them: those with the triggers that a set puts on its tables.
 
 Promises: parents come before their children. Columns that the database computes are left out: nobody can write them.
-Refuses: a table without a primary key, and two shards whose tables differ. A table with the index of a sharded one and
-without triggers: nothing would log its changes, and its rows would stay behind.
+Refuses: a table without a primary key, and two shards whose tables differ. It also refuses a table with the index of a
+sharded table and without triggers: its changes would not be logged, and its rows would stay behind.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ _UNIQUES = """SELECT i.indrelid::bigint, i.indisprimary, array_agg(a.attname::te
     WHERE i.indrelid = ANY (%s::oid[]) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
     AND k.place <= i.indnkeyatts GROUP BY i.indexrelid, i.indrelid, i.indisprimary"""
 
-# The parts of an index that keeps rows apart, each with its operator: that of its class, or of an exclusion. Both may
+# The parts of each unique index and exclusion, each with the operator that finds two rows in conflict. The operator may
 # lie in a schema that no search path of ours has.
 _RIVALS = """SELECT i.indrelid::bigint, array_agg(pg_get_indexdef(i.indexrelid, n, true) ORDER BY n),
     array_agg(format('OPERATOR(%%I.%%s)', s.nspname, o.oprname) ORDER BY n), pg_get_expr(i.indpred, i.indrelid),
@@ -67,10 +67,10 @@ class Rivalry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTable:
-    """One sharded table. All names are quoted already, those of `key_names` are not.
+    """One sharded table. All names are quoted, except for those in `key_names`.
 
-    `columns` has a name and a type each, as has `key_forms`; `uniques` are the other lists of columns that no two rows
-    share. `rivalries` are all rules of this shard's table.
+    `columns` and `key_forms` are pairs of a name and a type. `uniques` are the other lists of columns with unique
+    values. `rivalries` are all rules of this shard's table.
     """
 
     name: str
@@ -120,8 +120,9 @@ async def tables_of(connection: Connection) -> tuple[ServerTable, ...]:
 async def require_movable(connection: Connection, shard: str) -> None:
     """Raise unless a mover can log the changes of all sharded tables, and delete their rows.
 
-    `InvalidInput` for a table that has the index of a sharded one and no triggers, and for one outside of the set that
-    names rows by a foreign key: it would name rows that have gone. `StoreDenied` for tables of another role.
+    `InvalidInput` for a table that has the index of a sharded table and no triggers. `InvalidInput` also for a table
+    outside of the set with a foreign key to a sharded table: it would name rows that have moved away. `StoreDenied` for
+    tables of another role.
     """
     found = dict(await rows(connection, _FOUND))
     for name in sorted({name for (name,) in await rows(connection, _INDEXED)} - {*found.values()}):

@@ -129,7 +129,7 @@ def _foreign_key(connection: Connection, tables: Tables, table: ShardedTable, pa
 
 
 def as_value(name: str) -> str:
-    """Return a quoted name as a bound value: only the text of a statement has a percent sign doubled."""
+    """Return a quoted name for use as a bound value: percent signs are doubled only in the text of a statement."""
     return name.replace("%%", "%")
 
 

@@ -1,7 +1,7 @@
 """Rows on their way from one server to another, in the text form of COPY, which keeps every value.
 
 The rows go into a temporary table of the target, and from there into place within the same transaction. A row of the
-group that has the key, or another unique value, of a new one is out of date, and goes.
+group with the same key as a new row, or with another equal unique value, is out of date, and is deleted.
 
 Refuses: to write over a row of a slot that does not move. `Unequal` names the key.
 """
@@ -32,7 +32,8 @@ def text(value: str) -> str:
 def given(forms: Sequence[tuple[str, str]], keys: Sequence[str]) -> str:
     """Return a query of keys, each in JSON; `forms` has the name and the type of each column.
 
-    A type of the whole row would check the domains of all its columns, where only those of the key are known.
+    The query does not use the type of the whole row: PostgreSQL would check the domains of all columns, but only those
+    of the key have values.
     """
     made = ", ".join(f"{name} {form}" for name, form in forms)
     names = columns(name for name, _ in forms)
@@ -105,7 +106,7 @@ async def replaced(
 
 
 async def require_incoming(target: Connection, group: MoveGroup) -> None:
-    """Raise unless every slot of the group is on its way to this shard, so that nobody owns its rows here."""
+    """Raise unless every slot of the group is incoming on this shard, so that no writer owns its rows here."""
     found = "SELECT 1 FROM apportion.slot WHERE move = %s AND state = 'incoming' AND slot = ANY (%s) FOR SHARE"
     if await count(target, found, group.move, list(group.slots)) != len(group.slots):
         raise InvariantBroken(f"rows of move {group.move} were to be written while a slot was not incoming")

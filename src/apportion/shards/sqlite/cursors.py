@@ -81,7 +81,7 @@ NO_KEY = "SELECT NULL, NULL, NULL, NULL"
 
 
 def disturb(connection: sqlite3.Connection, move: str) -> None:
-    """From now on, refuse rows that a copy has read before: the rows of the log are newer."""
+    """From now on, refuse the rows that a copy has already read: rows from the log are newer."""
     disturbed = "UPDATE main.apportion_move SET attempt = attempt + 1 WHERE move = ? AND step = 'copy' AND NOT is_done"
     connection.execute(disturbed, (move,))
 
