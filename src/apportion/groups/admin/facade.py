@@ -149,6 +149,7 @@ async def resize(url: str, name: str, partitions: int) -> Found:
 async def repair(url: str, name: str) -> Repaired:
     """Write each damaged record of a group anew, or delete it, in one commit per record. No token is given twice.
 
-    Reads the history in the store, for at most 60 s; `Repaired.is_whole` says whether it was read to its end.
+    Reads the history in the store a few times, each time for at most 60 s. `Repaired.is_whole` says whether the last
+    reading came to its end.
     """
     return await io_thread().hop(asked(url, mend, name, shown_url(url)))
