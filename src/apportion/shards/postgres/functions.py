@@ -41,9 +41,8 @@ BEGIN
   PERFORM pg_advisory_xact_lock_shared({LOCK_CLASS}, slot);
 END $$"""
 
-# There is one statement per slot, because the plan for one slot is kept, but a plan for an array is made anew at each
-# call. A free lock is taken in an expression, which costs less than a statement. Each expression has a snapshot of its
-# own.
+# There is one statement per slot, because the plan for one slot is kept. A plan for an array is made anew at each call.
+# A free lock is taken in an expression, which costs less than a statement. Each expression has a snapshot of its own.
 _TAKE = f"""FOREACH s IN ARRAY slots LOOP
     IF NOT pg_try_advisory_xact_lock_shared({LOCK_CLASS}, s) THEN PERFORM apportion.await(s); END IF;
   END LOOP;
