@@ -128,7 +128,7 @@ class _Leaving:
         return DatabasePlace(self.followed.shards[self.shard].address())
 
     def silence(self) -> StoreUnavailable | None:
-        """Return the error of a database that does not answer, None if it does. Raise the error that an answer says."""
+        """Return the error if the database does not answer, None if it does. Raise an error that is its answer."""
         place, shard = self._place, self.shard
         if not place.is_there():
             return StoreUnavailable(f"database of shard {shard}", f"there is no file {place.path}")

@@ -25,7 +25,7 @@ async def pause(url: str, name: str) -> int:
 async def reverse(url: str, name: str, moves: Sequence[str], *, observer: MoveObserved | None = None) -> MovesMade:
     """Give the slots of complete moves back to their former shards, with all writes since, while programs write.
 
-    No row is copied but those that have changed since the switch. Then all rows are compared, as in any move. The moves
+    Only rows that have changed since the switch are copied. Then all rows are compared, as in any move. The moves
     need `apply` with `is_reversible`. The way back is open until `clean`. Weights stay as they are, so a later
     `rebalance` may move the slots again.
 

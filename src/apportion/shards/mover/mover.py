@@ -208,7 +208,7 @@ class _Course:
         return error is not self._trouble and self._accepted.may_pass(error, self.entry.group)
 
     def is_at_rest(self) -> bool:
-        """Whether nothing but the log of an aborted move has been left for long. It logs nothing any more."""
+        """Whether `REST_SECONDS` have passed since this mover began to remove the log of an aborted move."""
         return self._rests_at is not None and self._clock.elapsed() > self._rests_at
 
     def waits(self, error: ApportionError) -> None:

@@ -107,7 +107,7 @@ def _pairs(
 ) -> Iterator[Pair]:
     """Yield the pairs of shards between which a move has left something. A source that logs changes comes first.
 
-    So the log ends with the first pair, which keeps the name of the move. Without any pair, `_last_pair` finds one.
+    So the log ends with the first pair, which keeps the name of the move. Without any pair, `_last_pair` looks for one.
     """
     found: defaultdict[tuple[str, str, Literal["aborted", "switched"]], list[int]] = defaultdict(list)
     for shard, part in sorted(remains.items()):

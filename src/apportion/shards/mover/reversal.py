@@ -4,7 +4,7 @@ The old rows are still on that shard, and the other shard has logged the keys of
 So source and target swap their roles in the record, by one commit that compares it. Then the mover goes on as with any
 move: it copies the rows of the logged keys, compares all rows, fences and switches.
 
-Promises: no row is copied but those of logged keys. Before that commit nothing is changed, and after it any mover goes
+Promises: only rows of logged keys are copied. Before that commit nothing is changed, and after it any mover goes
 on. Until the switch, `abort` leaves the slots where they are.
 Refuses: a move that is not complete, that has no way back, or that has a gap in its log.
 """

@@ -46,7 +46,7 @@ _IS_EMPTY = """SELECT NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oi
 
 
 def answers(error: BaseException | None) -> bool:
-    """Whether the server answered, such as to a wrong password. Without a database of this name, none is there.
+    """Whether the server answered, for example to a wrong password. That no database has this name is no answer.
 
     The driver gives no code for a failed connect, so the words decide.
     """

@@ -90,7 +90,7 @@ def functions(function: str, log: str, table: ServerTable) -> tuple[str, ...]:
 
 
 async def silence(connection: Connection, move: str) -> None:
-    """Let the triggers of a move log nothing any more. Nobody waits for this, and it waits for nobody."""
+    """Make the triggers of a move log nothing from now on. No session waits for this, and it waits for no session."""
     start = f"{log_name(move)}_"
     for (function,) in await rows(connection, _FUNCTIONS, start, start):
         made = f"CREATE OR REPLACE FUNCTION {function} {_SAFE} AS 'BEGIN RETURN NULL; END'"

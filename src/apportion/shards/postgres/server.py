@@ -79,7 +79,7 @@ _WRITE = (
 REPLICA = "SET LOCAL session_replication_role = replica"
 """The statement that switches triggers and foreign keys off until the end of a transaction."""
 
-# A prepared transaction has no process. Its lock of its own number tells the other locks that are its.
+# A prepared transaction has no process. Its locks have the virtual transaction of the lock of its own number.
 _HOLDERS = f"""SELECT l.pid, p.gid, coalesce(a.usename, p.owner, a.backend_type),
     extract(epoch FROM max(now() - coalesce(a.xact_start, p.prepared)))::int
     FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
