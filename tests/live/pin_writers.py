@@ -9,16 +9,15 @@ no acknowledged or unknown write of the key can have left.
 import os
 import random
 import sys
-import threading
 import time
 from itertools import count
 
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-import apportion.sync
 from apportion.errors import StaleRoute, StoreUnavailable
+from tests.live.ledgers import write_until_the_input_ends
 from tests.live.shard_writers import deletes, ids, write
-from tests.shards.sample import SET, Base, Place
+from tests.shards.sample import Place
 
 KEYS_OF_WRITER = 6
 PAUSE_SECONDS = 0.02  # a mover has to find a key without rows, twice
@@ -83,24 +82,10 @@ class Writer:
         os.write(self._ledger, f"{line}\n".encode())
 
 
-def main(url, folder, first, writers):
-    """Run some writers in threads."""
-    stopped = threading.Event()
-    with apportion.sync.open_shards(url, SET, base=Base) as router:
-        threads = []
-        for writer in range(first, first + writers):
-            ledger = os.open(f"{folder}/ledger-{writer}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            threads.append(
-                threading.Thread(target=Writer(router, writer, ledger).work, args=(stopped, random.Random(writer)))
-            )
-        for thread in threads:
-            thread.start()
-        print("ready", flush=True)
-        sys.stdin.read()
-        stopped.set()
-        for thread in threads:
-            thread.join()
+def work(router, writer, ledger, stopped):
+    """Write the keys of a writer until the end."""
+    Writer(router, writer, ledger).work(stopped, random.Random(writer))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3], *map(int, sys.argv[3:]))
+    write_until_the_input_ends(work, *sys.argv[1:])

@@ -10,16 +10,15 @@ the transaction of every tenth number deletes. The process ends when its input e
 import os
 import random
 import sys
-import threading
 import time
 from itertools import count, islice
 from uuid import UUID
 
 from sqlalchemy.exc import OperationalError
 
-import apportion.sync
 from apportion.errors import StaleRoute, StoreUnavailable
-from tests.shards.sample import SET, Base, Place
+from tests.live.ledgers import write_until_the_input_ends
+from tests.shards.sample import Place
 
 COUNTRIES, KEYS = 12, 4
 PAUSE_SECONDS = 0.004
@@ -71,22 +70,5 @@ def work(router, writer, ledger, stopped):
         stopped.wait(PAUSE_SECONDS)
 
 
-def main(url, folder, first, writers):
-    """Run some writers in threads."""
-    stopped = threading.Event()
-    with apportion.sync.open_shards(url, SET, base=Base) as router:
-        threads = []
-        for writer in range(first, first + writers):
-            ledger = os.open(f"{folder}/ledger-{writer}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            threads.append(threading.Thread(target=work, args=(router, writer, ledger, stopped)))
-        for thread in threads:
-            thread.start()
-        print("ready", flush=True)
-        sys.stdin.read()
-        stopped.set()
-        for thread in threads:
-            thread.join()
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:3], *map(int, sys.argv[3:]))
+    write_until_the_input_ends(work, *sys.argv[1:])

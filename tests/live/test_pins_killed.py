@@ -8,6 +8,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from contextlib import closing
 from itertools import count
 
 import pytest
@@ -17,11 +18,10 @@ from apportion.shards import admin
 from tests.live.pin_writers import KEYS_OF_WRITER, keys
 from tests.live.shard_verdict import read_shard, verdict
 from tests.live.test_shards_killed import Movers
+from tests.live.writer_processes import servers, writing
 from tests.shards.sample import SET, SLOTS, Base, Files
-from tests.shards.server import OWNER, Servers, as_role
-from tests.stores.rigs.postgres import USER, PostgresRig
 
-WRITERS, PROCESSES = 4, 2
+WRITERS = 4
 STEPS = [f"{step}.{side}" for step in ("publish", "raise", "own", "unlist") for side in ("before", "after")]
 TAKEN_BACK = [("raise.after", "take-back.before"), ("publish.after", "take-back.after")]
 MOVED = ["capture.after", "chunk.after", "fence.after", "drain.after", "announce.after", "switch.after", "settle.after"]
@@ -47,7 +47,7 @@ class Pins:
         assert word in (("over",) if stop == "-" else ("over", "killed")), (key, stop, word)
         self.kills += [stop] if word == "killed" else []
 
-    def end(self):
+    def close(self):
         """Let the process end."""
         self._process.stdin.close()
         self._process.wait(30)
@@ -72,8 +72,7 @@ def pin_all(pins):
 def moved(files, env):
     """Move the slots of keys to the other shard, and back, with kills on the way."""
     slots = own_slots(files, "one")
-    movers = Movers(files, slots, env)
-    try:
+    with closing(Movers(files, slots, env)) as movers:
         for stops in (MOVED, ["verify.after", "fence.before", "switch.before", "clean-batch.after"]):
             move = movers.move()
             for stop in stops:
@@ -82,8 +81,6 @@ def moved(files, env):
             while movers.order(move) != "over":
                 pass
             movers.place = move.split()[2]
-    finally:
-        movers.end()
     assert [] == movers.left
     return movers.kills
 
@@ -103,39 +100,15 @@ def test_no_acknowledged_write_of_a_key_is_lost_when_its_pin_is_killed_at_any_po
 @pytest.mark.live
 @pytest.mark.timeout(600)
 def test_none_is_lost_on_servers_either(tmp_path, record_property, monkeypatch):
-    rig = PostgresRig(settings=("fsync = off",))
-    try:
-        as_role(monkeypatch, OWNER)
-        files = Servers(rig, tmp_path)
-        secret = os.environ["SERVER_SECRET"]
-        users = [os.environ | {"SERVER_ROLE": role, "SERVER_SECRET": secret} for role in (USER, OWNER)]
-        check_pins(files, record_property, *users)
-    finally:
-        rig.stop()
+    with servers(tmp_path, monkeypatch) as (files, user, owner):
+        check_pins(files, record_property, user, owner)
 
 
-def check_pins(files, record_property, writing, moving):
+def check_pins(files, record_property, user, owner):
     """Kill movers that pin keys beside writers, each with the environment of its role, and judge."""
-    share = WRITERS // PROCESSES
-    command = [sys.executable, "-m", "tests.live.pin_writers", files.url, str(files.folder)]
-    writers = [
-        subprocess.Popen(
-            [*command, str(first), str(share)], env=writing, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for first in range(0, WRITERS, share)
-    ]
-    pins = Pins(files, moving)
-    try:
-        for each in writers:
-            assert "ready" == each.stdout.readline().strip()
+    with writing("tests.live.pin_writers", files, WRITERS, user), closing(Pins(files, owner)) as pins:
         pin_all(pins)
-        kills = [*pins.kills, *moved(files, moving)]
-    finally:
-        for each in writers:
-            each.stdin.close()
-        pins.end()
-        ended = [each.wait(60) for each in writers]
-    assert [0] * PROCESSES == ended
+        kills = [*pins.kills, *moved(files, owner)]
     lines = [line.split() for ledger in files.folder.glob("ledger-*") for line in ledger.read_text().splitlines()]
     result = verdict(files.folder, [read_shard(files, shard) for shard in ("one", "two")])
     record_property("kills", len(kills))

@@ -8,16 +8,16 @@ import os
 import subprocess
 import sys
 from bisect import bisect
+from contextlib import closing
 from itertools import count
 
 import pytest
 
 from tests.live.shard_verdict import read_shard, verdict
+from tests.live.writer_processes import servers, writing
 from tests.shards.sample import Files
-from tests.shards.server import OWNER, Servers, as_role
-from tests.stores.rigs.postgres import USER, PostgresRig
 
-WRITERS, PROCESSES = 8, 2
+WRITERS = 8
 WINDOW_SECONDS, LEAST_ACKNOWLEDGED = 0.2, 50
 COURSE = [
     "list", "prepare", "record", "capture", "record", "chunk", "chunk", "record", "verify", "record", "intent", "fence",
@@ -66,7 +66,7 @@ class Movers:
             self.left.append((move, left))
         return word
 
-    def end(self):
+    def close(self):
         """Let the process end."""
         self._process.stdin.close()
         self._process.wait(30)
@@ -127,42 +127,21 @@ def test_no_acknowledged_write_is_lost_when_the_mover_is_killed_at_any_point(tmp
 @pytest.mark.live
 @pytest.mark.timeout(420)
 def test_none_is_lost_between_servers_either(tmp_path, record_property, monkeypatch):
-    rig = PostgresRig(settings=("fsync = off",))
-    try:
-        as_role(monkeypatch, OWNER)
-        files = Servers(rig, tmp_path)
-        secret = os.environ["SERVER_SECRET"]
-        users = [os.environ | {"SERVER_ROLE": role, "SERVER_SECRET": secret} for role in (USER, OWNER)]
-        check_killed(files, record_property, *users)
-    finally:
-        rig.stop()
+    with servers(tmp_path, monkeypatch) as (files, user, owner):
+        check_killed(files, record_property, user, owner)
 
 
-def check_killed(files, record_property, writing, moving):
+def check_killed(files, record_property, user, owner):
     """Kill movers beside writers, each with the environment of its role, and judge."""
     tmp_path = files.folder
     slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot")]
-    command = [sys.executable, "-m", "tests.live.shard_writers", files.url, str(tmp_path)]
-    share = WRITERS // PROCESSES
-    writers = [
-        subprocess.Popen(
-            [*command, str(first), str(share)], env=writing, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for first in range(0, WRITERS, share)
-    ]
-    movers = Movers(files, slots, moving)
-    try:
-        for each in writers:
-            assert "ready" == each.stdout.readline().strip()
+    with (
+        writing("tests.live.shard_writers", files, WRITERS, user),
+        closing(Movers(files, slots, owner)) as movers,
+    ):
         climb(movers)
         abort(movers)
         pause(movers)
-    finally:
-        for each in writers:
-            each.stdin.close()
-        for each in writers:
-            each.wait(60)
-        movers.end()
     result = verdict(tmp_path, [read_shard(files, shard) for shard in ("one", "two")])
     around = windows(tmp_path, result.times)
     record_property("kills", len(movers.kills))
