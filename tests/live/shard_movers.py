@@ -1,6 +1,6 @@
 """Movers that are killed: a process that forks a mover for each order, and tells how the mover ended.
 
-python -m tests.live.shard_movers URL FOLDER ID=URL...
+python -m tests.live.shard_movers URL FOLDER CHANNEL ID=URL...
 
 An order is a line `MOVE SOURCE TARGET SLOTS EPOCH WISH STOP`. The mover lists the move if it is not there, changes its
 wish, and does all acts under a token of that epoch. It notes the time of each stop point in the file `points`.
@@ -26,7 +26,7 @@ from tests.shards.sample import SET
 SHARDS = ("one", "two")
 
 
-async def moved(url, folder, places, order):
+async def moved(url, folder, channel, places, order):
     """Carry out an order."""
     move, source, target, slots, epoch, wish, stop = order.split()
     if stop != "-":
@@ -38,7 +38,7 @@ async def moved(url, folder, places, order):
         stops(label)
 
     store = await connect(url)
-    sites = sites_of(SET, {shard: ShardRecord(url=place) for shard, place in places.items()})
+    sites = sites_of(SET, {shard: ShardRecord(url=place) for shard, place in places.items()}, channel)
     nodes = {shard: Node(shard) for shard in SHARDS}
     mover = Mover(store, SET, sites, nodes, clock=SystemClock(), wall=time.time, reached=reached)
     group = MoveGroup(move=move, source=source, target=target, slots=tuple(map(int, slots.split(","))))
@@ -57,14 +57,14 @@ async def moved(url, folder, places, order):
     print(f"{'over' if entry is None else entry.record.state} {','.join(left) or '-'}", flush=True)
 
 
-def main(url, folder, *named):
+def main(url, folder, channel, *named):
     """Fork a mover for each line of the input."""
     places = dict(each.split("=", 1) for each in named)
     print("ready", flush=True)
     for order in sys.stdin:
         child = os.fork()
         if not child:
-            asyncio.run(moved(url, folder, places, order))
+            asyncio.run(moved(url, folder, channel, places, order))
             os._exit(0)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status:

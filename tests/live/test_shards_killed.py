@@ -40,9 +40,9 @@ PAUSE = [f"{step}.{side}" for step in ("retreat", "unfence", "withdraw") for sid
 class Movers:
     """The process that forks movers, and the orders to it."""
 
-    def __init__(self, files, slots, env):
+    def __init__(self, files, slots, env, channel):
         places = [f"{shard}={files.place(shard)}" for shard in ("one", "two")]
-        command = [sys.executable, "-m", "tests.live.shard_movers", files.url, str(files.folder), *places]
+        command = [sys.executable, "-m", "tests.live.shard_movers", files.url, str(files.folder), channel, *places]
         self._process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert "ready" == self._process.stdout.readline().strip()
         self._epochs, self._moves = count(1), count(1)
@@ -126,18 +126,19 @@ def test_no_acknowledged_write_is_lost_when_the_mover_is_killed_at_any_point(tmp
 
 @pytest.mark.live
 @pytest.mark.timeout(420)
-def test_none_is_lost_between_servers_either(tmp_path, record_property, monkeypatch):
+@pytest.mark.parametrize("channel", ["keys", "native"])
+def test_none_is_lost_between_servers_either(tmp_path, record_property, monkeypatch, channel):
     with servers(tmp_path, monkeypatch) as (files, user, owner):
-        check_killed(files, record_property, user, owner)
+        check_killed(files, record_property, user, owner, channel)
 
 
-def check_killed(files, record_property, user, owner):
+def check_killed(files, record_property, user, owner, channel="keys"):
     """Kill movers beside writers, each with the environment of its role, and judge."""
     tmp_path = files.folder
     slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot")]
     with (
         writing("tests.live.shard_writers", files, WRITERS, user),
-        closing(Movers(files, slots, owner)) as movers,
+        closing(Movers(files, slots, owner, channel)) as movers,
     ):
         climb(movers)
         abort(movers)

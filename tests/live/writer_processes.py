@@ -5,6 +5,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
+from tests.shards.postgres_rig import LOGICAL
 from tests.shards.server import OWNER, Servers, as_role
 from tests.stores.rigs.postgres import USER, PostgresRig
 
@@ -36,7 +37,7 @@ def writing(module, files, writers, env):
 @contextmanager
 def servers(folder, monkeypatch):
     """Yield two shards on a server, and the environments of the role that writes and of the role that moves."""
-    rig = PostgresRig(settings=("fsync = off",))
+    rig = PostgresRig(settings=("fsync = off", *LOGICAL))
     try:
         as_role(monkeypatch, OWNER)
         files = Servers(rig, folder)

@@ -119,6 +119,7 @@ class FakeChannel:
     def __init__(self, source, target):
         self.source, self.target = source, target
         self.copied, self.done, self.verified, self.is_stuck, self.trouble = 0, False, None, False, None
+        self.far = 0  # the number of calls of apply after which a fence may begin
         self.readers = 0  # the number of tries to end the capture that fail
 
     async def check(self, _size):
@@ -132,6 +133,7 @@ class FakeChannel:
             is_captured=self.source.log is not None,
             is_captured_back=self.target.log is not None,
             is_copied=self.done,
+            is_near=not self.far,
             is_drained=not lag,
             is_verified=self.verified == attempt,
             copied=self.copied,
@@ -152,6 +154,7 @@ class FakeChannel:
 
     async def apply(self, token):
         self.target.check(token)
+        self.far = max(0, self.far - 1)
         if self.is_stuck:
             return
         for each in self.source.log[:1]:

@@ -21,7 +21,7 @@ class Servers(Databases):
 
     def __init__(self, rig, folder, owner=OWNER, **options):
         self.rig, self._mark, self._owner = rig, uuid4().hex[:8], owner
-        self._made = []
+        self._made = {}
         super().__init__(folder, **options)
         for shard in self.shards:
             self.sql(shard, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {USER}")
@@ -31,10 +31,10 @@ class Servers(Databases):
 
     def place(self, shard):
         name = self.name(shard)
-        if name not in self._made:
-            self.rig.sql(f"CREATE DATABASE {name} OWNER {self._owner}", database="postgres")
-            self._made.append(name)
-        host, port = self.rig.address()
+        if shard not in self._made:
+            self.rig_of(shard).sql(f"CREATE DATABASE {name} OWNER {self._owner}", database="postgres")
+            self._made[shard] = name
+        host, port = self.rig_of(shard).address()
         return f"postgresql://${{SERVER_ROLE}}:${{SERVER_SECRET}}@{host}:{port}/{name}"
 
     def sql(self, shard, statement, values=()):
@@ -43,13 +43,17 @@ class Servers(Databases):
             return cursor.fetchall() if cursor.description else []
 
     def connect(self, shard, *, user=OWNER, **options):
-        host, port = self.rig.address()
+        host, port = self.rig_of(shard).address()
         target = {"host": host, "port": port, "user": user, "password": SECRET, "dbname": self.name(shard)}
         return psycopg.connect(**target, **options)
 
+    def rig_of(self, _shard):
+        """Return the server of a shard."""
+        return self.rig
+
     def drop(self):
-        for name in self._made:
-            self.rig.sql(f"DROP DATABASE {name} WITH (FORCE)", database="postgres")
+        for shard, name in self._made.items():
+            self.rig_of(shard).sql(f"DROP DATABASE {name} WITH (FORCE)", database="postgres")
 
 
 def translated(statement):

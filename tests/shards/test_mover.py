@@ -182,6 +182,16 @@ def test_a_paused_move_goes_on_when_it_is_asked_to():
     assert "complete" == entry.record.state
 
 
+def test_a_channel_whose_changes_take_long_gets_no_fence():
+    async def play(rig):
+        rig.channels.far = 3
+        await rig.mover().run(GROUP.move, token(1))
+
+    rig, _ = moved(play)
+    before = rig.labels[: rig.labels.index("intent.before")]
+    assert 3 == before.count("apply-log.after")
+
+
 def test_a_slow_control_store_gets_no_fence():
     async def play(rig):
         mover = rig.mover()

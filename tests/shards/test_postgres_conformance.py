@@ -1,7 +1,10 @@
 """The suites of a shard and a channel, on two databases of a PostgreSQL server."""
 
+from functools import partial
+
 import pytest
 
+from apportion.shards.postgres.replication.channel import NativeChannel
 from apportion.sim.conformance.shards.plugin import certify_shards
 from tests.shards.postgres_rig import ServerShardRig
 
@@ -15,3 +18,4 @@ def server():
 
 
 TestServerShards = certify_shards(ServerShardRig)
+TestNativeChannels = certify_shards(partial(ServerShardRig, NativeChannel), has_log=False)

@@ -11,9 +11,14 @@ Refuses: to call rows equal if it compared none although the source has some.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from apportion.model.epoch import FencingToken
+
+ChannelKind: TypeAlias = Literal["keys", "native", "auto"]
+"""The channel that a caller asks for: a log of keys, logical replication, or the latter wherever it is possible."""
+
+CHANNEL_KINDS: tuple[ChannelKind, ...] = ("keys", "native", "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +28,7 @@ class ChannelState:
     - `is_captured`: each write of the source is logged.
     - `is_captured_back`: the target has a log too. The channel of the reversed group reads it.
     - `is_copied`: every chunk has been copied.
+    - `is_near`: changes reach the target fast enough for a fence. A channel with a log tells it by `lag` alone.
     - `is_drained`: the target has every logged change of the source.
     - `is_verified`: the rows of both shards were compared in the named attempt, and were equal. Rows of keys that were
       logged later were compared when they were applied.
@@ -31,6 +37,7 @@ class ChannelState:
     is_captured: bool = False
     is_captured_back: bool = False
     is_copied: bool = False
+    is_near: bool = True
     is_drained: bool = False
     is_verified: bool = False
     copied: int = 0

@@ -19,6 +19,7 @@ from apportion.console.shards.options import Models, SetName, base_at, weights_o
 from apportion.console.shards.plan_report import print_shard_plan, print_shard_plan_json, read_shard_plan, slots_in
 from apportion.errors import InvalidInput
 from apportion.shards import admin
+from apportion.shards.channel import ChannelKind
 from apportion.shards.mover.stop_points import labels
 from apportion.shards.plan import Measure, encode_shard_plan
 
@@ -57,9 +58,10 @@ def plan_shards(
         file.check()
     with Progress("planning", is_shown=not json):
         made = asyncio.run(admin.plan(url, name, weights=weights, by=by, tolerance=tolerance, slots=slots, to=to))
+        channels = asyncio.run(admin.channels(url, name, made))
     if file is not None:
         file.write(encode_shard_plan(made))
-    (print_shard_plan_json if json else print_shard_plan)(made)
+    (print_shard_plan_json if json else print_shard_plan)(made, channels)
     return PENDING if made.groups else 0
 
 
@@ -89,6 +91,9 @@ def apply_shards(
     reversible: Annotated[
         bool, Parameter(help="Let targets log changed rows until clean, so that a switch can be undone.", negative="")
     ] = False,
+    channel: Annotated[
+        ChannelKind, Parameter(help="Way of the rows: a log of keys, or logical replication of PostgreSQL.")
+    ] = "keys",
     json: Json = False,
 ) -> int:
     """Carry out a plan while programs write. Without a plan, go on with the moves that have begun.
@@ -100,7 +105,7 @@ def apply_shards(
     rows = {} if saved is None else {move.move: each.rows for move, each in zip(saved.moves, saved.groups, strict=True)}
     bar = MoveBar(rows, is_shown=not json)
     try:
-        made = asyncio.run(admin.apply(url, name, saved, is_reversible=reversible, observer=bar.take))
+        made = asyncio.run(admin.apply(url, name, saved, channel=channel, is_reversible=reversible, observer=bar.take))
     finally:
         bar.end()
     (print_made_json if json else print_made)("apply", name, made, bar)

@@ -8,6 +8,7 @@ from apportion.console.files.io import read_bounded
 from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model import codec
+from apportion.shards.admin import PairChannel
 from apportion.shards.plan import ShardPlan, decode_shard_plan
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -25,8 +26,8 @@ def read_shard_plan(path: Path) -> ShardPlan:
         raise
 
 
-def print_shard_plan(plan: ShardPlan) -> None:
-    """Print the slots, rows and bytes that go from shard to shard, and the bound."""
+def print_shard_plan(plan: ShardPlan, channels: Sequence[PairChannel]) -> None:
+    """Print the slots, rows and bytes that go from shard to shard, the channels that are possible, and the bound."""
     pairs = _pairs(plan)
     if pairs:
         rows = [
@@ -35,10 +36,13 @@ def print_shard_plan(plan: ShardPlan) -> None:
         ]
         print_columns(("move", "slots", "rows", "size"), rows)
         print()
+    for each in channels:
+        words = "apply --channel native" if each.kind == "native" else "a log of keys"
+        print_text(f"{each.source} -> {each.target}: {words}: {each.reason}")
     print_text(f"shards plan: {plan.summary}")
 
 
-def print_shard_plan_json(plan: ShardPlan) -> None:
+def print_shard_plan_json(plan: ShardPlan, channels: Sequence[PairChannel]) -> None:
     """Print a plan as JSON, with every group."""
     print_json(
         "shards plan",
@@ -53,6 +57,10 @@ def print_shard_plan_json(plan: ShardPlan) -> None:
         bytes=sum(each.bytes for each in plan.groups),
         summary=plan.summary,
         shards=[{"id": shard, "weight": weight} for shard, weight in plan.weights.items()],
+        channels=[
+            {"source": each.source, "target": each.target, "channel": each.kind, "reason": each.reason}
+            for each in channels
+        ],
         moves=[
             {"id": move.move, "source": move.source, "target": move.target, "slots": len(move.slots), "rows": each.rows}
             for move, each in zip(plan.moves, plan.groups, strict=True)

@@ -17,15 +17,17 @@ from apportion.runtime.io_thread import io_thread
 from apportion.shards import foundation
 from apportion.shards.addition import added
 from apportion.shards.admin.carrier import MoveObserved, MovesMade, carried
+from apportion.shards.admin.channels import PairChannel, plan_channels
 from apportion.shards.admin.departure import check_drain, removed
 from apportion.shards.admin.doctor import doctor as diagnosed
 from apportion.shards.admin.ends import SOAK, abort, clean, pause, reverse
 from apportion.shards.admin.pinned_keys import check_keys, pinned
-from apportion.shards.admin.planner import from_facts, measure_of, plan_even
+from apportion.shards.admin.planner import channel_of, check_skew, from_facts, measure_of, plan_even, plan_skewed
 from apportion.shards.admin.recover import Recovery, recovered
 from apportion.shards.admin.repair import repaired
 from apportion.shards.admin.status import MoveStatus, SetStatus, ShardStatus, set_status
 from apportion.shards.admin.verify import SetVerification, verified
+from apportion.shards.channel import ChannelKind
 from apportion.shards.mover import MoveEvent
 from apportion.shards.mover.own_slots import PinnedKey
 from apportion.shards.plan import Measure, SetFacts, ShardPlan, plan_slots
@@ -45,6 +47,7 @@ __all__ = [
     "MoveStatus",
     "MovesMade",
     "Obstacle",
+    "PairChannel",
     "PinnedKey",
     "Recovery",
     "SetStatus",
@@ -56,6 +59,7 @@ __all__ = [
     "abort",
     "add",
     "apply",
+    "channels",
     "clean",
     "doctor",
     "drain",
@@ -193,6 +197,14 @@ async def plan(
     return await io_thread().hop(from_facts(url, name, _made))
 
 
+async def channels(url: str, name: str, plan: ShardPlan) -> tuple[PairChannel, ...]:
+    """Return the channel that `apply` with "auto" takes for each pair of shards of a plan, and why.
+
+    Return () for files of SQLite, which have one channel.
+    """
+    return await io_thread().hop(plan_channels(url, name, plan))
+
+
 async def rebalance(
     url: str,
     name: str,
@@ -209,17 +221,12 @@ async def rebalance(
     errors are those of `plan` and `apply`.
     """
     measure = measure_of(by)
-    if type(if_skewed) not in (int, float) or not if_skewed >= 0:
-        raise InvalidInput("if_skewed", if_skewed, "a number of at least 0", "0.15 is a CV of 15 %.")
+    check_skew(if_skewed)
     made = await apply(url, name, observer=observer)
     if not made.is_whole:
         return made
     found = await io_thread().hop(
-        from_facts(
-            url,
-            name,
-            lambda facts: plan_even(facts, {}, measure, tolerance) if facts.skew(measure) > if_skewed else None,
-        )
+        from_facts(url, name, lambda facts: plan_skewed(facts, measure, tolerance, if_skewed))
     )
     if found is None or not found.groups:
         return made
@@ -259,22 +266,25 @@ async def apply(
     name: str,
     plan: ShardPlan | None = None,
     *,
+    channel: ChannelKind = "keys",
     is_reversible: bool = False,
     observer: MoveObserved | None = None,
 ) -> MovesMade:
-    """Finish the moves that another call has begun, then carry out a plan, while programs write.
-
-    Old rows stay on the source.
+    """Finish the moves that have begun, then carry out a plan, while programs write. Old rows stay on the source.
 
     - `plan`: the plan. Without it, only moves that have begun are finished.
+    - `channel`: a log of keys, or "native" replication of PostgreSQL. "auto" is the latter where it is possible.
     - `is_reversible`: let the targets of the plan's moves log the keys of changed rows, so that `reverse` can undo a
       switch. The logs grow until `clean`.
     - `observer`: a function that is called with each `MoveEvent`, in the I/O thread.
 
-    The same call again finishes a call that was cut off anywhere. While another process moves slots of the set, this
-    call waits. `PlanRefused` if a slot of the plan now lies on another shard.
+    The same call again finishes a call that was cut off. While another process moves slots of the set, this call waits.
+    `PlanRefused` if a slot of the plan now lies on another shard. `InvalidInput` for an impossible channel.
     """
-    return await carried(url, name, lambda carrier: carrier.apply(plan, is_reversible=is_reversible), observer)
+    kind = channel_of(channel)
+    return await carried(
+        url, name, lambda carrier: carrier.apply(plan, is_reversible=is_reversible), observer, channel=kind
+    )
 
 
 async def remove(url: str, name: str, shard: str, *, force: bool = False) -> None:

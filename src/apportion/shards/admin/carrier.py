@@ -25,6 +25,7 @@ from apportion.runtime.io_thread import io_thread
 from apportion.shards.admin.facts import moves_of
 from apportion.shards.admin.places import open_sites
 from apportion.shards.admin.weights import set_weights
+from apportion.shards.channel import ChannelKind
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import MoveEntry, MoveEvent, Mover
 from apportion.shards.mover.book import KnownMoves, MoveBook
@@ -150,16 +151,19 @@ async def carried(
     observer: MoveObserved | None = None,
     *,
     settles: bool = True,
+    channel: ChannelKind = "keys",
 ) -> Result:
     """Stand for election as the mover of a set. Once elected, run `work` on the I/O thread.
 
-    Without `settles`, pins that were cut off are left to `work`.
+    Without `settles`, pins that were cut off are left to `work`. `channel` is the channel of moves that begin.
     """
     SetKeys(name)
     await io_thread().hop(require_made(url))
     async with leader(url, f"{name}.mover", lease_ttl=MOVER_TTL) as election:
         token = await election.wait_until_elected()
-        return await io_thread().hop(_worked(url, name, work, (election, token), observer, settles=settles))
+        return await io_thread().hop(
+            _worked(url, name, work, (election, token), observer, settles=settles, channel=channel)
+        )
 
 
 def _check_term(name: str, election: AsyncElection, token: FencingToken) -> None:
@@ -190,11 +194,12 @@ async def _worked(
     observer: MoveObserved | None,
     *,
     settles: bool,
+    channel: ChannelKind,
 ) -> Result:
     election, token = term
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
-        async with open_sites(name, followed.shards) as sites:
+        async with open_sites(name, followed.shards, channel) as sites:
             nodes = {shard: record.node(shard) for shard, record in followed.shards.items()}
             clock = SystemClock()
             mover = Mover(

@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.orm import DeclarativeBase
 
 from apportion.errors import ApportionError, BadSnapshot, SchemaDiffers
+from apportion.shards.admin.channels import pair_channels
 from apportion.shards.admin.facts import moves_of
 from apportion.shards.admin.places import open_sites
 from apportion.shards.models import check_models, tables_of
@@ -158,11 +159,11 @@ async def _pairs(followed: FollowedSet, table: SlotTable, found: Mapping[str, Lo
     if source is None or any(each.rows is None for each in found.values()):
         return ()
     slots = tuple(slot for slot, owner in sorted(table.owners.items()) if owner == source)[:MOST_SLOTS]
-    findings = []
+    targets, findings = sorted(found.keys() - {source}), []
+    groups = [MoveGroup(move="doctor", source=source, target=target, slots=slots) for target in targets]
     async with open_sites(followed.keys.name, followed.shards) as sites:
-        for target in sorted(found.keys() - {source}):
-            subject, said, advice = f"move from {source} to {target}", "nothing would stop it", ""
-            group = MoveGroup(move="doctor", source=source, target=target, slots=slots)
+        for group in groups:
+            subject, said, advice = f"move from {source} to {group.target}", "nothing would stop it", ""
             try:
                 await (await sites.channel(group)).check(0)
             except SchemaDiffers:
@@ -170,6 +171,9 @@ async def _pairs(followed: FollowedSet, table: SlotTable, found: Mapping[str, Lo
             except ApportionError as error:
                 said, advice = error.problem, error.hint
             findings.append(judged(subject, said, advice, verdict="error"))
+    for each in await pair_channels(followed.keys.name, followed.shards, groups):
+        words = "native" if each.kind == "native" else "log of keys alone"
+        findings.append(Finding(subject=f"channel from {source} to {each.target}", found=f"{words}: {each.reason}"))
     return findings
 
 

@@ -3,15 +3,18 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
+from apportion.shards.channel import ChannelKind
 from apportion.shards.mover.rescue import sites_of
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.records import ShardRecord
 
 
 @asynccontextmanager
-async def open_sites(name: str, shards: Mapping[str, ShardRecord]) -> AsyncIterator[ShardSites]:
+async def open_sites(
+    name: str, shards: Mapping[str, ShardRecord], channel: ChannelKind = "keys"
+) -> AsyncIterator[ShardSites]:
     """Open the shards of a set, and close them at the end. `InvalidInput` for a database that cannot move rows yet."""
-    sites = sites_of(name, shards)
+    sites = sites_of(name, shards, channel)
     try:
         yield sites
     finally:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from apportion.errors import UnknownOption
+from apportion.errors import InvalidInput, UnknownOption
 from apportion.shards.admin.facts import set_facts
 from apportion.shards.admin.places import open_sites
+from apportion.shards.channel import CHANNEL_KINDS, ChannelKind
 from apportion.shards.plan import MEASURES, Measure, SetFacts, ShardPlan, plan_sizes, plan_weights
 from apportion.shards.records import SetKeys
 from apportion.shards.router import set_followed, set_left
@@ -33,6 +34,24 @@ def measure_of(by: str) -> Measure:
     return by
 
 
+def channel_of(kind: str) -> ChannelKind:
+    """Return a checked kind of channel."""
+    if kind not in CHANNEL_KINDS:
+        raise UnknownOption("channel", kind, CHANNEL_KINDS)
+    return kind
+
+
 def plan_even(facts: SetFacts, weights: Mapping[str, float], measure: Measure, tolerance: float) -> ShardPlan:
     """Return the plan for other weights, by the number or by the size of the slots."""
     return plan_weights(facts, weights) if measure == "slots" else plan_sizes(facts, weights, measure, tolerance)
+
+
+def check_skew(limit: float) -> None:
+    """Raise `InvalidInput` for a limit that is no number of at least 0."""
+    if type(limit) not in (int, float) or not limit >= 0:
+        raise InvalidInput("if_skewed", limit, "a number of at least 0", "0.15 is a CV of 15 %.")
+
+
+def plan_skewed(facts: SetFacts, measure: Measure, tolerance: float, limit: float) -> ShardPlan | None:
+    """Return the plan that makes shards even, None if their coefficient of variation is within a limit."""
+    return plan_even(facts, {}, measure, tolerance) if facts.skew(measure) > limit else None

@@ -21,6 +21,8 @@ from apportion.shards.takeover.takeover import within
 
 _LOGS = "SELECT relname FROM pg_class WHERE relnamespace = 'apportion'::regnamespace AND relkind = 'r'"
 
+_PUBLISHED = "SELECT move FROM apportion.move WHERE relation = 'publication'"
+
 
 async def remains_of(shards: Mapping[str, ShardRecord], sites: ShardSites) -> AllRemains:
     """Return what moves have left on the shards. `StoreUnavailable` if a shard does not answer."""
@@ -54,9 +56,10 @@ def _in_file(connection: Connection) -> tuple[Mapping[str, set[int]], set[str]]:
 
 
 def _on_server(connection: Connection) -> tuple[Mapping[str, set[int]], set[str]]:
-    logs = connection.exec_driver_sql(_LOGS).scalars()
-    prefix = log_name("")
-    return _slots(connection, "apportion.slot"), {name.removeprefix(prefix) for name in logs if name.startswith(prefix)}
+    logs, prefix = connection.exec_driver_sql(_LOGS).scalars().all(), log_name("")
+    captured = {name.removeprefix(prefix) for name in logs if name.startswith(prefix)}
+    captured |= set(connection.exec_driver_sql(_PUBLISHED).scalars())
+    return _slots(connection, "apportion.slot"), captured
 
 
 def _slots(connection: Connection, table: str) -> defaultdict[str, set[int]]:

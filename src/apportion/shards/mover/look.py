@@ -55,7 +55,7 @@ class Look:
             is_captured=channel.is_captured,
             is_captured_back=channel.is_captured_back,
             is_copied=channel.is_copied,
-            is_near=channel.is_drained or channel.lag <= NEAR_ROWS,
+            is_near=channel.is_near and (channel.is_drained or channel.lag <= NEAR_ROWS),
             is_drained=channel.is_drained,
             is_verified=channel.is_verified,
             is_late=is_late,

@@ -21,9 +21,9 @@ from apportion.shards.channel import ChannelState
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import key_log
 from apportion.shards.postgres.comparison import RowDigests
+from apportion.shards.postgres.moving_rows import swept
 from apportion.shards.postgres.readiness import facts_of, require_no_rows, require_ready, require_right
 from apportion.shards.postgres.server import ServerPlace, ShardServer, require_no_holder, rows
-from apportion.shards.postgres.shard import swept
 from apportion.shards.postgres.tables import ServerTable, columns, require_equal, require_movable, tables_of
 from apportion.shards.postgres.transport import given, placed, replaced, require_incoming, slots_of, staged, text
 from apportion.stores.postgres.driver import Connection
@@ -50,6 +50,10 @@ class PostgresChannel:
         self._source, self._target = ShardServer(source), ShardServer(target)
         self._log = f"apportion.{key_log.quoted(key_log.log_name(group.move))}"
         self._digests: RowDigests | None = None
+
+    async def has_begun(self) -> bool:
+        """Whether the source has a log of this move."""
+        return await self._source.read(lambda base: key_log.has_log(base, self._group.move))
 
     async def check(self, _size: int, /) -> None:
         """See `Channel`. `InvalidInput` or `SchemaDiffers` names the shard."""

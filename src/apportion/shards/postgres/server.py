@@ -39,7 +39,7 @@ _PATIENCE: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-_HELD = frozenset({"55P03", "40P01", "40001"})
+_HELD = frozenset({"55P03", "55006", "40P01", "40001"})
 
 # A standby, which may be promoted soon; and limits of a role that came before our own settings.
 _PASSING = frozenset({"25006", "25P03", "25P04"})
@@ -150,6 +150,16 @@ class ShardServer:
                 return await work(connection)
 
         return await self._tried(_once, within)
+
+    async def rehearse(self, work: Work[Result]) -> Result:
+        """Run writes that are rolled back at their end."""
+
+        async def _once(connection: Connection) -> Result:
+            async with connection.transaction(force_rollback=True):
+                await connection.execute(_WRITE)
+                return await work(connection)
+
+        return await self._tried(_once)
 
     async def close(self) -> None:
         """Close the connection."""

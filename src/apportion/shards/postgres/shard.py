@@ -5,17 +5,20 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from apportion.errors import InvariantBroken
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup, RowChange
 from apportion.shards.postgres import key_log
-from apportion.shards.postgres.functions import LOCK_CLASS
-from apportion.shards.postgres.server import ServerPlace, ShardServer, count, rows
-from apportion.shards.postgres.tables import ServerTable, columns, tables_of
+from apportion.shards.postgres.moving_rows import locked, swept
+from apportion.shards.postgres.replication import source as at_source
+from apportion.shards.postgres.replication import target as at_target
+from apportion.shards.postgres.replication.names import object_name
+from apportion.shards.postgres.server import ServerPlace, ShardServer, rows
+from apportion.shards.postgres.tables import tables_of
 from apportion.shards.shard import CLEAN_ROWS, SlotSize
 from apportion.shards.slot_rows import SlotRow, slot_row
 from apportion.stores.postgres.driver import Connection
 
-_LOCKS = "SELECT pg_advisory_xact_lock(%s, slot) FROM (SELECT unnest(%s::integer[]) AS slot ORDER BY 1) each"
 _ROWS = "SELECT slot, state, life, number FROM apportion.slot WHERE slot = ANY (%s)"
 _CHANGED = """INSERT INTO apportion.slot AS kept (slot, state, life, number, move)
     SELECT slot, %(after)s, %(life)s, %(number)s, %(move)s FROM unnest(%(slots)s::smallint[]) slot
@@ -31,7 +34,7 @@ class PostgresShard:
     """See `Shard`."""
 
     def __init__(self, place: ServerPlace) -> None:
-        self._server = ShardServer(place)
+        self._server, self._set_name = ShardServer(place), place.set_name
 
     async def guard(self, group: MoveGroup, token: FencingToken) -> None:
         """See `Shard`. A role that may not write rows without their triggers is refused here, at the first act."""
@@ -62,8 +65,12 @@ class PostgresShard:
         }
 
         async def _change(connection: Connection) -> None:
-            await rows(connection, _LOCKS, LOCK_CLASS, list(group.slots))
+            await locked(connection, group.slots)
             await connection.execute(_CHANGED, values)
+            if change.after == "fenced":
+                await at_source.raised(connection, group.move)
+            elif change.after == "moved":  # so that no delete of old rows reaches the target
+                await at_source.unpublish(connection, self._published(group.move))
 
         await self._server.write(group, token, _change)
 
@@ -85,6 +92,8 @@ class PostgresShard:
         """See `Shard`."""
 
         async def _clean(connection: Connection) -> int:
+            if (await at_source.published(connection, self._published(group.move), group.move)).has_publication:
+                raise InvariantBroken(f"rows of move {group.move} were to be deleted while they are published")
             moved = "SELECT slot FROM apportion.slot WHERE slot = ANY (%s) AND state = 'moved' FOR SHARE"
             slots = [slot for (slot,) in await rows(connection, moved, list(group.slots))]
             return await swept(connection, (await tables_of(connection))[::-1], slots, CLEAN_ROWS)
@@ -95,6 +104,7 @@ class PostgresShard:
         """See `Shard`."""
 
         async def _drop(connection: Connection) -> bool:
+            await at_target.unsubscribe(connection, self._published(group.move))
             mine = (
                 "SELECT slot FROM apportion.slot WHERE slot = ANY (%s) AND state = 'incoming' AND move = %s FOR UPDATE"
             )
@@ -109,7 +119,7 @@ class PostgresShard:
             )
             gone = "DELETE FROM apportion.slot WHERE slot = ANY (%s) AND state = 'incoming'"
             await rows(connection, gone, slots)
-            await rows(connection, "DELETE FROM apportion.move WHERE move = %s", group.move)
+            await at_source.forget(connection, group.move)
             return True
 
         while not await self._server.write(group, token, _drop, is_bare=True):
@@ -121,17 +131,22 @@ class PostgresShard:
         async def _left(connection: Connection) -> list[str]:
             found = [f"trigger of {name}" for name in sorted(await key_log.captured(connection, move, least=1))]
             found += [key_log.log_name(move)] if await key_log.has_log(connection, move) else []
+            name = self._published(move)
+            here = await at_source.published(connection, name, move)
+            found += [f"publication {name}"] if here.has_publication else []
+            found += [f"replication slot {each}" for each in await at_source.slot_sizes(connection, name, move)]
+            found += [f"subscription {name}"] if await at_target.has_subscription(connection, name) else []
             kept = {
+                "apportion.marker": "SELECT count(*) FROM apportion.marker WHERE move = %s",
                 "apportion.move": "SELECT count(*) FROM apportion.move WHERE move = %s",
                 "apportion.slot": "SELECT count(*) FROM apportion.slot WHERE move = %s AND state = 'incoming'",
             }
             mine = "SELECT slot FROM apportion.slot WHERE move = %s AND state IN ('incoming', 'moved')"
             for table in await tables_of(connection):
-                name = table.name.replace("%", "%%")
-                kept[table.name] = f"SELECT count(*) FROM {name} WHERE slot IN ({mine})"
-            for name, counted in kept.items():
+                kept[table.name] = f"SELECT count(*) FROM {table.name.replace('%', '%%')} WHERE slot IN ({mine})"
+            for place, counted in kept.items():
                 [(number,)] = await rows(connection, counted, move)
-                found += [f"{name}: {number} rows"] if number else []
+                found += [f"{place}: {number} rows"] if number else []
             return found
 
         return await self._server.read(_left)
@@ -140,19 +155,5 @@ class PostgresShard:
         """See `Shard`."""
         await self._server.close()
 
-
-async def swept(connection: Connection, tables: Sequence[ServerTable], slots: Sequence[int], most: int) -> int:
-    """Delete at most so many rows of some slots, from one table after another; return how many."""
-    done = 0
-    for table in tables:
-        if done < most and slots:
-            key = columns(table.key)
-            found = f"SELECT {key} FROM {table.name} WHERE slot = ANY (%s) LIMIT %s"
-            delete = f"DELETE FROM {table.name} WHERE slot = ANY (%s) AND ({key}) IN ({found})"
-            done += await count(connection, _filled(delete), list(slots), list(slots), most - done)
-    return done
-
-
-def _filled(statement: str) -> str:
-    """Return a statement with the percent signs of its names doubled, and those of its values kept."""
-    return statement.replace("%", "%%").replace("%%s", "%s")
+    def _published(self, move: str) -> str:
+        return object_name(self._set_name, move)

@@ -3,23 +3,28 @@
 from collections.abc import Mapping
 
 from apportion.errors import UnknownOption
-from apportion.shards.channel import Channel
+from apportion.shards.channel import Channel, ChannelKind
 from apportion.shards.move_group import MoveGroup
-from apportion.shards.postgres.channel import PostgresChannel
+from apportion.shards.postgres.chosen_channel import ChosenChannel
+from apportion.shards.postgres.replication.choice import ChannelChoice
 from apportion.shards.postgres.server import ServerPlace
 from apportion.shards.postgres.shard import PostgresShard
 from apportion.shards.shard import Shard
 
 
 class PostgresSites:
-    """The places where a mover finds the shards of a set; `addresses` are the URLs by the ids of the shards."""
+    """The places where a mover finds the shards of a set; `addresses` are the URLs by the ids of the shards.
 
-    def __init__(self, set_name: str, addresses: Mapping[str, str]) -> None:
+    `channel` is the channel of moves that begin.
+    """
+
+    def __init__(self, set_name: str, addresses: Mapping[str, str], channel: ChannelKind = "keys") -> None:
+        self._channel = channel
         self._places = {
             shard: ServerPlace(set_name=set_name, shard=shard, address=address) for shard, address in addresses.items()
         }
         self._shards: dict[str, PostgresShard] = {}
-        self._channels: dict[MoveGroup, PostgresChannel] = {}
+        self._channels: dict[MoveGroup, ChosenChannel] = {}
 
     async def shard(self, shard_id: str) -> Shard:
         """Return a shard; it is opened by its first call."""
@@ -30,8 +35,17 @@ class PostgresSites:
     async def channel(self, group: MoveGroup) -> Channel:
         """Return the channel of a group; its connections are opened by its first call."""
         if group not in self._channels:
-            self._channels[group] = PostgresChannel(group, self._place(group.source), self._place(group.target))
+            source, target = self._place(group.source), self._place(group.target)
+            self._channels[group] = ChosenChannel(group, source, target, self._channel)
         return self._channels[group]
+
+    async def choice(self, group: MoveGroup) -> ChannelChoice:
+        """Return the channel that "auto" takes for a group, with the reason."""
+        channel = ChosenChannel(group, self._place(group.source), self._place(group.target), "auto")
+        try:
+            return await channel.choice()
+        finally:
+            await channel.close()
 
     async def close(self) -> None:
         """Close all that was opened."""

@@ -1,7 +1,7 @@
 """Chunks: the rows of a group are copied, while writers write, and never over newer ones."""
 
 from apportion.sim.conformance.expect import holds, same
-from apportion.sim.conformance.shards.case import shard_case
+from apportion.sim.conformance.shards.case import log_case, shard_case
 from apportion.sim.conformance.shards.stage import GROUP, OTHER, STAYS, TOKEN, MoveStage, key_of
 
 SLOT, LAST = GROUP.slots[0], GROUP.slots[-1]
@@ -80,7 +80,7 @@ async def an_applied_row_is_not_overwritten_by_a_chunk(stage: MoveStage) -> None
     await stage.equal()
 
 
-@shard_case
+@log_case
 async def rows_that_were_read_before_the_log_was_applied_are_not_written_after_it(stage: MoveStage) -> None:
     """A channel may read many rows at once, and write them in several chunks."""
     many = {number: f"text {number}" for number in range(_MANY_ROWS)}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from apportion.errors import Unequal
 from apportion.shards.channel import Channel
 from apportion.sim.conformance.expect import holds, raises, same
-from apportion.sim.conformance.shards.case import shard_case
+from apportion.sim.conformance.shards.case import log_case, shard_case
 from apportion.sim.conformance.shards.stage import GROUP, TOKEN, MoveStage, key_of
 
 SLOT = GROUP.slots[1]
@@ -72,7 +72,7 @@ async def an_extra_row_behind_the_last_one_is_found(stage: MoveStage) -> None:
     await _found(stage, {10**9: "extra"}, slot=GROUP.slots[-1])
 
 
-@shard_case
+@log_case
 async def a_logged_row_is_excused_until_it_is_applied(stage: MoveStage) -> None:
     """Writers that write during the comparison raise no alarm."""
     await stage.fill(*GROUP.slots)

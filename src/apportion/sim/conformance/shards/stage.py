@@ -102,11 +102,11 @@ class MoveStage:
         holds(False, f"the copy ends after {_MOST_CALLS} chunks at most")
 
     async def drain(self, channel: Channel) -> None:
-        """Apply the log until the target has all of it."""
+        """Apply until the target has each change that was made before the call."""
         for _ in range(_MOST_CALLS):
+            await channel.apply(TOKEN)
             if (await channel.state(1)).is_drained:
                 return
-            await channel.apply(TOKEN)
         holds(False, f"the log ends after {_MOST_CALLS} parts at most")
 
     async def verify(self, channel: Channel, attempt: int = 1) -> None:

@@ -8,7 +8,7 @@ from apportion.shards.channel import Channel
 from apportion.shards.move_group import ROW_CHANGES
 from apportion.shards.shard import Shard
 from apportion.sim.conformance.expect import raises, same
-from apportion.sim.conformance.shards.case import shard_case
+from apportion.sim.conformance.shards.case import log_case, shard_case
 from apportion.sim.conformance.shards.stage import GROUP, OLD, OTHER, TOKEN, MoveStage, token_of
 
 
@@ -60,7 +60,16 @@ async def an_older_token_changes_nothing_through_a_channel(stage: MoveStage) -> 
     for name in ("apply", "verify", "uncapture"):
         await raises(Fenced, _channel_acts(channel)[name](OLD), f"{name} under an older token")
     state = await channel.state(1)
-    same((True, 1, False), (state.is_captured, state.lag, state.is_verified), "state of the channel")
+    same((True, False), (state.is_captured, state.is_verified), "state of the channel")
+
+
+@log_case
+async def an_older_token_applies_no_entry(stage: MoveStage) -> None:
+    """The log keeps the entry for the newer mover."""
+    channel = await stage.copied()
+    await stage.pair.write("one", GROUP.slots[0], {1: "written"})
+    await raises(Fenced, channel.apply(OLD), "apply under an older token")
+    same((1, {}), ((await channel.state(1)).lag, dict(await stage.pair.read("two", GROUP.slots[0]))), "lag and rows")
 
 
 @shard_case

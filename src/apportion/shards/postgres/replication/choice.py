@@ -1,0 +1,91 @@
+"""Choice of the channel between two shards in PostgreSQL, from the facts of both servers, with the reason.
+
+A native channel needs logical replication: `wal_level = logical` and free slots on the source, free workers on the
+target, a role that may replicate, and a way from the target's server to the source. The log of keys needs none of them.
+
+Promises: pure. The reason names the shard, the setting and its value, or the words of the server.
+Source: https://www.postgresql.org/docs/current/logical-replication-config.html
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from apportion.shards.channel import ChannelKind
+
+OLDEST = 15
+"""The oldest PostgreSQL that filters the rows of a publication."""
+
+_WORKERS = 2
+"""One worker applies changes, and at least one copies tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationFacts:
+    """The facts of a server that decide about a native channel. Each number counts what is left for others.
+
+    - `slots`, `senders`: for a server that rows leave. `origins`, `workers`: for one that they come to.
+    - `copies`: the number of tables that a subscription copies at the same time.
+    - `may_publish`, `may_subscribe`: the rights of the mover's role.
+    - `unfit`: tables that cannot be replicated with a filter, each with the reason.
+    """
+
+    release: int
+    wal_level: str
+    slots: int
+    senders: int
+    origins: int
+    workers: int
+    copies: int
+    may_publish: bool
+    may_subscribe: bool
+    unfit: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelChoice:
+    """The channel of a pair of shards, and the reason in words."""
+
+    kind: ChannelKind
+    reason: str
+
+
+def chosen(wished: ChannelKind, obstacle: str) -> ChannelChoice:
+    """Return the channel for a wish. `obstacle` says why a native channel is impossible, "" if nothing does.
+
+    >>> chosen("auto", "wal_level of shard one is replica, not logical").kind
+    'keys'
+    """
+    if wished == "keys":
+        possible = obstacle or "a native channel is possible: --channel native"
+        return ChannelChoice(kind="keys", reason=f"the log of keys was asked for; {possible}")
+    if obstacle:
+        return ChannelChoice(kind="keys", reason=obstacle)
+    return ChannelChoice(kind="native", reason="logical replication is possible")
+
+
+def obstacle_in(source: str, here: ReplicationFacts, target: str, there: ReplicationFacts) -> str:
+    """Return the first fact that makes a native channel impossible, "" if there is none."""
+    return next(_obstacles(source, here, target, there), "")
+
+
+def _obstacles(source: str, here: ReplicationFacts, target: str, there: ReplicationFacts) -> Iterator[str]:
+    for shard, facts in ((source, here), (target, there)):
+        if facts.release < OLDEST:
+            yield f"shard {shard} runs PostgreSQL {facts.release}, older than {OLDEST}"
+    if here.wal_level != "logical":
+        yield f"wal_level of shard {source} is {here.wal_level}, not logical"
+    for shard, facts in ((source, here), (target, there)):
+        yield from (f"table {each} in shard {shard}" for each in facts.unfit)
+    needed = 1 + there.copies
+    for shard, setting, left, least in (
+        (source, "max_replication_slots", here.slots, needed),
+        (source, "max_wal_senders", here.senders, needed),
+        (target, "max_replication_slots", there.origins, needed),
+        (target, "max_logical_replication_workers", there.workers, _WORKERS),
+    ):
+        if left < least:
+            yield f"{setting} of shard {shard} leaves {max(0, left)}, and a move needs {least}"
+    if not here.may_publish:
+        yield f"the role of shard {source} may not replicate, or may not create in its database"
+    if not there.may_subscribe:
+        yield f"the role of shard {target} may not subscribe"

@@ -1,0 +1,75 @@
+"""Facts about logical replication, as two servers tell them, and the way from one server to the other.
+
+Promises: nothing is left. The way is tried by a subscription that is rolled back, so the target's server itself
+connects to the source.
+"""
+
+# ruff: noqa: S608 - names are quoted, values are bound or quoted
+
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.postgres.replication.choice import ReplicationFacts, obstacle_in
+from apportion.shards.postgres.replication.names import object_name
+from apportion.shards.postgres.replication.target import subscription
+from apportion.shards.postgres.server import ShardServer, rows
+from apportion.stores.postgres.driver import Connection, psycopg
+
+_LEFT = "current_setting('{0}')::int - (SELECT count(*) FROM {1})::int"
+_FACTS = f"""SELECT current_setting('server_version_num')::int / 10000, current_setting('wal_level'),
+    {_LEFT.format("max_replication_slots", "pg_replication_slots")},
+    {_LEFT.format("max_wal_senders", "pg_stat_replication")},
+    {_LEFT.format("max_replication_slots", "pg_replication_origin")},
+    {_LEFT.format("max_logical_replication_workers", "pg_stat_subscription WHERE pid IS NOT NULL")},
+    current_setting('max_sync_workers_per_subscription')::int,
+    rolsuper OR (rolreplication AND has_database_privilege(current_database(), 'CREATE')),
+    rolsuper OR EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'pg_create_subscription'
+        AND pg_has_role(r.oid, 'MEMBER') AND has_database_privilege(current_database(), 'CREATE'))
+    FROM pg_roles WHERE rolname = current_user"""
+_UNFIT = """SELECT format('%%I.%%I', n.nspname, c.relname), c.relkind = 'p', a.attgenerated <> '',
+    NOT EXISTS (SELECT FROM pg_index i JOIN pg_class made ON made.oid = i.indexrelid WHERE i.indrelid = c.oid
+        AND made.relname = c.relname || '_by_slot' AND i.indisunique AND i.indisvalid AND i.indimmediate
+        AND i.indpred IS NULL AND i.indexprs IS NULL), (SELECT min(o.tgname) FROM pg_trigger o
+        WHERE o.tgrelid = c.oid AND NOT o.tgisinternal AND o.tgenabled IN ('R', 'A'))
+    FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'slot'
+    WHERE t.tgname = 'apportion_insert' AND NOT t.tgisinternal AND NOT c.relispartition ORDER BY 1"""
+
+
+async def obstacle_of(group: MoveGroup, source: ShardServer, target: ShardServer) -> str:
+    """Return the reason why a group cannot have a native channel, "" if it can."""
+    here, there = await source.read(facts_of), await target.read(facts_of)
+    found = obstacle_in(group.source, here, group.target, there)
+    return found or await target.rehearse(lambda connection: _way(connection, group, source.place.address))
+
+
+async def facts_of(connection: Connection) -> ReplicationFacts:
+    """Read the facts of a server."""
+    [(release, level, slots, senders, origins, workers, copies, publishes, subscribes)] = await rows(connection, _FACTS)
+    unfit = []
+    for name, is_partitioned, is_generated, lacks_index, trigger in await rows(connection, _UNFIT):
+        unfit += [f"{name} is partitioned"] if is_partitioned else []
+        unfit += [f"{name} has a generated slot"] if is_generated else []
+        unfit += [f"{name} has no unique index over slot and primary key"] if lacks_index else []
+        unfit += [f"{name} has the trigger {trigger}, which runs for replicated rows"] if trigger else []
+    return ReplicationFacts(
+        release=release,
+        wal_level=level,
+        slots=slots,
+        senders=senders,
+        origins=origins,
+        workers=workers,
+        copies=copies,
+        may_publish=publishes,
+        may_subscribe=subscribes,
+        unfit=tuple(unfit),
+    )
+
+
+async def _way(connection: Connection, group: MoveGroup, address: str) -> str:
+    """Let the target's server connect to the source. Return its words if it cannot."""
+    made = subscription(object_name("", group.move), address, "slot_name = NONE, copy_data = false")
+    try:
+        await rows(connection, made.replace("%", "%%"))
+    except psycopg.Error as error:
+        said = " ".join((error.diag.message_primary or f"{error}").split())
+        return f"the server of shard {group.target} does not reach shard {group.source}: {said}"
+    return ""

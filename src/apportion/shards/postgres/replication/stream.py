@@ -1,0 +1,127 @@
+"""The stream of a native channel: its replication slot on the source, and its subscription on the target.
+
+    sweep    old rows of the slots go from the target
+    slot     the replication slot of this mover; those of others go
+    make     the subscription, without workers; the source lists it; its workers begin
+
+Promises: a call that was cut off anywhere is followed by one that goes on. A stream whose slot is lost before its copy
+has ended begins anew.
+Refuses: to go on with a subscription that fails again and again, that is disabled, or whose slot is lost. The error
+says so, and an operator looks at the server's log.
+"""
+
+from collections.abc import Sequence
+
+from apportion.errors import Fenced, InvalidInput, StoreUnavailable
+from apportion.model.epoch import FencingToken
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.postgres.moving_rows import swept
+from apportion.shards.postgres.replication import source as at_source
+from apportion.shards.postgres.replication import target as at_target
+from apportion.shards.postgres.replication.names import object_name, slot_name
+from apportion.shards.postgres.server import ServerPlace, ShardServer
+from apportion.shards.postgres.tables import ServerTable
+from apportion.shards.postgres.transport import require_incoming
+from apportion.stores.postgres.driver import Connection, psycopg
+
+AGAIN = "Abort the move, and begin it again."
+_CHUNK_ROWS, _MOST_ERRORS = 500, 3
+
+
+class RowStream:
+    """The stream of one move group. `waits` is another connection to the source, for the reason of a wait."""
+
+    def __init__(
+        self, group: MoveGroup, source: ShardServer, target: ShardServer, place: ServerPlace, waits: ShardServer
+    ) -> None:
+        self._group, self._source, self._target, self._waits = group, source, target, waits
+        self._name, self._address = object_name(place.set_name, group.move), place.address
+        self._errors: int | None = None
+
+    async def running(self, token: FencingToken, tables: Sequence[ServerTable]) -> at_target.Subscribed:
+        """Return the subscription with its workers. Make what is absent of it, in an order that a kill may cut."""
+        name, group = self._name, self._group
+
+        async def _listed(connection: Connection) -> at_target.Subscribed | None:
+            await require_incoming(connection, group)
+            return await at_target.subscribed(connection, name)
+
+        made = await self._target.write(group, token, _listed)
+        slots = await self._source.read(lambda base: at_source.slots_made(base, name, group.move))
+        if made is not None and made.slot not in {slot for slot, state, _ in slots if state != "lost"}:
+            await self._target.write(group, token, lambda base: at_target.unsubscribe(base, name))
+            made = None
+        if made is None:
+            await self._swept(token, tables)
+            slot = await self._slot(token)
+            await self._target.write(group, token, lambda base: at_target.subscribe(base, name, slot, self._address))
+            made = await self._require_made()
+        if not made.is_enabled:
+            number = made.id
+            await self._source.write(group, token, lambda base: at_source.note_subscription(base, group.move, number))
+            await self._target.write(group, token, lambda base: at_target.enable(base, name))
+        return await self.require_running()
+
+    async def _swept(self, token: FencingToken, tables: Sequence[ServerTable]) -> None:
+        """Delete old rows of the slots on the target, and the marker of a subscription that was there before."""
+
+        async def _sweep(connection: Connection) -> int:
+            await require_incoming(connection, self._group)
+            await at_source.forget(connection, self._group.move)
+            return await swept(connection, tables[::-1], self._group.slots, _CHUNK_ROWS)
+
+        while await self._target.write(self._group, token, _sweep, is_bare=True):
+            pass
+
+    async def _slot(self, token: FencingToken) -> str:
+        """Make the replication slot of this mover, and drop those of others. An older mover drops its own again.
+
+        No transaction that has written can make one. So the token is compared in another transaction, afterwards.
+        """
+        move, source = self._group.move, self._source
+        slot = slot_name(self._name, token)
+
+        async def _others_dropped(connection: Connection) -> None:
+            await at_source.drop_slots(connection, self._name, move, self._group.source, kept=slot)
+
+        made = await source.read(lambda base: at_source.slots_made(base, self._name, move))
+        states = {each: state for each, state, _ in made}
+        if states.get(slot) == "lost":
+            await source.read(lambda base: at_source.drop_slot(base, slot))
+        if states.get(slot, "lost") == "lost":
+            await source.read(lambda base: self._made(base, slot))
+        try:
+            await source.write(self._group, token, _others_dropped)
+        except Fenced:
+            await source.read(lambda base: at_source.drop_slot(base, slot))
+            raise
+        return slot
+
+    async def _made(self, connection: Connection, slot: str) -> None:
+        try:
+            await at_source.make_slot(connection, slot)
+        except psycopg.Error as error:
+            if not at_source.is_cut_off(error):
+                raise
+            why = f"a replication slot waits for open transactions: {await self._waits.read(at_source.oldest_writer)}"
+            raise StoreUnavailable(f"shard {self._group.source}", why) from error
+
+    async def _require_made(self) -> at_target.Subscribed:
+        made = await self._target.read(lambda base: at_target.subscribed(base, self._name))
+        if made is None:
+            raise InvalidInput(f"subscription {self._name} of shard {self._group.target}", "absent", "there", AGAIN)
+        return made
+
+    async def require_running(self) -> at_target.Subscribed:
+        """Return the subscription. `InvalidInput` if it cannot go on, so that an operator has to look."""
+        made, name = await self._require_made(), f"subscription {self._name} of shard {self._group.target}"
+        self._errors = made.errors if self._errors is None else self._errors
+        if not made.is_enabled:
+            raise InvalidInput(name, "disabled", "one that runs", f"Enable it, or abort. {AGAIN}")
+        if made.errors - self._errors >= _MOST_ERRORS:
+            hint = f"The log of its server tells them, such as a key that a row of another slot has. {AGAIN}"
+            raise InvalidInput(name, f"{made.errors - self._errors} errors in a row", "none", hint)
+        slots = await self._source.read(lambda base: at_source.slots_made(base, self._name, self._group.move))
+        if made.slot not in {slot for slot, state, _ in slots if state != "lost"}:
+            raise InvalidInput(f"replication slot {made.slot} of shard {self._group.source}", "lost", "there", AGAIN)
+        return made

@@ -1,0 +1,86 @@
+"""The choice of a channel: the first fact that makes logical replication impossible is named."""
+
+from dataclasses import replace
+
+import pytest
+
+from apportion.shards.postgres.replication.choice import ReplicationFacts, chosen, obstacle_in
+from apportion.shards.postgres.replication.names import object_name, slot_name
+from tests.shards.move_rig import token
+
+FIT = ReplicationFacts(
+    release=15,
+    wal_level="logical",
+    slots=3,
+    senders=3,
+    origins=3,
+    workers=2,
+    copies=2,
+    may_publish=True,
+    may_subscribe=True,
+)
+
+
+def test_two_fit_servers_have_a_native_channel():
+    assert "" == obstacle_in("one", FIT, "two", FIT)
+    assert "native" == chosen("auto", "").kind
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"release": 14}, "shard one runs PostgreSQL 14, older than 15"),
+        ({"wal_level": "replica"}, "wal_level of shard one is replica, not logical"),
+        ({"slots": 2}, "max_replication_slots of shard one leaves 2, and a move needs 3"),
+        ({"senders": 0}, "max_wal_senders of shard one leaves 0, and a move needs 3"),
+        ({"may_publish": False}, "the role of shard one may not replicate, or may not create in its database"),
+        ({"unfit": ("place is partitioned",)}, "table place is partitioned in shard one"),
+    ],
+)
+def test_a_source_that_cannot_publish_is_told(changed, words):
+    assert words == obstacle_in("one", replace(FIT, **changed), "two", FIT)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"release": 14}, "shard two runs PostgreSQL 14, older than 15"),
+        ({"origins": 1}, "max_replication_slots of shard two leaves 1, and a move needs 3"),
+        ({"workers": 1}, "max_logical_replication_workers of shard two leaves 1, and a move needs 2"),
+        ({"may_subscribe": False}, "the role of shard two may not subscribe"),
+        ({"copies": 5}, "max_replication_slots of shard one leaves 3, and a move needs 6"),
+    ],
+)
+def test_a_target_that_cannot_subscribe_is_told(changed, words):
+    assert words == obstacle_in("one", FIT, "two", replace(FIT, **changed))
+
+
+def test_facts_that_only_the_other_side_needs_do_not_matter():
+    source = replace(FIT, origins=0, workers=0, may_subscribe=False, copies=9)
+    target = replace(FIT, slots=0, senders=0, may_publish=False, wal_level="replica")
+    assert "" == obstacle_in("one", source, "two", target)
+
+
+@pytest.mark.parametrize(("wished", "kind"), [("keys", "keys"), ("native", "keys"), ("auto", "keys")])
+def test_an_obstacle_is_the_reason_of_a_log_of_keys(wished, kind):
+    choice = chosen(wished, "wal_level of shard one is replica, not logical")
+    assert kind == choice.kind
+    assert "wal_level of shard one is replica" in choice.reason
+
+
+def test_the_log_of_keys_is_taken_when_it_is_asked_for():
+    assert "keys" == chosen("keys", "").kind
+
+
+def test_names_tell_moves_sets_and_movers_apart_and_fit_a_slot():
+    names = {
+        object_name("world", "m1"),
+        object_name("moon", "m1"),
+        object_name("world", "M1"),
+        object_name("world", "m2"),
+    }
+    assert 4 == len(names)
+    name = object_name("world", "é-Move/" * 20)
+    slots = {slot_name(name, token(epoch)) for epoch in (1, 2)}
+    assert 2 == len(slots)
+    assert all(len(each) <= 63 and set(each) <= set("abcdefghijklmnopqrstuvwxyz0123456789_") for each in slots)
