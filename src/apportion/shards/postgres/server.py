@@ -230,7 +230,7 @@ class ShardServer:
         is_lost = not code and isinstance(error, psycopg.OperationalError)
         if is_lost or code in _PASSING or code[:2] in ("08", "53", "57", "58"):
             await self.close()
-            return StoreUnavailable(self.name, f"{error}".strip(), _RETRY_HINT)
+            return StoreUnavailable(self.name, error.diag.message_primary or f"{error}".strip(), _RETRY_HINT)
         hint = "Compare the tables and the settings of the set's shards. The same call goes on."
         return InvalidInput(f"reply of {self.name}", error.diag.message_primary or f"{error}", "success", hint)
 
