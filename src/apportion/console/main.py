@@ -99,6 +99,7 @@ CRON_COMMANDS = {
 }
 SHARD_COMMANDS = {
     "abort": "Take back all moves that have not switched.",
+    "accept-failover": "Let a shard serve after a fail-over of its server.",
     "add": "Make empty databases shards of a set.",
     "apply": "Carry out a plan while programs write.",
     "clean": "Delete the old rows of moves that have ended.",
@@ -235,8 +236,8 @@ def application(taken: list[str] | None = None) -> "App":
     app.command(cron)
     shards = App(name="shards", help=f"Spread rows over databases, and look after them. {_WHERE}")
     for name, words in SHARD_COMMANDS.items():
-        module = "moves" if name in _SHARD_MOVES else "command"
-        shards.command(f"apportion.console.shards.{module}:{name}_shards", name=name, help=words)
+        module = "failover" if name == "accept-failover" else "moves" if name in _SHARD_MOVES else "command"
+        shards.command(f"apportion.console.shards.{module}:{name}_shards".replace("-", "_"), name=name, help=words)
     app.command(shards)
     return app
 

@@ -13,7 +13,7 @@ from functools import partial
 from sqlalchemy.orm import DeclarativeBase
 
 from apportion.errors import InvalidInput, StoreUnavailable
-from apportion.shards.foundation import Founded, untold
+from apportion.shards.foundation import Founded, note_timeline, untold
 from apportion.shards.numbers import check_given, give_stride
 from apportion.shards.place import DatabasePlace, check_apart
 from apportion.shards.records import SetKeys, ShardRecord
@@ -73,3 +73,4 @@ async def _joined(followed: FollowedSet, joining: Founded, shard: str) -> None:
     found = {item.key: item.value for item in (await followed.store.scan(key)).items}
     if found.get(key) != value:
         raise StoreUnavailable("the control store", f"it answered {outcome}")
+    await note_timeline(followed.store, followed.keys, shard, joining.shards[shard])

@@ -24,6 +24,7 @@ from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
 from apportion.shards.meta import ShardMeta
 from apportion.shards.models import check_models, tables_of
+from apportion.shards.mover.failover import record_of
 from apportion.shards.numbers import check_given, give_stride
 from apportion.shards.place import DatabasePlace, check_apart, placed
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, check_shard_id, read_record
@@ -77,6 +78,7 @@ async def found(
         is_published = bool((await store.scan(TableKeys(name).head)).items)
         for shard in founded.shards:  # The slots of a published set may have moved since its first table.
             await founded.prepare(shard, () if is_published else _owned(table, shard), told)
+            await note_timeline(store, keys, shard, founded.shards[shard])
         if record.holder:
             source = (record.holder, founded.shards[record.holder])
             for target in founded.shards.items():
@@ -218,6 +220,16 @@ class Founded:
         return tables if tables.each else None
 
 
+async def note_timeline(store: api.CoordinationStore, keys: SetKeys, shard: str, record: ShardRecord) -> None:
+    """Note the timeline of a shard's server, unless one is noted already."""
+    database = DatabasePlace(record.address())
+    with database.reader() as reader:
+        found = await asyncio.to_thread(within, reader, shard, database.timeline)
+    kept = await record_of(store, keys, shard)
+    if found is not None and found.number and kept.record.timeline is None:
+        await kept.note(store, found)
+
+
 def _table(topology: Topology, record: SetRecord) -> Assignment:
     """Return the first table. It shares the slots evenly, or gives all of them to the shard that has rows."""
     even = even_slots(topology, count=record.hash_slots)
@@ -242,7 +254,7 @@ async def _write_records(
         puts=[api.Put(key=key, value=value) for key, value in wanted.items()],
     )
     items = (await store.scan(keys.prefix)).items
-    found = {item.key: item.value for item in items if item.key == keys.set or keys.shard_of(item.key)}
+    found = {item.key: _plain(keys, item) for item in items if item.key == keys.set or keys.shard_of(item.key)}
     if found == wanted:
         return
     if not found:
@@ -258,6 +270,13 @@ async def _write_records(
     raise InvalidInput(f"set {keys.name}", said, "a set that is not there", hint)
 
 
+def _plain(keys: SetKeys, item: api.Item) -> bytes:
+    """Return a record as a call of `init` writes it, without the timeline that came later."""
+    if not keys.shard_of(item.key):
+        return item.value
+    return replace(read_record(item.key, item.value, ShardRecord.decode), timeline=None).encode()
+
+
 async def _corrected(
     store: api.CoordinationStore, keys: SetKeys, record: SetRecord, wanted: Mapping[str, bytes]
 ) -> bool:
@@ -269,7 +288,7 @@ async def _corrected(
     items = (await store.scan(keys.prefix)).items
     found = {item.key: item for item in items if item.key == keys.set or keys.shard_of(item.key)}
     kept = [keys.set, *([keys.shard(record.holder)] if record.holder else [])]
-    if found.keys() != wanted.keys() or any(found[key].value != wanted[key] for key in kept):
+    if found.keys() != wanted.keys() or any(_plain(keys, found[key]) != wanted[key] for key in kept):
         return False
     outcome = await store.commit(
         when=[

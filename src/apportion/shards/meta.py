@@ -52,6 +52,11 @@ def check_meta(connection: Connection, expected: ShardMeta, table: str) -> None:
             "Otherwise look at its URL: apportion shards status URL SET"
         )
         raise InvalidInput(f"database of shard {expected.shard}", "no shard of a set", "one that init made", hint)
+    compare_meta(found, expected)
+
+
+def compare_meta(found: ShardMeta, expected: ShardMeta) -> None:
+    """Refuse the row of another shard, or of another set. `InvalidInput` names the field."""
     for name in (field.name for field in fields(ShardMeta)):
         if getattr(found, name) != getattr(expected, name):
             hint = "Look at the URL of the shard: apportion shards status URL SET"

@@ -20,6 +20,7 @@ from apportion.shards.meta import ShardMeta
 from apportion.shards.pins.statistics import FenceWait, RouterStatistics
 from apportion.shards.slot_rows import SlotState
 from apportion.shards.slots import ShardKey, SlotTable
+from apportion.shards.timeline.admission import Admission
 from apportion.tables.layout import Version
 
 SWITCH_SECONDS = 2.0
@@ -51,14 +52,20 @@ class Fence(Protocol):
     snapshot: Mapping[str, Any]
     """The options of a connection that reads all tables from one snapshot."""
 
-    def prepare(self, engine: Engine) -> None:
-        """Make the engine begin transactions as the fence needs. Called once for each engine."""
+    def prepare(self, engine: Engine, admission: Admission | None = None) -> None:
+        """Make the engine begin transactions as the fence needs. Called once for each engine.
+
+        A fence of servers asks the `admission` for each new connection.
+        """
 
     def check(self, connection: Connection, meta: ShardMeta) -> None:
         """Refuse a database that is not the shard that the control store names. Called once for each engine."""
 
     def enter(self, connection: Connection, slots: Sequence[int], version: Version, *, is_read_only: bool) -> None:
-        """Ask the shard in a transaction that has just begun. `NotAccepted` if the shard refuses any of the slots."""
+        """Ask the shard in a transaction that has just begun. `NotAccepted` if the shard refuses any of the slots.
+
+        `StoreWentBack` if the server is on another timeline than the noted one, and the two may differ.
+        """
 
     def settle(self, engine: Engine, slots: Sequence[int], version: Version) -> None:
         """Make a shard the owner of slots that have just come to it, before a writer enters.

@@ -17,10 +17,12 @@ from apportion.shards.forms import sync_form
 from apportion.shards.meta import ShardMeta, meta_of
 from apportion.shards.pin import Fence
 from apportion.shards.postgres.takeover import PostgresTakeover
+from apportion.shards.postgres.timeline import timeline_of
 from apportion.shards.records import ShardRecord
 from apportion.shards.slot_rows import SlotRow, slot_row
 from apportion.shards.sqlite.takeover import SqliteTakeover
 from apportion.shards.takeover.takeover import TakeoverStatements
+from apportion.shards.timeline.timeline import Timeline
 from apportion.stores.catalog import parsed_url
 from apportion.stores.sqlite.place import check, path_of
 
@@ -69,6 +71,10 @@ class DatabasePlace:
         if not inspect(connection).has_table(name, schema=schema):
             return None
         return meta_of(connection, name if schema is None else f"{schema}.{name}")
+
+    def timeline(self, connection: Connection) -> Timeline | None:
+        """Return the timeline of the server. None for a file, which has none."""
+        return timeline_of(connection) if self.url.get_backend_name() == "postgresql" else None
 
     def slot_rows(self, connection: Connection) -> dict[int, SlotRow]:
         """Return the rows of the slots that a shard has."""

@@ -1,7 +1,7 @@
 """Records of a set in the control store: the set itself, and the place of each shard.
 
     shards/<set>/set           format, number of hash slots, hasher; written once
-    shards/<set>/shard/<id>    URL without a password, weight, zone
+    shards/<set>/shard/<id>    URL without a password, weight, zone, timeline of a server of PostgreSQL
     shards/<set>/moving        the slots of each move that is under way; `mover.records` reads it
     shards/<set>/move/<id>     a move; `mover.records` reads it
     table/<set>/…              the table of the slots, written by the publisher of tables
@@ -22,6 +22,7 @@ from apportion.model.codec.parsing import integer, items, pairs, refuse, text
 from apportion.model.topology import Node, check_name
 from apportion.placement.hashers import DEFAULT
 from apportion.shards.slots import check_hash_slots
+from apportion.shards.timeline.timeline import Timeline
 from apportion.tables.layout import TableKeys
 
 FORMAT = 1
@@ -100,11 +101,15 @@ class SetRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardRecord:
-    """The URL and the zone of a shard, and its weight for its share of the slots."""
+    """The URL and the zone of a shard, and its weight for its share of the slots.
+
+    `timeline` is the noted timeline of its server. It is None for a file, and until a connection has noted it.
+    """
 
     url: str
     weight: float = 1.0
     zone: tuple[str, ...] = ()
+    timeline: Timeline | None = None
 
     def __post_init__(self) -> None:
         if _PASSWORD.search(self.url):
@@ -129,14 +134,18 @@ class ShardRecord:
 
     def encode(self) -> bytes:
         """Return the record as bytes."""
-        return encoded({"url": self.url, "weight": self.weight, "zone": list(self.zone)})
+        noted = {} if self.timeline is None else {"timeline": f"{self.timeline}"}
+        return encoded({"url": self.url, "weight": self.weight, "zone": list(self.zone), **noted})
 
     @classmethod
     def decode(cls, data: bytes) -> "ShardRecord":
         """Return the record that bytes hold."""
-        fields = Fields(decoded(data, "shard"), "url", "weight", "zone")
+        form = decoded(data, "shard")
+        is_noted = "timeline" in pairs(form)
+        fields = Fields(form, "url", "weight", "zone", *(["timeline"] if is_noted else []))
         zone = fields.read("zone", lambda value: tuple(map(text, items(value))))
-        record = cls(url=fields.read("url", text), weight=fields.read("weight", number), zone=zone)
+        timeline = fields.read("timeline", Timeline.of) if is_noted else None
+        record = cls(url=fields.read("url", text), weight=fields.read("weight", number), zone=zone, timeline=timeline)
         Node("any", weight=record.weight, zone=record.zone)  # refuses a weight or zone that a node cannot have
         return record
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -27,11 +28,13 @@ from apportion.runtime.simulated import Runner
 from apportion.shards.dialects import address_of, fence_of
 from apportion.shards.forms import Form
 from apportion.shards.meta import ShardMeta
+from apportion.shards.mover.failover import admission_to
 from apportion.shards.mover.rescue import rescued
 from apportion.shards.pin import Fence, NotAccepted, Pin
 from apportion.shards.pins.statistics import RouterStatistics
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, read_record
 from apportion.shards.slots import ShardKey, SlotTable
+from apportion.shards.timeline.admission import Admission
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import connect, require_made
 from apportion.tables.follower import Follower
@@ -268,7 +271,7 @@ class ShardRouter(Handle):
         options = self._options
         budget = {"pool_size": max(1, options.pool_size // len(followed.shards)), "max_overflow": 0}
         engine, sync_engine = self._form.engine(address, options.create_engine, budget)
-        fence.prepare(sync_engine)
+        fence.prepare(sync_engine, self._admission(shard))
         with ExitStack() as undone:
             undone.callback(sync_engine.dispose)
             with sync_engine.connect() as connection:
@@ -283,6 +286,12 @@ class ShardRouter(Handle):
             if made[1] is sync_engine:  # Otherwise another thread was first.
                 undone.pop_all()
         return made
+
+    def _admission(self, shard: str) -> Admission:
+        """Return the admission of new connections to a shard."""
+        followed, wait = self._followed, partial(self._form.wait, self._thread)
+        meta = followed.meta(shard)
+        return admission_to(followed.store, followed.shards, meta, lambda: wait(followed.has_left(shard)), wait)
 
     def rescue(self, slots: Sequence[int]) -> None:
         """Begin to end the fence of slots in the background. Only one rescue runs at a time."""

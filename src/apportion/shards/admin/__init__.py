@@ -21,6 +21,7 @@ from apportion.shards.admin.channels import PairChannel, plan_channels
 from apportion.shards.admin.departure import check_drain, removed
 from apportion.shards.admin.doctor import doctor as diagnosed
 from apportion.shards.admin.ends import SOAK, abort, clean, pause, reverse
+from apportion.shards.admin.failover import FailOver, accept_failover
 from apportion.shards.admin.pinned_keys import check_keys, pinned
 from apportion.shards.admin.planner import channel_of, check_skew, from_facts, measure_of, plan_even, plan_skewed
 from apportion.shards.admin.recover import Recovery, recovered
@@ -41,6 +42,7 @@ from apportion.stores.administration import Finding
 
 __all__ = [
     "SOAK",
+    "FailOver",
     "Finding",
     "KeyRows",
     "MoveEvent",
@@ -57,6 +59,7 @@ __all__ = [
     "TableSurvey",
     "TakeoverProgress",
     "abort",
+    "accept_failover",
     "add",
     "apply",
     "channels",

@@ -24,6 +24,7 @@ from apportion.runtime.clock import SystemClock
 from apportion.runtime.io_thread import io_thread
 from apportion.shards.admin.facts import moves_of
 from apportion.shards.admin.places import open_sites
+from apportion.shards.admin.timelines import noticed
 from apportion.shards.admin.weights import set_weights
 from apportion.shards.channel import ChannelKind
 from apportion.shards.move_group import MoveGroup
@@ -152,17 +153,19 @@ async def carried(
     *,
     settles: bool = True,
     channel: ChannelKind = "keys",
+    trusts: Callable[[str], bool] | None = None,
 ) -> Result:
     """Stand for election as the mover of a set. Once elected, run `work` on the I/O thread.
 
-    Without `settles`, pins that were cut off are left to `work`. `channel` is the channel of moves that begin.
+    Without `settles`, pins that were cut off are left to `work`. `channel` is the channel of moves that begin. `trusts`
+    picks shards that may be on any timeline. By default, `work` with `settles` trusts none, and `work` without it all.
     """
     SetKeys(name)
     await io_thread().hop(require_made(url))
     async with leader(url, f"{name}.mover", lease_ttl=MOVER_TTL) as election:
         token = await election.wait_until_elected()
         return await io_thread().hop(
-            _worked(url, name, work, (election, token), observer, settles=settles, channel=channel)
+            _worked(url, name, work, (election, token), observer, settles=settles, channel=channel, trusts=trusts)
         )
 
 
@@ -195,11 +198,13 @@ async def _worked(
     *,
     settles: bool,
     channel: ChannelKind,
+    trusts: Callable[[str], bool] | None,
 ) -> Result:
     election, token = term
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
-        async with open_sites(name, followed.shards, channel) as sites:
+        await noticed(followed, trusts or (lambda _: not settles))
+        async with open_sites(name, followed.shards, channel, is_reader=False) as sites:
             nodes = {shard: record.node(shard) for shard, record in followed.shards.items()}
             clock = SystemClock()
             mover = Mover(

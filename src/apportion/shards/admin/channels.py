@@ -4,7 +4,7 @@ Promises: files of SQLite have one channel, so they are left out. A shard that d
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import make_url
@@ -50,7 +50,7 @@ async def pair_channels(
         return ()
     from apportion.shards.postgres.sites import PostgresSites  # noqa: PLC0415 - needs the driver
 
-    sites = PostgresSites(name, {shard: record.address() for shard, record in shards.items()})
+    sites = PostgresSites(name, {shard: replace(record, timeline=None) for shard, record in shards.items()})
     try:
         return tuple([await _channel(sites, group) for group in groups])
     finally:

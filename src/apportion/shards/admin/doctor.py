@@ -26,6 +26,7 @@ from apportion.shards.schema import Schema, schema_differences, schema_of
 from apportion.shards.slot_rows import SlotRow
 from apportion.shards.slots import SlotTable
 from apportion.shards.takeover.takeover import tables_there, within
+from apportion.shards.timeline.timeline import Timeline
 from apportion.stores.administration import Finding, judged
 
 _WITHIN_SECONDS = 5.0
@@ -73,6 +74,7 @@ class Doctor:
         rows = database.slot_rows(connection)
         findings = [Finding(subject=f"shard {shard}", found="the database is this shard"), self._numbers(shard, rows)]
         findings += _marks(shard, database.marks_left(connection))
+        findings += _timeline(shard, self.followed.shards[shard].timeline, database.timeline(connection))
         schema = None
         if self.base is not None:
             schema = schema_of(connection, self.base)
@@ -115,6 +117,15 @@ def _marks(shard: str, count: int) -> Iterator[Finding]:
     if count:
         advice = "Run apportion shards add URL SET ID=URL, and then apportion shards doctor URL SET --whole"
         yield _error(f"triggers of {shard}", f"switched off by {count} rows in apportion_mover", advice)
+
+
+def _timeline(shard: str, noted: Timeline | None, found: Timeline | None) -> Iterator[Finding]:
+    """Compare the timeline of a server with the noted one. A session notes a later one by itself if nothing is lost."""
+    if found is not None:
+        is_same = noted is None or found.is_part_of(noted)
+        said = f"{found}" if is_same else f"{found}, and {noted} is noted"
+        advice = f"Look at it: apportion shards accept-failover URL SET {shard} --check"
+        yield judged(f"timeline of {shard}", said, "" if is_same else advice)
 
 
 def _triggers(

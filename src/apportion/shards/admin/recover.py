@@ -5,6 +5,8 @@
     publish    the table of the owners, and in the same commit a record of each move to end
     end        the moves, one after another, as any mover does
 
+The shards may be on any timeline: their rows decide, and their timelines are noted.
+
 Promises: nothing is written before every slot has one owner. The rows are read again after the slots were closed. The
 same call again resumes a call that was cut off.
 Refuses: to go on without the answer of a shard, and in a store that does not know of its restore.
@@ -20,6 +22,7 @@ from apportion.errors import Conflict, InvalidInput, StoreUnavailable, StoreWent
 from apportion.model.assignment import Assignment
 from apportion.shards.admin.carrier import Carrier, check_records
 from apportion.shards.admin.remains import remains_of
+from apportion.shards.admin.timelines import note_all
 from apportion.shards.move_group import ROW_CHANGES, MoveGroup
 from apportion.shards.mover.book import KnownMoves
 from apportion.shards.mover.records import MoveEntry, encode_moving, slot_of_pin
@@ -79,12 +82,16 @@ async def recovered(carrier: Carrier, *, is_check: bool) -> Recovery:
     kept = {move: each.entry for move, each in moves.kept.items()}
     remains = await remains_of({shard: followed.shards[shard] for shard in found.rows}, carrier.mover.sites)
     due = tuple(moves_to_end(found.owners, found.rows, remains, kept))
-    if is_check or not (moved or due):
+    if is_check:
         return replace(told, moves=tuple(each.group.move for each in due))
+    if not (moved or due):
+        await note_all(followed)
+        return told
     await _close(carrier, found.rows, due)
     if (await _found(carrier, table, moves)).owners != found.owners:
         raise Conflict("a slot got another owner meanwhile.", "Nothing was published. Run the same call again.")
     version = await _published(carrier, table, found.owners, moves, due)
+    await note_all(followed)
     await carrier.own_slots.settle()
     for entry in due:
         carrier.mover.check()

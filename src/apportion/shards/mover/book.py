@@ -114,6 +114,15 @@ class MoveBook:
 
     async def _owned(self, group: MoveGroup) -> api.Compare:
         """Return the compare that holds while the source owns all slots of a group in the newest table."""
+        table, same = await self.table()
+        for slot in group.slots:
+            if table.owners.get(slot) != group.source:
+                hint = "Make a new plan: apportion shards plan URL SET"
+                raise Conflict(f"slot {slot} is owned by {table.owners.get(slot)}, not by {group.source}.", hint)
+        return same
+
+    async def table(self) -> tuple[SlotTable, api.Compare]:
+        """Return the newest table, and the compare that holds while it is the newest."""
         scan = await self._store.scan(self._table.prefix)
         items = {item.key: item for item in scan.items}
         if self._table.head not in items:
@@ -123,11 +132,7 @@ class MoveBook:
         if not isinstance(value, Assignment):
             raise self._nothing()
         table = SlotTable.of(Version(incarnation=scan.incarnation, number=head.version), value)
-        for slot in group.slots:
-            if table.owners.get(slot) != group.source:
-                hint = "Make a new plan: apportion shards plan URL SET"
-                raise Conflict(f"slot {slot} is owned by {table.owners.get(slot)}, not by {group.source}.", hint)
-        return api.Unchanged(key=self._table.head, revision=items[self._table.head].revision)
+        return table, api.Unchanged(key=self._table.head, revision=items[self._table.head].revision)
 
     async def write(self, kept: KeptMove, entry: MoveEntry) -> bool:
         """Write the record of a move. Return False if it changed meanwhile."""

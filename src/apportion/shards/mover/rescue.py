@@ -63,7 +63,7 @@ def sites_of(name: str, shards: Mapping[str, ShardRecord], channel: ChannelKind 
     if kinds == {"postgresql"}:
         from apportion.shards.postgres.sites import PostgresSites  # noqa: PLC0415 - needs the driver
 
-        return PostgresSites(name, {shard: record.address() for shard, record in shards.items()}, channel)
+        return PostgresSites(name, shards, channel)
     if channel == "native":
         raise InvalidInput("channel", channel, "keys", "Only databases of PostgreSQL replicate to each other.")
     paths = {}

@@ -4,7 +4,11 @@ The mover takes the same lock exclusively before it changes the row of a slot. S
 writer that waited for the mover reads the new row. Lock and setting end with the transaction. So a session works
 through a pooler that lends connections by the transaction.
 
-Promises: one round trip for each transaction. A statement that writes rows of other slots is `CrossShard`.
+A new connection also compares the shard and the timeline of its server. Each transaction compares the timeline again in
+the round trip of its fence, because a pooler may lend it another server.
+
+Promises: one round trip for each transaction, and one more for each connection. A statement that writes rows of other
+slots is `CrossShard`.
 Refuses: connections in autocommit, where a fence would end before the write; servers older than PostgreSQL 14.
 Source: https://docs.sqlalchemy.org/en/20/core/events.html#sqlalchemy.events.DialectEvents.handle_error
 """
@@ -12,6 +16,7 @@ Source: https://docs.sqlalchemy.org/en/20/core/events.html#sqlalchemy.events.Dia
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
@@ -21,17 +26,25 @@ from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError
 
 from apportion.errors import CrossShard, InvalidInput
-from apportion.shards.meta import ShardMeta, check_meta, meta_of
+from apportion.shards.meta import ShardMeta, check_meta, compare_meta, meta_of
 from apportion.shards.pin import PIN_OPTION, NotAccepted, Pin
 from apportion.shards.postgres import schema
 from apportion.shards.postgres.functions import FOREIGN, MOVED, SWITCHING
-from apportion.shards.slot_rows import SlotState
+from apportion.shards.postgres.timeline import NUMBER, TIMELINE, timeline_in
+from apportion.shards.slot_rows import SlotRow, SlotState, slot_row
+from apportion.shards.timeline.admission import Admission
+from apportion.shards.timeline.timeline import Timeline
 from apportion.tables.layout import Version
 
 _META = "apportion.shard_meta"
 _OLDEST = (14,)
 _SLOT = re.compile(r"slot (\d+) is not fenced")
-_CALL = "SELECT apportion.{name}({0}::smallint[], {1}::bigint, {2}::bigint)"
+_CALL = f"SELECT apportion.{{name}}({{0}}::smallint[], {{1}}::bigint, {{2}}::bigint), {NUMBER}"
+_FIELDS = [each.name for each in fields(ShardMeta)]
+_NAMED = f"SELECT {', '.join(_FIELDS)}, {TIMELINE} FROM {_META}"  # noqa: S608 - ours
+_SLOTS = "SELECT slot, state, life, number FROM apportion.slot"
+_SEEN = "apportion_timeline"
+"""The key of a connection's admitted timeline in its `info`."""
 
 # Codes after which the shard may accept the slots soon. 40001: outside READ COMMITTED, a row has changed meanwhile.
 # 40P01: two first writers were in a deadlock. 55P03: a mover held the lock for 2 s.
@@ -48,8 +61,11 @@ class PostgresFence:
     read_only: Mapping[str, bool] = MappingProxyType({"postgresql_readonly": True})
     snapshot: Mapping[str, Any] = MappingProxyType({**read_only, "isolation_level": "REPEATABLE READ"})
 
-    def prepare(self, engine: Engine) -> None:
-        """Let a refusal of the triggers be `CrossShard`."""
+    _admission: Admission | None = None
+
+    def prepare(self, engine: Engine, admission: Admission | None = None) -> None:
+        """Let a refusal of the triggers be `CrossShard`. An operator's engine has no admission."""
+        self._admission = admission
         event.listen(engine, "handle_error", _explained)
 
     def check(self, connection: Connection, meta: ShardMeta) -> None:
@@ -62,16 +78,35 @@ class PostgresFence:
             raise InvalidInput("engine of a shard", "one in autocommit", "one that begins transactions", hint)
 
     def enter(self, connection: Connection, slots: Sequence[int], version: Version, *, is_read_only: bool) -> None:
-        """Accept the slots, or raise `NotAccepted`."""
+        """Accept the slots, or raise `NotAccepted`. `StoreWentBack` on a timeline that may lack commits."""
         with _refused():
-            _called(connection, "read" if is_read_only else "fence", slots, version)
+            self._admit(connection)
+            self._admit(connection, _called(connection, "read" if is_read_only else "fence", slots, version))
 
     def settle(self, engine: Engine, slots: Sequence[int], version: Version) -> None:
         """See `Fence`. It has a transaction of its own, so that no writer waits for the commit of the first writer."""
         with engine.connect() as connection, _refused():
             connection.execution_options(isolation_level="READ COMMITTED")
             with connection.begin():
-                _called(connection, "fence", slots, version)
+                self._admit(connection)
+                self._admit(connection, _called(connection, "fence", slots, version))
+
+    def _admit(self, connection: Connection, number: int | None = None) -> None:
+        """Admit a connection that is new, or behind which a pooler has a server with another `number` of timeline."""
+        seen = connection.info.get(_SEEN)
+        if self._admission is None or (isinstance(seen, Timeline) and number in (None, seen.number)):
+            return
+        connection.info.pop(_SEEN, None)
+        row = connection.exec_driver_sql(_NAMED).one()
+        found, meta = timeline_in(*row[5:]), ShardMeta(**dict(zip(_FIELDS, row[:5], strict=True)))
+        try:
+            compare_meta(meta, self._admission.meta)
+        except InvalidInput:
+            if self._admission.has_left():
+                raise NotAccepted(is_switching=False) from None  # The table in memory is older.
+            raise
+        self._admission.check(found, lambda: _rows(connection))
+        connection.info[_SEEN] = found
 
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
         """Return the state of each slot that has a row here. Leave out an incoming slot that has no number yet."""
@@ -96,10 +131,19 @@ class PostgresFence:
         connection.exec_driver_sql(owned, (list(slots),))
 
 
-def _called(connection: Connection, name: str, slots: Sequence[int], version: Version) -> None:
+def _rows(connection: Connection) -> dict[int, SlotRow]:
+    """Return the rows of the slots that a shard has."""
+    return {
+        slot: slot_row(slot, state, life, number) for slot, state, life, number in connection.exec_driver_sql(_SLOTS)
+    }
+
+
+def _called(connection: Connection, name: str, slots: Sequence[int], version: Version) -> int:
+    """Call a function of the fence. Return the number of the server's timeline."""
     marks = ("$1", "$2", "$3") if connection.dialect.paramstyle == "numeric_dollar" else ("%s", "%s", "%s")
     call = _CALL.format(*marks, name=name)
-    connection.exec_driver_sql(call, (list(slots), version.incarnation, version.number)).close()
+    _, digits = connection.exec_driver_sql(call, (list(slots), version.incarnation, version.number)).one()
+    return int(digits, 16)
 
 
 @contextmanager

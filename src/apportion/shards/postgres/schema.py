@@ -40,7 +40,7 @@ _TABLES = (
 )
 _GRANTS = (
     "GRANT USAGE ON SCHEMA apportion TO PUBLIC",
-    "GRANT SELECT ON apportion.shard_meta TO PUBLIC",
+    "GRANT SELECT ON apportion.shard_meta, apportion.slot TO PUBLIC",
     "GRANT EXECUTE ON FUNCTION apportion.accepts, apportion.fence, apportion.read TO PUBLIC",
 )
 STATEMENTS = (*_TABLES, *FUNCTIONS, *_GRANTS)

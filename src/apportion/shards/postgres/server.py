@@ -1,7 +1,8 @@
 """One shard in PostgreSQL as a mover writes to it: a connection of its own, and short transactions.
 
 Promises: each write is one transaction whose first statement checks the token. It waits for a lock 20 ms at most, then
-gives up and begins again, for ten seconds. So no writer waits behind a mover that waits.
+gives up and begins again, for ten seconds. So no writer waits behind a mover that waits. No write is made on another
+timeline than the noted one.
 Refuses: a database that is not the shard of this place.
 Source: https://www.postgresql.org/docs/current/runtime-config-client.html
 """
@@ -21,7 +22,9 @@ from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.functions import LOCK_CLASS
 from apportion.shards.postgres.schema import GUARD, mover_mark
+from apportion.shards.postgres.timeline import NUMBER, TIMELINE, timeline_in
 from apportion.shards.slot_rows import DAMAGE
+from apportion.shards.timeline.timeline import Timeline, went_back
 from apportion.stores.postgres.driver import Connection, psycopg
 from apportion.stores.postgres.errors import unreachable
 from apportion.stores.postgres.wire import cut
@@ -76,6 +79,7 @@ _WRITE = (
     f"SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE; {_SETTINGS}; {_NO_LIMIT}; "
     f"SET LOCAL lock_timeout = '20ms'; SET LOCAL synchronous_commit = on; {_LOOK}"
 )
+_MARK = f"SELECT set_config('apportion.mover', %s, true), {NUMBER}"  # a pooler may have another server by now
 REPLICA = "SET LOCAL session_replication_role = replica"
 """The statement that switches triggers and foreign keys off until the end of a transaction."""
 
@@ -99,11 +103,15 @@ Work: TypeAlias = Callable[[Connection], Awaitable[Result]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPlace:
-    """The database of a shard, and the set that it belongs to."""
+    """The database of a shard, and the set that it belongs to.
+
+    With a `timeline`, a server on another one is refused.
+    """
 
     set_name: str
     shard: str
     address: str = field(repr=False)
+    timeline: Timeline | None = None
 
 
 class ShardServer:
@@ -112,6 +120,7 @@ class ShardServer:
     def __init__(self, place: ServerPlace) -> None:
         self.place: ServerPlace = place
         self.name: str = f"shard {place.shard}"
+        self.timeline: Timeline | None = None  # that of the server that was reached last
         self._connection: Connection | None = None
         self._lock = asyncio.Lock()
 
@@ -144,7 +153,8 @@ class ShardServer:
             async with connection.transaction():
                 await connection.execute(_WRITE)
                 await GUARD.check_async(connection, shown)
-                await rows(connection, "SELECT set_config('apportion.mover', %s, true)", mover_mark(shown))
+                [(_, number)] = await rows(connection, _MARK, mover_mark(shown))
+                self._require_timeline(int(number, 16))
                 if is_bare:
                     await connection.execute(REPLICA)
                 return await work(connection)
@@ -208,12 +218,26 @@ class ShardServer:
 
     async def _require(self, connection: Connection) -> None:
         """Raise unless the database says that it is the shard of this place."""
-        found = await rows(connection, "SELECT set_id, shard FROM apportion.shard_meta")
+        read = await rows(connection, f"SELECT set_id, shard, {TIMELINE} FROM apportion.shard_meta")  # noqa: S608 - ours
+        found = [tuple(each[:2]) for each in read]
         if found != [(self.place.set_name, self.place.shard)]:
             shown = " and ".join(f"shard {shard} of set {name}" for name, shard in found) or "no shard of a set"
             hint = "Look at the URL of the shard: apportion shards status URL SET"
             expected = f"{self.name} of set {self.place.set_name}"
             raise InvalidInput(f"database of {self.name}", shown, expected, hint)
+        self.timeline = timeline_in(*read[0][2:])
+        self._require_timeline(self.timeline.number)
+
+    def _require_timeline(self, number: int) -> None:
+        """Raise unless the server is on the noted timeline. A standby may be promoted soon, to another timeline."""
+        noted = self.place.timeline
+        if noted is None or self.timeline is None:
+            return
+        found = replace(self.timeline, number=number)
+        if not found.is_part_of(noted):
+            raise went_back((self.place.set_name, self.place.shard), noted, found, ())
+        if not number:
+            raise StoreUnavailable(self.name, "its server is a standby, which takes no writes", _RETRY_HINT)
 
     async def _translated(self, error: psycopg.Error, within: float) -> ApportionError:
         """Return our error for an error of the server. After any other kind of error, a mover leaves its fence."""

@@ -9,19 +9,21 @@ from apportion.shards.postgres.chosen_channel import ChosenChannel
 from apportion.shards.postgres.replication.choice import ChannelChoice
 from apportion.shards.postgres.server import ServerPlace
 from apportion.shards.postgres.shard import PostgresShard
+from apportion.shards.records import ShardRecord
 from apportion.shards.shard import Shard
 
 
 class PostgresSites:
-    """The places where a mover finds the shards of a set; `addresses` are the URLs by the ids of the shards.
+    """The places where a mover finds the shards of a set, by the ids of the shards.
 
     `channel` is the channel of moves that begin.
     """
 
-    def __init__(self, set_name: str, addresses: Mapping[str, str], channel: ChannelKind = "keys") -> None:
+    def __init__(self, set_name: str, shards: Mapping[str, ShardRecord], channel: ChannelKind = "keys") -> None:
         self._channel = channel
         self._places = {
-            shard: ServerPlace(set_name=set_name, shard=shard, address=address) for shard, address in addresses.items()
+            shard: ServerPlace(set_name=set_name, shard=shard, address=record.address(), timeline=record.timeline)
+            for shard, record in shards.items()
         }
         self._shards: dict[str, PostgresShard] = {}
         self._channels: dict[MoveGroup, ChosenChannel] = {}

@@ -22,6 +22,7 @@ from apportion.shards.pin import NotAccepted
 from apportion.shards.pins.pinned_slot import FUNCTION
 from apportion.shards.slot_rows import DAMAGE, SlotRow, SlotState, accepts, slot_row
 from apportion.shards.sqlite import schema
+from apportion.shards.timeline.admission import Admission
 from apportion.stores.sqlite.place import identity
 from apportion.tables.layout import Version
 
@@ -37,8 +38,11 @@ class SqliteFence:
     read_only: Mapping[str, bool] = MappingProxyType({_READ_ONLY_OPTION: True})
     snapshot: Mapping[str, Any] = read_only
 
-    def prepare(self, engine: Engine) -> None:
-        """Let SQLAlchemy, and not the driver, begin transactions. An engine of two routers is prepared once."""
+    def prepare(self, engine: Engine, admission: Admission | None = None) -> None:  # noqa: ARG002 - of the protocol
+        """Let SQLAlchemy, and not the driver, begin transactions. An engine of two routers is prepared once.
+
+        A file needs no admission: each transaction compares the identity of the file.
+        """
         if not event.contains(engine, "begin", _begun):
             event.listen(engine, "begin", _begun)
 
