@@ -32,7 +32,7 @@ class ServerPair(ShardPair):
     """Two databases, made for one case. `channel` is the class of their channels."""
 
     def __init__(self, rig, channel):
-        self._rig, self._channel, self._mark = rig, channel, uuid4().hex[:8]
+        self.rig, self._channel, self._mark = rig, channel, uuid4().hex[:8]
         self._handles = []
         for shard, slots in OWNED.items():
             rig.sql(f"CREATE DATABASE {self.name(shard)}", database="postgres")
@@ -48,11 +48,11 @@ class ServerPair(ShardPair):
         return f"{shard}_{self._mark}"
 
     def connect(self, shard):
-        host, port = self._rig.address()
+        host, port = self.rig.address()
         return psycopg.connect(host=host, port=port, user="postgres", password=SECRET, dbname=self.name(shard))
 
     def place(self, shard):
-        address = self._rig.url("x", user="postgres", database=self.name(shard)).partition("?")[0]
+        address = self.rig.url("x", user="postgres", database=self.name(shard)).partition("?")[0]
         return ServerPlace(set_name="world", shard=shard, address=address)
 
     async def shard(self, shard_id):
@@ -81,20 +81,24 @@ class ServerPair(ShardPair):
         with self.connect(shard_id) as connection:
             return dict(connection.execute("SELECT id, text FROM place WHERE slot = %s", (slot,)).fetchall())
 
+    def sql(self, shard, statement):
+        """Run a statement as an administrator."""
+        return self.rig.sql(statement, database=self.name(shard))
+
     def catalog_names(self):
         """Return the names of all publications, subscriptions, replication slots and origins."""
         found = "SELECT pubname FROM pg_publication UNION ALL SELECT subname FROM pg_subscription UNION ALL "
         found += "SELECT slot_name FROM pg_replication_slots UNION ALL SELECT roname FROM pg_replication_origin"
-        return [name for shard in OWNED for (name,) in self._rig.sql(found, database=self.name(shard))]
+        return [name for shard in OWNED for (name,) in self.sql(shard, found)]
 
     async def close(self):
         for handle in self._handles:
             await handle.close()
         for shard in OWNED:
-            drop_subscriptions(self._rig, self.name(shard))
+            drop_subscriptions(self.rig, self.name(shard))
         for shard in OWNED:
-            drop_slots(self._rig, self.name(shard))
-            self._rig.sql(f"DROP DATABASE {self.name(shard)} WITH (FORCE)", database="postgres")
+            drop_slots(self.rig, self.name(shard))
+            self.rig.sql(f"DROP DATABASE {self.name(shard)} WITH (FORCE)", database="postgres")
 
     def _write(self, shard_id, slot, rows, *before):
         with self.connect(shard_id) as connection:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from apportion.shards.postgres.replication.choice import ReplicationFacts, chosen, obstacle_in
+from apportion.shards.postgres.replication.choice import ReplicationFacts, chosen, obstacle_in, warning_of
 from apportion.shards.postgres.replication.names import object_name, slot_name
 from tests.shards.move_rig import token
 
@@ -66,6 +66,13 @@ def test_an_obstacle_is_the_reason_of_a_log_of_keys(wished, kind):
     choice = chosen(wished, "wal_level of shard one is replica, not logical")
     assert kind == choice.kind
     assert "wal_level of shard one is replica" in choice.reason
+
+
+def test_a_log_without_a_bound_is_told_with_a_native_channel():
+    assert "" == warning_of("one", FIT)
+    warning = warning_of("one", replace(FIT, keeps_bounded=False))
+    assert "max_slot_wal_keep_size of shard one" in chosen("auto", "", warning).reason
+    assert "max_slot_wal_keep_size" not in chosen("auto", "no way", warning).reason
 
 
 def test_the_log_of_keys_is_taken_when_it_is_asked_for():

@@ -34,6 +34,9 @@ _SLOT_ROWS = {"sqlite": (None, "apportion_slot"), "postgresql": ("apportion", "s
 SQLITE_TABLES = ("apportion_mover", "apportion_fences", "apportion_move")
 SQLITE_ACTS = ("insert", "update", "delete", "slot")
 POSTGRES_ACTS = ("insert", "update", "delete", "truncate")
+_STRAY_SLOTS = """SELECT slot_name FROM pg_replication_slots
+    WHERE database = current_database() AND starts_with(slot_name, 'apportion_') AND NOT EXISTS
+    (SELECT FROM apportion.move WHERE relation = 'publication' AND starts_with(slot_name, cursor || '_')) ORDER BY 1"""
 _METAS = {"sqlite": (None, "apportion_meta"), "postgresql": ("apportion", "shard_meta")}
 
 
@@ -109,6 +112,12 @@ class DatabasePlace:
         found = set(connection.exec_driver_sql(statement).scalars())
         named = [f"{each.name}.apportion_{act}" for each in tables for act in POSTGRES_ACTS]
         return [*filterfalse(found.__contains__, named)]
+
+    def stray_slots(self, connection: Connection) -> list[str]:
+        """Return the replication slots of apportion in this database of PostgreSQL that no move lists."""
+        if self.url.get_backend_name() == "sqlite":
+            return []
+        return [*connection.exec_driver_sql(_STRAY_SLOTS).scalars()]
 
     def is_there(self) -> bool:
         """Whether the file of the database exists. A server always counts as there."""

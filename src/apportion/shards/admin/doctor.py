@@ -75,6 +75,7 @@ class Doctor:
         findings = [Finding(subject=f"shard {shard}", found="the database is this shard"), self._numbers(shard, rows)]
         findings += _marks(shard, database.marks_left(connection))
         findings += _timeline(shard, self.followed.shards[shard].timeline, database.timeline(connection))
+        findings += [_stray(shard, slot) for slot in database.stray_slots(connection)]
         schema = None
         if self.base is not None:
             schema = schema_of(connection, self.base)
@@ -107,6 +108,13 @@ class Doctor:
         found = f"{counted} with a wrong slot: {_named(wrong)}" if counted else f"none is wrong in {looked}"
         advice = "Write each of these rows again in a session of its key, and delete the old row."
         yield judged(f"rows of {shard}", found, advice if counted else "", verdict="error")
+
+
+def _stray(shard: str, slot: str) -> Finding:
+    """Report a replication slot that a mover made after its move had ended."""
+    advice = f"The server keeps its log of transactions for it. Drop it: SELECT pg_drop_replication_slot('{slot}')"
+    said = f"{slot} belongs to no move"
+    return Finding(subject=f"replication slots of {shard}", found=said, verdict="warning", advice=advice)
 
 
 def _marks(shard: str, count: int) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ class ChosenChannel:
 
     async def choice(self) -> ChannelChoice:
         """Return the channel that a move would begin with, and the reason."""
-        return chosen(self._wished, await self._native.obstacle())
+        return chosen(self._wished, await self._native.obstacle(), await self._native.warning())
 
     async def check(self, size: int, /) -> None:
         """See `Channel`. `InvalidInput` if a native channel was asked for, and is impossible."""

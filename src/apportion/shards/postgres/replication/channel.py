@@ -27,7 +27,7 @@ from apportion.shards.postgres.readiness import facts_of, require_no_rows, requi
 from apportion.shards.postgres.replication import source as at_source
 from apportion.shards.postgres.replication import target as at_target
 from apportion.shards.postgres.replication.comparison import StreamDigests, Suspects, refusal
-from apportion.shards.postgres.replication.facts import obstacle_of
+from apportion.shards.postgres.replication.facts import obstacle_of, warning_about
 from apportion.shards.postgres.replication.marker import Marker
 from apportion.shards.postgres.replication.names import object_name
 from apportion.shards.postgres.replication.stream import AGAIN, RowStream
@@ -77,6 +77,10 @@ class NativeChannel:
     async def obstacle(self) -> str:
         """Return the reason why this channel is impossible, "" if it is possible."""
         return await obstacle_of(self._group, self._source, self._target)
+
+    async def warning(self) -> str:
+        """Return a warning about this channel, "" if there is none."""
+        return await warning_about(self._group, self._source)
 
     async def check(self, _size: int, /) -> None:
         """See `Channel`. `InvalidInput` or `SchemaDiffers` names the shard."""

@@ -26,6 +26,7 @@ class ReplicationFacts:
     - `slots`, `senders`: for a server that rows leave. `origins`, `workers`: for one that they come to.
     - `copies`: the number of tables that a subscription copies at the same time.
     - `may_publish`, `may_subscribe`: the rights of the mover's role.
+    - `keeps_bounded`: the log that the server keeps for a replication slot has a bound.
     - `unfit`: tables that cannot be replicated with a filter, each with the reason.
     """
 
@@ -38,6 +39,7 @@ class ReplicationFacts:
     copies: int
     may_publish: bool
     may_subscribe: bool
+    keeps_bounded: bool = True
     unfit: tuple[str, ...] = ()
 
 
@@ -49,8 +51,10 @@ class ChannelChoice:
     reason: str
 
 
-def chosen(wished: ChannelKind, obstacle: str) -> ChannelChoice:
+def chosen(wished: ChannelKind, obstacle: str, warning: str = "") -> ChannelChoice:
     """Return the channel for a wish. `obstacle` says why a native channel is impossible, "" if nothing does.
+
+    `warning` is told with a native channel.
 
     >>> chosen("auto", "wal_level of shard one is replica, not logical").kind
     'keys'
@@ -60,7 +64,14 @@ def chosen(wished: ChannelKind, obstacle: str) -> ChannelChoice:
         return ChannelChoice(kind="keys", reason=f"the log of keys was asked for; {possible}")
     if obstacle:
         return ChannelChoice(kind="keys", reason=obstacle)
-    return ChannelChoice(kind="native", reason="logical replication is possible")
+    return ChannelChoice(kind="native", reason=f"logical replication is possible{warning and '; ' + warning}")
+
+
+def warning_of(source: str, facts: ReplicationFacts) -> str:
+    """Return a warning about the log that a native channel keeps on its source, "" if the server bounds it."""
+    if facts.keeps_bounded:
+        return ""
+    return f"set max_slot_wal_keep_size of shard {source}: the log that a paused move keeps has no bound"
 
 
 def obstacle_in(source: str, here: ReplicationFacts, target: str, there: ReplicationFacts) -> str:

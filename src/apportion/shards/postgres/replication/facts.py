@@ -7,7 +7,7 @@ connects to the source.
 # ruff: noqa: S608 - names are quoted, values are bound or quoted
 
 from apportion.shards.move_group import MoveGroup
-from apportion.shards.postgres.replication.choice import ReplicationFacts, obstacle_in
+from apportion.shards.postgres.replication.choice import ReplicationFacts, obstacle_in, warning_of
 from apportion.shards.postgres.replication.names import object_name
 from apportion.shards.postgres.replication.target import subscription
 from apportion.shards.postgres.server import ShardServer, rows
@@ -19,7 +19,7 @@ _FACTS = f"""SELECT current_setting('server_version_num')::int / 10000, current_
     {_LEFT.format("max_wal_senders", "pg_stat_replication")},
     {_LEFT.format("max_replication_slots", "pg_replication_origin")},
     {_LEFT.format("max_logical_replication_workers", "pg_stat_subscription WHERE pid IS NOT NULL")},
-    current_setting('max_sync_workers_per_subscription')::int,
+    current_setting('max_sync_workers_per_subscription')::int, current_setting('max_slot_wal_keep_size') <> '-1',
     rolsuper OR (rolreplication AND has_database_privilege(current_database(), 'CREATE')),
     rolsuper OR EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'pg_create_subscription'
         AND pg_has_role(r.oid, 'MEMBER') AND has_database_privilege(current_database(), 'CREATE'))
@@ -41,9 +41,15 @@ async def obstacle_of(group: MoveGroup, source: ShardServer, target: ShardServer
     return found or await target.rehearse(lambda connection: _way(connection, group, source.place.address))
 
 
+async def warning_about(group: MoveGroup, source: ShardServer) -> str:
+    """Return a warning about the source, "" if there is none."""
+    return warning_of(group.source, await source.read(facts_of))
+
+
 async def facts_of(connection: Connection) -> ReplicationFacts:
     """Read the facts of a server."""
-    [(release, level, slots, senders, origins, workers, copies, publishes, subscribes)] = await rows(connection, _FACTS)
+    [found] = await rows(connection, _FACTS)
+    release, level, slots, senders, origins, workers, copies, keeps_bounded, publishes, subscribes = found
     unfit = []
     for name, is_partitioned, is_generated, lacks_index, trigger in await rows(connection, _UNFIT):
         unfit += [f"{name} is partitioned"] if is_partitioned else []
@@ -60,6 +66,7 @@ async def facts_of(connection: Connection) -> ReplicationFacts:
         copies=copies,
         may_publish=publishes,
         may_subscribe=subscribes,
+        keeps_bounded=keeps_bounded,
         unfit=tuple(unfit),
     )
 
