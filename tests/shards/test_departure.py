@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 import apportion
-from apportion.errors import InvalidInput, PlanRefused, UnknownOption
+from apportion.errors import Conflict, InvalidInput, PlanRefused, UnknownOption
 from apportion.shards import admin
 from tests.shards.sample import SET, Base, Photo, Place
 from tests.shards.server import OWNER, as_role
@@ -88,6 +88,25 @@ def test_a_drain_that_was_cut_off_goes_on_with_the_same_call(world):
     assert (2, True) == (len(made.moves), made.is_whole)
     assert (0, 0.0) == shards(world)["one"][:2]
     assert act("drain", world, "one") == admin.MovesMade(moves=())
+
+
+def test_a_slot_that_came_to_a_drained_shard_meanwhile_is_told(world, monkeypatch):
+    plan = admin.plan
+    with apportion.sync.open_shards(world.url, SET, base=Base) as router:
+        key = next(key for key in map(str, range(99)) if router.shard(key) == "one")
+
+    async def raced(*words, **options):
+        found = await plan(*words, **options)
+        await admin.pin(world.url, SET, [key], base=Base)
+        return found
+
+    with monkeypatch.context() as race:
+        race.setattr(admin, "plan", raced)
+        with pytest.raises(Conflict, match="shard one has 1 slots after its drain") as refusal:
+            act("drain", world, "one")
+    assert "apportion shards drain URL SET one" in refusal.value.hint
+    assert act("drain", world, "one").is_whole
+    assert (0, 0.0) == shards(world)["one"][:2]
 
 
 def test_the_last_shard_with_a_weight_keeps_its_slots(world):

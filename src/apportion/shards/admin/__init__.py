@@ -18,7 +18,7 @@ from apportion.shards import foundation
 from apportion.shards.addition import added
 from apportion.shards.admin.carrier import MoveObserved, MovesMade, carried
 from apportion.shards.admin.channels import PairChannel, plan_channels
-from apportion.shards.admin.departure import check_drain, removed
+from apportion.shards.admin.departure import check_drain, check_drained, removed
 from apportion.shards.admin.doctor import doctor as diagnosed
 from apportion.shards.admin.ends import SOAK, abort, clean, pause, reverse
 from apportion.shards.admin.failover import FailOver, accept_failover
@@ -251,8 +251,8 @@ async def drain(
     Slots of pinned keys move too. Moves that another call has begun are finished first. Old rows stay on the shard
     until `clean`. A plan with a weight for the shard gives it slots again.
 
-    The same call again finishes a call that was cut off. `InvalidInput` for the last shard with a weight. The other
-    arguments and errors are those of `plan` and `apply`.
+    The same call again finishes a call that was cut off. `InvalidInput` for the last shard with a weight. `Conflict` if
+    the shard got a slot meanwhile. The other arguments and errors are those of `plan` and `apply`.
     """
     measure = measure_of(by)
     await io_thread().hop(check_drain(url, name, shard))
@@ -261,6 +261,8 @@ async def drain(
         return made
     found = await plan(url, name, weights={shard: 0.0}, by=measure, tolerance=tolerance)
     done = await apply(url, name, found, observer=observer)
+    if done.is_whole:
+        await io_thread().hop(check_drained(url, name, shard))
     return replace(done, moves=(*made.moves, *done.moves))
 
 

@@ -45,12 +45,28 @@ async def check_drain(url: str, name: str, shard: str) -> None:
         await set_left(followed)
 
 
+async def check_drained(url: str, name: str, shard: str) -> None:
+    """Raise `Conflict` if a shard has slots after its drain, because another call moved slots or pinned a key beside it."""
+    followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
+    try:
+        owned = _owned(followed, shard)
+    finally:
+        await set_left(followed)
+    if owned:
+        hint = f"Another command gave them to it. Run the same call again: apportion shards drain URL SET {shard}"
+        raise Conflict(f"shard {shard} has {owned} slots after its drain.", hint)
+
+
+def _owned(followed: FollowedSet, shard: str) -> int:
+    return sum(owner == shard for owner in table_of(followed.follower.routes).owners.values())
+
+
 async def removed(carrier: Carrier, shard: str, *, is_gone: bool) -> None:
     """Take a shard out of its set. `is_gone` says that a database without a reply will never answer again."""
     followed = carrier.followed
     _check_others(followed, shard)
     table = table_of(followed.follower.routes)
-    if owned := sum(owner == shard for owner in table.owners.values()):
+    if owned := _owned(followed, shard):
         _refuse(shard, f"with {owned} slots", "without slots", f"Drain it: apportion shards drain URL SET {shard}")
     moves = await moves_of(followed)
     check_records(moves)
