@@ -46,7 +46,7 @@ async def check_drain(url: str, name: str, shard: str) -> None:
 
 
 async def check_drained(url: str, name: str, shard: str) -> None:
-    """Raise `Conflict` if a shard has slots after its drain, because another call moved slots or pinned a key beside it."""
+    """Raise `Conflict` if a shard has slots after its drain, as if another call pinned a key there."""
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
         owned = _owned(followed, shard)
