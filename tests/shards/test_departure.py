@@ -112,8 +112,13 @@ def test_a_slot_that_came_to_a_drained_shard_meanwhile_is_told(world, monkeypatc
 def test_the_last_shard_with_a_weight_keeps_its_slots(world):
     with pytest.raises(UnknownOption, match="shard is 'four'"):
         act("drain", world, "four")
+    before = act("status", world).version
     with pytest.raises(InvalidInput, match="by is 'keys'"):
         act("drain", world, "one", by="keys")
+    for tolerance in (-1, 1, float("nan"), "0.1"):
+        with pytest.raises(InvalidInput, match="tolerance is"):
+            act("drain", world, "one", tolerance=tolerance)
+    assert before == act("status", world).version
     for shard in ("one", "two"):
         act("drain", world, shard)
         act("clean", world, soak=NOW)

@@ -192,7 +192,7 @@ async def plan(
     if bool(slots) != (to is not None) or (slots and (weights or by != "slots")):
         hint = 'Write weights={"two": 1}, or slots=range(256), to="two".'
         raise InvalidInput("slots", slots, "either weights, or slots and a shard", hint)
-    measure = measure_of(by)
+    measure = measure_of(by, tolerance)
 
     def _made(facts: SetFacts) -> ShardPlan:
         return plan_even(facts, weights or {}, measure, tolerance) if to is None else plan_slots(facts, slots, to)
@@ -223,7 +223,7 @@ async def rebalance(
     `if_skewed`. Moves that another call has begun are brought to their ends in any case. The other arguments and the
     errors are those of `plan` and `apply`.
     """
-    measure = measure_of(by)
+    measure = measure_of(by, tolerance)
     check_skew(if_skewed)
     made = await apply(url, name, observer=observer)
     if not made.is_whole:
@@ -254,7 +254,7 @@ async def drain(
     The same call again finishes a call that was cut off. `InvalidInput` for the last shard with a weight. `Conflict` if
     the shard got a slot meanwhile. The other arguments and errors are those of `plan` and `apply`.
     """
-    measure = measure_of(by)
+    measure = measure_of(by, tolerance)
     await io_thread().hop(check_drain(url, name, shard))
     made = await apply(url, name, observer=observer)
     if not made.is_whole:

@@ -27,10 +27,12 @@ async def from_facts(url: str, name: str, made: Callable[[SetFacts], Result]) ->
     return made(facts)
 
 
-def measure_of(by: str) -> Measure:
-    """Return a checked measure."""
+def measure_of(by: str, tolerance: float) -> Measure:
+    """Return a checked measure. The tolerance is checked too, before a call has any effect."""
     if by not in MEASURES:
         raise UnknownOption("by", by, MEASURES)
+    if type(tolerance) not in (int, float) or not 0 <= tolerance < 1:
+        raise InvalidInput("tolerance", tolerance, "a number of at least 0 and less than 1", "0.1 is a tenth.")
     return by
 
 
