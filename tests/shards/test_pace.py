@@ -1,5 +1,7 @@
 """The pace of a move: rates over ten seconds, the time that is left, and the time without progress."""
 
+from dataclasses import replace
+
 import pytest
 
 from apportion.shards.admin.pace import paced
@@ -88,6 +90,13 @@ def test_a_move_that_goes_on_after_a_rest_is_idle_from_then_on():
     paused = [(float(at), reading(copied=5, wish="pause")) for at in range(0, 600, 60)]
     assert 0.0 == told(*paused, (600.0, reading(copied=5))).idle_seconds
     assert 30.0 == told(*paused, (600.0, reading(copied=5)), (630.0, reading(copied=5))).idle_seconds
+
+
+def test_a_reversed_move_makes_progress_from_its_first_state_on():
+    back = replace(reading("planned", copied=0), source="two", target="one")
+    paces = [(0.0, reading("complete", copied=9)), (50.0, back), (60.0, replace(back, state="copying"))]
+    assert [0.0, 0.0] == [told(*paces[:count]).idle_seconds for count in (2, 3)]
+    assert 5.0 == told(*paces, (65.0, replace(back, state="copying"))).idle_seconds
 
 
 def test_a_move_that_a_reading_lacks_is_left_out():

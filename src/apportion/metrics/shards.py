@@ -3,7 +3,7 @@
 Each scrape asks the control store and the shards of moves, for at most two seconds. Rows are counted in the background
 at long intervals. If the store does not answer, a metric says so.
 Refuses: labels by key, slot or move. The labels are names of sets and shards, so the number of series does not grow
-with the work. The write-ahead log that a move keeps on a server: no move needs it, because moves log keys.
+with the work. It also refuses the size of the write-ahead log on servers, which the status of a move does not have.
 Needs the extras `metrics` and `sqlalchemy`. docs/shards/metrics.md has an example and the alert rules.
 """
 

@@ -1,10 +1,12 @@
 """Status report of shards: a line per shard, a line per move, and a summary at the end; or JSON."""
 
 from collections.abc import Mapping, Sequence
+from time import time
 
 from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.console.shards.pace_report import print_paces
-from apportion.shards.admin import MoveStatus, SetStatus
+from apportion.shards.admin import SOAK, MoveStatus, SetStatus
+from apportion.shards.admin.lifecycle import ShardStep, lifecycle
 from apportion.shards.admin.pace import MovePace
 from apportion.stores.catalog import shown_url
 
@@ -31,12 +33,27 @@ def print_status(act: str, url: str, found: SetStatus, paces: Sequence[MovePace]
     if count:
         said = f"move{'s' if count > 1 else ''} can be reversed until clean"
         print_text(f"- {count} {said}: apportion shards reverse URL {found.name} MOVE")
+    steps = [each for each in steps_of(found) if each.step != "clean"]
+    if steps:
+        print()
+    for step in steps:
+        print_text(step_line(step))
     for damage in found.damaged:
         print_text(f"- {damage} Look: apportion shards doctor URL {found.name}")
     print()
     count = len(found.shards)
     said = f"{count} shard{'s' if count > 1 else ''}, {found.hash_slots} slots"
     print_text(f"shards {act}: {found.name} in {shown_url(url)}: {said}")
+
+
+def steps_of(found: SetStatus) -> tuple[ShardStep, ...]:
+    """Return the step of each shard now."""
+    return lifecycle(found, now=time(), soak_seconds=SOAK.total_seconds())
+
+
+def step_line(step: ShardStep) -> str:
+    """Return the step of a shard as one line."""
+    return f"{step.shard}: {step.step}: {step.why}{f'; next: {step.command}' if step.command else ''}"
 
 
 def print_status_json(act: str, found: SetStatus, more: Mapping[str, object]) -> None:
@@ -52,7 +69,8 @@ def members_of_set(found: SetStatus) -> dict[str, object]:
         "slots": found.hash_slots,
         "shards": [
             {"id": each.id, "url": each.url, "weight": each.weight, "slots": each.slots, "rows": each.rows}
-            for each in found.shards
+            | {"step": step.step, "why": step.why, "next": step.command}
+            for each, step in zip(found.shards, steps_of(found), strict=True)
         ],
         "moves": [members_of_move(each) for each in found.moves],
         "damaged": list(found.damaged),

@@ -7,7 +7,7 @@ from datetime import timedelta
 from apportion.console.print.live import has_screen, show_live, tell_live
 from apportion.console.print.output import print_json_line
 from apportion.console.shards.pace_report import pace_line
-from apportion.console.shards.status_report import members_of_move, members_of_set, print_status
+from apportion.console.shards.status_report import members_of_move, members_of_set, print_status, step_line, steps_of
 from apportion.errors import InvalidInput
 from apportion.shards.admin import MoveStatus, SetStatus
 from apportion.shards.admin.watch import SetWatch, WatchedSet
@@ -38,11 +38,12 @@ def watch_status(url: str, name: str, every: timedelta, *, json: bool) -> None:
 
 
 class ChangeLines:
-    """Prints a line for each new table, each move that changed, and each move that is over."""
+    """Prints a line for each new table, each move that changed or is over, and each shard with another next step."""
 
     def __init__(self) -> None:
         self._table = ""
         self._moves: dict[str, MoveStatus] = {}
+        self._steps: dict[str, tuple[str, str]] = {}
 
     def tell(self, found: WatchedSet) -> None:
         """Print the changes since the reading before. The first reading is all new."""
@@ -55,6 +56,10 @@ class ChangeLines:
                 self._say(pace_line(pace))
         for move in self._moves.keys() - now.keys():
             self._say(f"{move}: over")
+        for step in steps_of(found.status):
+            if (step.step, step.command) != self._steps.get(step.shard, ("clean", "")):
+                self._say(step_line(step))
+            self._steps[step.shard] = step.step, step.command
         self._table, self._moves = table, now
 
     @staticmethod

@@ -66,7 +66,8 @@ def is_at_rest(move: MoveStatus) -> bool:
 
 
 def _pace(before: MovePace | None, move: MoveStatus, at: float) -> MovePace:
-    progress = _first(move, at) if before is None else _next(before._progress, move, at)
+    is_new = before is not None and before.move.source != move.source  # a reversal swaps source and target
+    progress = _first(move, at) if before is None or is_new else _next(before._progress, move, at)
     if before is not None and is_at_rest(before.move) and not is_at_rest(move):
         progress = _Progress(progress.state, progress.copied, progress.lag, at, progress.copies)
     rate = _rate(progress.copies) if move.state == "copying" else None

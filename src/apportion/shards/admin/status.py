@@ -1,19 +1,25 @@
 """Status: a set in the control store, with its shards and moves, and on demand the rows and the progress of moves."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+
+from sqlalchemy.exc import DatabaseError
 
 from apportion.errors import InvalidInput, SchemaDiffers, StoreDenied, Unavailable
 from apportion.shards.admin.facts import moves_of
 from apportion.shards.admin.places import open_sites
 from apportion.shards.mover.book import KeptMove, KnownMoves
 from apportion.shards.mover.sites import ShardSites
+from apportion.shards.place import DatabasePlace
 from apportion.shards.records import SetKeys, ShardRecord
 from apportion.shards.reshard import MoveState, Way, Wish
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
 from apportion.shards.shard import SlotSize
+from apportion.shards.slot_rows import SlotState
 from apportion.shards.slots import SlotTable
+from apportion.shards.takeover.takeover import within
 from apportion.tables.layout import Version
 
 _WITHIN_SECONDS = 5.0
@@ -25,13 +31,14 @@ class ShardStatus:
     """One shard: its id, its URL in the control store, its weight, and its number of slots.
 
     `rows` counts the rows of all sharded tables, also old copies. It is None without `has_rows`, or if the shard did
-    not answer. `problem` is the reason then.
+    not answer. `problem` is the reason then. `has_owned` tells whether the shard owns a slot, or has owned one before.
     """
 
     id: str
     url: str
     weight: float
     slots: int
+    has_owned: bool = True
     rows: int | None = None
     problem: str = ""
 
@@ -110,17 +117,21 @@ async def set_status(
             _move(kept, left.get(move, ()), sizes.get(kept.entry.group.source, ""))
             for move, kept in sorted(moves.kept.items())
         ]
+        counts = Counter(table.owners.values())
+        fresh = {shard for shard in followed.shards if not counts[shard] and not await _has_owned(followed, shard)}
         if has_progress:
             found = [await _progressed(followed, each, moves.kept[each.id]) for each in found]
     finally:
         await set_left(followed)
-    counts = Counter(table.owners.values())
     return SetStatus(
         name=name,
         version=table.version,
         hash_slots=table.hash_slots,
         shards=tuple(
-            _shard(shard, record, counts[shard], sizes.get(shard, "") if has_rows else "")
+            replace(
+                _shard(shard, record, counts[shard], sizes.get(shard, "") if has_rows else ""),
+                has_owned=shard not in fresh,
+            )
             for shard, record in sorted(followed.shards.items())
         ),
         moves=tuple(found),
@@ -136,6 +147,22 @@ async def set_sizes(url: str, name: str) -> dict[str, ShardSizes]:
         return await _sizes(followed)
     finally:
         await set_left(followed)
+
+
+async def _has_owned(followed: FollowedSet, shard: str) -> bool:
+    """Whether a shard without slots has owned one: the rows of its former slots stay. A silent shard counts as new."""
+    place = DatabasePlace(followed.shards[shard].address())
+    if not place.is_there():
+        return False
+    try:
+        return bool(await asyncio.to_thread(_states, shard, place))
+    except (*_SILENT, DatabaseError):
+        return False
+
+
+def _states(shard: str, place: DatabasePlace) -> Mapping[int, SlotState]:
+    with place.reader() as reader:
+        return within(reader, shard, place.fence.states)
 
 
 def _shard(shard: str, record: ShardRecord, slots: int, sizes: ShardSizes) -> ShardStatus:
