@@ -53,8 +53,8 @@ _ON_THE_MACHINE = (
     Bug(
         "the log of a move that is over stays",
         _MACHINE,
-        '    if found.is_captured:\n        return MoveAct(label="uncapture")\n    return _to(found, "cleaned")',
-        '    return _to(found, "cleaned")',
+        '    if found.is_captured:\n        return MoveAct(label="uncapture")\n    if found.record.way',
+        "    if found.record.way",
     ),
     Bug(
         "the switch comes without a fence",
