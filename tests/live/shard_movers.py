@@ -3,7 +3,8 @@
 python -m tests.live.shard_movers URL FOLDER CHANNEL ID=URL...
 
 An order is a line `MOVE SOURCE TARGET SLOTS EPOCH WISH STOP`. The mover lists the move if it is not there, changes its
-wish, and does all acts under a token of that epoch. It notes the time of each stop point in the file `points`.
+wish, and does all acts under a token of that epoch. The wish `there` makes a reversible move and does not clean up, and
+`back` reverses it. The mover notes the time of each stop point in the file `points`.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from apportion.runtime.clock import SystemClock
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import Mover
 from apportion.shards.mover.rescue import sites_of
+from apportion.shards.mover.reversal import reverse
 from apportion.shards.mover.stop_points import VARIABLE, stop_point
 from apportion.shards.records import ShardRecord
 from apportion.stores.catalog import connect
@@ -47,14 +49,22 @@ async def moved(url, folder, channel, places, order):
     )  # routers that rescue are older
     kept = (await mover.book.read()).kept.get(move)
     if kept is None and f"{move} release.before" not in (Path(folder) / "points").read_text():
-        await mover.begin(group)
-    elif kept is not None and kept.entry.wish != wish:
+        await mover.begin(group, is_reversible=wish == "there")
+    elif kept is not None and wish in ("go", "pause", "abort") and kept.entry.wish != wish:
         await mover.book.write(kept, kept.entry.wished(wish))
-    entry = await mover.run(move, token, cleans=True)
+    if wish == "back" and not is_back(kept):
+        entry = await reverse(mover, move, token)
+    else:
+        entry = await mover.run(move, token, cleans=wish not in ("there", "back"))
     left = [name for shard in SHARDS for name in await (await sites.shard(shard)).left_behind(move)]
     await sites.close()
     await store.close()
     print(f"{'over' if entry is None else entry.record.state} {','.join(left) or '-'}", flush=True)
+
+
+def is_back(kept):
+    """Whether a move has gone back already."""
+    return kept.entry.record.way == "back" and kept.entry.record.state == "complete"
 
 
 def main(url, folder, channel, *named):

@@ -13,7 +13,10 @@ import apportion
 from apportion.errors import StoreUnavailable, StoreWentBack
 from apportion.shards import admin
 from apportion.shards.admin import carrier
-from apportion.shards.mover.recovery import owner_in
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.mover.records import MoveEntry
+from apportion.shards.mover.recovery import moves_to_end, owner_in
+from apportion.shards.reshard import MoveRecord
 from apportion.shards.slot_rows import SlotRow
 from apportion.stores.catalog import administration
 from apportion.tables.layout import Version
@@ -100,14 +103,16 @@ def left(files):
     return found, act("verify", files, base=Base).left
 
 
-def played(files, monkeypatch, *, copied_at, dies_at):
-    """Move slots from one to two up to a death, write rows, and restore the copy."""
+def played(files, monkeypatch, *, copied_at, dies_at, is_reversed=False):
+    """Move slots from one to two, and back if `is_reversed`, up to a death. Write rows, and restore the copy."""
     write(files, range(30))
     plan = act("plan", files, slots=list(MOVED), to="two")
     history = History(files, copied_at=copied_at, dies_at=dies_at)
     monkeypatch.setattr(carrier, "stop_point", lambda: history)
     with suppress(Died):
-        act("apply", files, plan)
+        made = act("apply", files, plan, is_reversible=is_reversed)
+        if is_reversed:
+            act("reverse", files, made.moves)
         act("clean", files, soak=NOW)
     monkeypatch.undo()
     as_role(monkeypatch, OWNER)
@@ -126,9 +131,11 @@ def writes_after(history):
 
 def is_owned_once(files, monkeypatch, seed):
     """Play a history, kill the recovery too, and run it again."""
-    draw = random.Random(seed)
-    copied_at = draw.randint(1, 40)
-    history = played(files, monkeypatch, copied_at=copied_at, dies_at=draw.randint(copied_at, 60))
+    draw, is_reversed = random.Random(seed), seed % 2 == 1
+    longest = 100 if is_reversed else 60
+    copied_at = draw.randint(1, longest - 20)
+    dies_at = draw.randint(copied_at, longest)
+    history = played(files, monkeypatch, copied_at=copied_at, dies_at=dies_at, is_reversed=is_reversed)
     monkeypatch.setattr(carrier, "stop_point", lambda: History(files, copied_at=0, dies_at=draw.randint(1, 8)))
     with suppress(Died):
         act("recover", files)
@@ -267,3 +274,15 @@ def test_the_owner_of_a_slot_is_the_shard_that_may_have_the_newest_write(one, tw
 
 def test_a_slot_that_waits_without_a_number_has_accepted_nothing_and_owns_nothing():
     assert owner_in({"one": SlotRow(state="moved"), "two": SlotRow(state="incoming")}) is None
+
+
+def test_a_move_with_a_fence_that_its_target_has_outlived_is_settled_and_not_forgotten():
+    rows = {"one": {1: SlotRow(state="fenced")}, "two": {1: SlotRow(state="owner")}}
+    group = MoveGroup(move="m-1", source="one", target="two", slots=(1,))
+    kept = {"m-1": MoveEntry(group=group, record=MoveRecord(state="switched"))}
+    states = {}
+    for state in ("fenced", "moved"):
+        rows["one"][1] = SlotRow(state=state)
+        (due,) = moves_to_end({1: "two"}, rows, {}, kept)
+        states[state] = due.record.state
+    assert {"fenced": "switched", "moved": "cleaned"} == states

@@ -358,3 +358,17 @@ def test_a_trigger_of_the_application_that_writes_a_row_twice_is_found(tmp_path)
                 await channel.verify(1, TOKEN)
 
     asyncio.run(main())
+
+
+def test_the_log_of_a_move_that_a_recovery_has_split_ends_with_a_part_of_it(tmp_path):
+    part = replace(GROUP, slots=GROUP.slots[:1])
+
+    async def main():
+        async with opened(FilePair(tmp_path)) as sites:
+            await prepared(sites)
+            channel = await sites.channel(part)
+            assert (await channel.state(1)).is_captured
+            await channel.uncapture(TOKEN)
+            assert not (await channel.state(1)).is_captured
+
+    asyncio.run(main())

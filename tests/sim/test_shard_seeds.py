@@ -12,8 +12,9 @@ from tests.sim.test_seeds import played, start
 SHARDS = ("--scenario", "shards")
 SEEDS, REPEATED, MORE_SEEDS = 1_000, 10, 6_000  # `make soak` plays more
 
-# The operator lists moves; an attempt that is fenced was verified before; few retreats come after an announcement.
-_RARE = ("list", "tail", "withdraw")
+# The operator lists moves; an attempt that is fenced was verified before; few retreats come after an announcement, and
+# few aborts on a way back.
+_RARE = ("list", "tail", "withdraw", "clean-back")
 
 # Each must happen so often in a thousand seeds, or the scenario says too little.
 OFTEN = {
@@ -21,6 +22,7 @@ OFTEN = {
     "move switched": 700,
     "a slot is to come back": 1_000,
     "move aborted": 300,
+    "move reversed": 300,
     "retreat": 30,
     "an act of an older mover is refused": 100,
     "an act of a mover comes after a later one": 30,

@@ -1,7 +1,8 @@
 """The movers and the operator of the shards' scenario: the shipped mover over shards in memory, led by an election.
 
 A mover may be killed before or after each of its steps, or paused there for longer than its lease. An operator begins
-moves, some of them back to a shard that old tables still name, and wishes that moves pause, go on or end.
+moves, some of them back to a shard that old tables still name, and wishes that moves pause, go on or end. A mover
+reverses some of the moves that can go back, and cleans up after others.
 """
 
 import asyncio
@@ -17,7 +18,9 @@ from apportion.groups.leader import AsyncElection
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import Mover
+from apportion.shards.mover.book import KeptMove
 from apportion.shards.mover.own_slots import OwnSlots
+from apportion.shards.mover.reversal import reverse
 from apportion.shards.reshard import BEFORE_SWITCH, Wish
 from apportion.shards.slots import SlotTable
 from apportion.sim.shards.memory import MemoryChannel, MemoryShard
@@ -29,6 +32,8 @@ from tests.sim.scenarios.shard_writers import OUTAGES
 TTL_SECONDS = 1.0
 _PAUSE_SECONDS = 0.1
 _PIN_RATIO = 0.3
+_REVERSIBLE_RATIO, _REVERSE_RATIO = 0.5, 0.7
+_REST_SECONDS = 0.3
 
 
 class MemorySites:
@@ -90,12 +95,29 @@ class MoverProcess:
                 await own_slots.settle()
                 await self._pin(own_slots)
                 moves = await mover.book.read()
-                for move in moves.kept:
-                    await mover.run(move, token, cleans=True)
+                for move, kept in moves.kept.items():
+                    await self._move(mover, move, kept, token)
             except (Conflict, Fenced, StaleEpoch, BadSnapshot, *OUTAGES) as error:
                 # A scan from before the first table shows none, and is `BadSnapshot`. No record is damaged here.
                 self._shards.world.trace.cover(f"mover: {type(error).__name__}")
             await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _move(self, mover: Mover, move: str, kept: KeptMove, token: FencingToken) -> None:
+        """Run a move to its end. A reversible one stays complete for a moment, and most of them go back."""
+        is_kept, rest = kept.entry.record.way == "reversible", random.expovariate(1 / _REST_SECONDS)
+        entry = await mover.run(move, token, cleans=not is_kept)
+        if entry is None or not is_kept or entry.record.state != "complete":
+            return
+        is_calm = self._shards.world.checker.history.calm_since is not None
+        await asyncio.sleep(0 if is_calm else rest)
+        if random.random() > _REVERSE_RATIO:
+            await mover.run(move, token, cleans=True)
+            return
+        try:
+            await reverse(mover, move, token)
+        except InvalidInput:
+            if move in (await mover.book.read()).kept:
+                raise  # a gap in its log; else a later mover has cleaned it
 
     async def _pin(self, own_slots: OwnSlots) -> None:
         """Pin a key now and then; a key with rows, or of a slot that moves, is refused."""
@@ -133,7 +155,8 @@ class ShardOperator:
     async def _order(self, mover: Mover) -> None:
         draw = random.random()
         if draw < 0.6:
-            await mover.begin(self._drawn(await read_table(self._shards.world.store(self._process))))
+            group = self._drawn(await read_table(self._shards.world.store(self._process)))
+            await mover.begin(group, is_reversible=random.random() < _REVERSIBLE_RATIO)
         elif draw < 0.7:
             await self._wish(mover, "abort")
         elif draw < 0.78:

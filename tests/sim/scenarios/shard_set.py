@@ -83,7 +83,9 @@ class ShardSet:
         group, state = entry.group, entry.record.state
         if move not in self.open_moves or self.open_moves[move].state != state:
             self.world.trace.cover(f"move {state}")
-        if self.open_moves.get(move) is None or entry.record.attempt > self._attempts.get(move, 1):
+        if move in self.open_moves and self.open_moves[move].source != group.source:
+            self.world.trace.cover("move reversed")
+        elif self.open_moves.get(move) is None or entry.record.attempt > self._attempts.get(move, 1):
             self.world.trace.cover("retreat" if move in self.open_moves else "move begun")
         self._attempts[move] = entry.record.attempt
         seen = MoveSeen(at=at, move=move, state=state, source=group.source, target=group.target, slots=group.slots)

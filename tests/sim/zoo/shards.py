@@ -7,6 +7,14 @@ from tests.sim.zoo.cage import Bug
 _MACHINE, _ROWS = "shards/reshard.py", "shards/slot_rows.py"
 _ACTS, _BOOK, _MEMORY = "shards/mover/acts.py", "shards/mover/book.py", "sim/shards/memory.py"
 _PINS = "shards/mover/own_slots.py"
+_DATABASE = "sim/shards/database.py"
+_WRITTEN = (
+    "        for slot in slots:\n"
+    "            kept = self.slots[slot]\n"
+    "            self.slots[slot] = replace(kept, row=written(kept.row))\n"
+    "        self.tell_slots()\n"
+    "        self.put(changes)\n"
+)
 _BY_RULE = '        return row.state == "owner"\n'
 
 _ON_ROWS = (
@@ -75,6 +83,30 @@ _ON_THE_MACHINE = (
         '    if state == "fenced" and (found.wish == "pause" or found.is_late):\n'
         '        if found.source.state == "fenced":\n'
         '            return MoveAct(label="unfence")\n',
+    ),
+)
+
+_ON_THE_WAY_BACK = (
+    Bug(
+        "the target of a reversible move logs nothing",
+        _MACHINE,
+        '    if found.record.way == "reversible" and not found.is_captured_back:\n'
+        '        return MoveAct(label="capture-back")\n',
+        "",
+    ),
+    Bug(
+        "the log of the target ends with that of the source",
+        _MEMORY,
+        '"forget", group.move, token, lambda database: database.forget(group))\n',
+        '"forget", group.move, token, lambda database: database.end_log(group))\n',
+    ),
+    Bug(
+        "the first write of a slot that came here is not logged",
+        _DATABASE,
+        _WRITTEN,
+        "        logs = self.logs\n"
+        '        if any(self.slots[slot].row.state == "incoming" for slot in slots):\n'
+        "            self.logs = {}\n" + _WRITTEN + "        self.logs = logs\n",
     ),
 )
 
@@ -153,7 +185,7 @@ _ON_SHARDS = (
 
 BUGS = tuple(
     replace(bug, scenario="shards")
-    for bugs in (_ON_ROWS, _ON_THE_MACHINE, _ON_THE_MOVER, _ON_PINS, _ON_SHARDS)
+    for bugs in (_ON_ROWS, _ON_THE_MACHINE, _ON_THE_WAY_BACK, _ON_THE_MOVER, _ON_PINS, _ON_SHARDS)
     for bug in bugs
 )
 

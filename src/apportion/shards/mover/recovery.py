@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 from apportion.errors import InvalidInput
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.records import MoveEntry
-from apportion.shards.reshard import MoveRecord
+from apportion.shards.reshard import MoveRecord, MoveState
 from apportion.shards.slot_rows import SlotRow
 
 Rows: TypeAlias = Mapping[str, Mapping[int, SlotRow]]
@@ -73,8 +73,8 @@ def moves_to_end(
     """Yield the record of each move, in the state from which a mover ends it.
 
     A move that left something on the shards is aborted if its source owns the slots, and has switched if its target
-    owns them. `kept` are the records of the control store. A record of a move that left nothing is `cleaned`.
-    `InvalidInput` for the rest of a move in a set of one shard.
+    owns them. `kept` are the records of the control store. The record of a move that left nothing is `cleaned`, unless
+    its source has still to be settled. `InvalidInput` for the rest of a move in a set of one shard.
     """
     if remains and len(rows) < 2:
         alone = f"{', '.join(rows)} alone, with the rest of move {min(remains)}"
@@ -86,7 +86,8 @@ def moves_to_end(
         attempt = 1 if entry is None else entry.record.attempt
         if move not in remains:
             if entry is not None:
-                yield replace(entry, record=MoveRecord(state="cleaned", attempt=attempt), wish="go")
+                over: MoveState = "switched" if _is_unsettled(entry.group, owners, rows) else "cleaned"
+                yield replace(entry, record=MoveRecord(state=over, attempt=attempt), wish="go")
             continue
         pairs = _pairs(owners, rows, remains[move], taken)
         for number, (source, target, state, found) in enumerate(pairs):
@@ -96,6 +97,13 @@ def moves_to_end(
                 name = f"{move}-{number}" if number else move
                 group = MoveGroup(move=name, source=source, target=target, slots=slots)
                 yield MoveEntry(group=group, record=MoveRecord(state=state, attempt=attempt))
+
+
+def _is_unsettled(group: MoveGroup, owners: Mapping[int, str], rows: Rows) -> bool:
+    """Whether the source of a move still fences slots that the target owns. Its old rows are there too."""
+    here = rows.get(group.source, {})
+    fenced = [slot for slot in group.slots if slot in here and here[slot].state == "fenced"]
+    return any(owners.get(slot) == group.target for slot in fenced)
 
 
 Pair: TypeAlias = tuple[str, str, Literal["aborted", "switched"], tuple[int, ...]]

@@ -32,7 +32,7 @@ class SqliteChannel:
 
     def __init__(self, group: MoveGroup, source: ShardPath, target: ShardPath) -> None:
         self._group = group
-        slots = f"({', '.join(map(str, group.slots))})"
+        self._slots = slots = f"({', '.join(map(str, group.slots))})"
         self._source, self._target = ShardFile(source), ShardFile(target, source=source)
         self._equal = tables = EqualTables(group)
         self._chunks, self._log = Chunks(group, slots, tables), LogParts(group, slots, tables)
@@ -115,9 +115,10 @@ class SqliteChannel:
         """Return whether all changes of the slots are logged on the source, and the number of entries in the log."""
         if not capture.is_there(connection, "source"):
             return False, 0
-        counted = "SELECT count(*) FROM source.{} WHERE move = ?"
+        mine = f"SELECT count(*) FROM source.apportion_capture WHERE move = ? AND slot IN {self._slots}"  # noqa: S608
+        entries = "SELECT count(*) FROM source.apportion_log WHERE move = ?"
         slots, lag = (
-            int(connection.execute(counted.format(name), (self._group.move,)).fetchone()[0]) for name in capture.TABLES
+            int(connection.execute(counted, (self._group.move,)).fetchone()[0]) for counted in (mine, entries)
         )
         wanted = {name for table in tables for name in capture.trigger_names(table)}
         is_captured = slots == len(self._group.slots) and wanted <= capture.triggers_of(connection, "source")

@@ -1,0 +1,104 @@
+"""Movers are killed on the way back of moves, while eight writers write: nothing written after a switch is lost.
+
+A reversible move switches, writers write to its target for a while, and a mover is killed at each of its stop points on
+the way back. Afterwards only the ledgers and the shards are read. No chunk of rows is copied on the way back.
+"""
+
+import os
+import time
+from bisect import bisect
+from contextlib import closing
+
+import pytest
+
+from tests.live.shard_verdict import read_shard, verdict
+from tests.live.test_shards_killed import WRITERS, Movers
+from tests.live.writer_processes import servers, writing
+from tests.shards.sample import Files
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(420)]
+
+REST_SECONDS, LEAST_AFTER_SWITCH, LONGEST_PAUSE_SECONDS = 0.5, 100, 1.0
+STEPS = [
+    "reverse", "prepare", "record", "apply-log", "verify", "record", "intent", "fence", "drain", "announce", "switch",
+    "settle", "settle", "record", "uncapture",
+]  # fmt: skip
+POINTS = [f"{step}.{side}" for step in STEPS for side in ("before", "after")]
+MISSED = 4  # a log may be short, and a drained one has no step
+
+
+def test_no_write_after_a_switch_is_lost_when_movers_are_killed_on_the_way_back(tmp_path, record_property):
+    check(Files(tmp_path), record_property, os.environ, os.environ)
+
+
+def test_none_is_lost_on_the_way_back_between_servers_either(tmp_path, record_property, monkeypatch):
+    with servers(tmp_path, monkeypatch) as (files, user, owner):
+        check(files, record_property, user, owner)
+
+
+def check(files, record_property, user, owner):
+    """Kill movers on the way back beside writers, each with the environment of its role, and judge."""
+    slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot")]
+    with (
+        writing("tests.live.shard_writers", files, WRITERS, user),
+        closing(Movers(files, slots, owner, "keys")) as movers,
+    ):
+        come_back(movers)
+    result = verdict(files.folder, [read_shard(files, shard) for shard in ("one", "two")])
+    found = ways_back(files.folder, result.times)
+    record_property("kills", len(movers.kills))
+    record_property("acknowledged", result.acknowledged)
+    record_property("ways_back", f"{found}")
+    assert ({"lost": 0, "stale": 0, "resurrected": 0, "owned_twice": 0}, []) == (result.harm, movers.left)
+    assert len(movers.kills) >= len(POINTS) - MISSED
+    assert sum(written for written, _, _ in found.values()) >= LEAST_AFTER_SWITCH
+    assert [0] * len(found) == [chunks for _, chunks, _ in found.values()]
+    *_, pause = [pause for _, _, pause in found.values()]
+    assert pause <= LONGEST_PAUSE_SECONDS or os.getloadavg()[0] > os.cpu_count()
+
+
+def come_back(movers):
+    """Kill movers at each point of a way back, and begin another one where a point is not reached; then kill none."""
+    move = there(movers)
+    for point in POINTS:
+        if movers.order(move, point, wish="back") == "complete":
+            end(movers, move)
+            move = there(movers)
+    for _ in range(2):
+        while movers.order(move, wish="back") != "complete":
+            pass
+        end(movers, move)
+        move = there(movers)
+    end(movers, move)
+
+
+def there(movers):
+    """Make a move that can be reversed. Return it after a while in which writers write to its target."""
+    move = movers.move()
+    assert "complete" == movers.order(move, wish="there")
+    time.sleep(REST_SECONDS)
+    return move
+
+
+def end(movers, move):
+    """Delete all that is left of a move."""
+    while movers.order(move) != "over":
+        pass
+
+
+def ways_back(folder, times):
+    """Return, for each move that went back: the writes on its target, its chunks after that, and its last pause."""
+    found, switched, fenced = {}, {}, {}
+    for line in (folder / "points").read_text().splitlines():
+        move, label, at = line.split()
+        if label == "switch.after" and move not in found:
+            switched[move] = float(at)
+        elif label == "reverse.after":
+            found.setdefault(move, [bisect(times, float(at)) - bisect(times, switched[move]), 0, None])
+        elif move in found and label == "chunk.before":
+            found[move][1] += 1
+        elif move in found and label == "fence.before":
+            fenced[move] = float(at)
+        elif move in found and label == "switch.after":
+            found[move][2] = float(at) - fenced[move]
+    return found
