@@ -25,6 +25,8 @@ CHANNEL_KINDS: tuple[ChannelKind, ...] = ("keys", "native", "auto")
 class ChannelState:
     """The progress of a channel. `lag` is the number of logged changes that the target does not have yet.
 
+    A channel without a log counts the markers that it has raised in their place.
+
     - `is_captured`: each write of the source is logged.
     - `is_captured_back`: the target has a log too. The channel of the reversed group reads it.
     - `is_copied`: every chunk has been copied.
