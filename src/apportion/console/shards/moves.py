@@ -15,7 +15,7 @@ from apportion.console.print.output import print_json, print_text
 from apportion.console.print.progress import Progress
 from apportion.console.shards.made_report import print_made, print_made_json
 from apportion.console.shards.move_bar import MoveBar
-from apportion.console.shards.options import Models, SetName, base_at, weights_of
+from apportion.console.shards.options import Models, SetName, base_at, rate_of, weights_of
 from apportion.console.shards.plan_report import print_shard_plan, print_shard_plan_json, read_shard_plan, slots_in
 from apportion.errors import InvalidInput
 from apportion.shards import admin
@@ -94,6 +94,7 @@ def apply_shards(
     channel: Annotated[
         ChannelKind, Parameter(help="Way of the rows: a log of keys, or logical replication of PostgreSQL.")
     ] = "keys",
+    rate: Annotated[str | None, Parameter(help="Most bytes of rows to copy per second, such as 5MB/s.")] = None,
     json: Json = False,
 ) -> int:
     """Carry out a plan while programs write. Without a plan, go on with the moves that have begun.
@@ -101,11 +102,15 @@ def apply_shards(
     A command that was cut off anywhere goes on with the same command. Exit code 1 if another process paused or aborted
     the moves.
     """
+    limit = None if rate is None else rate_of(rate)
     saved = None if plan is None else read_shard_plan(plan)
     rows = {} if saved is None else {move.move: each.rows for move, each in zip(saved.moves, saved.groups, strict=True)}
     bar = MoveBar(rows, is_shown=not json)
     try:
-        made = asyncio.run(admin.apply(url, name, saved, channel=channel, is_reversible=reversible, observer=bar.take))
+        applying = admin.apply(
+            url, name, saved, channel=channel, is_reversible=reversible, bytes_per_second=limit, observer=bar.take
+        )
+        made = asyncio.run(applying)
     finally:
         bar.end()
     (print_made_json if json else print_made)("apply", name, made, bar)

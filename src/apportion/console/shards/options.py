@@ -1,5 +1,6 @@
 """Options of the commands of shards: the shards of a set, and the models of a program."""
 
+import re
 from collections.abc import Sequence
 from typing import Annotated
 from uuid import UUID
@@ -15,6 +16,9 @@ from apportion.shards.slots import ShardKey
 
 SetName = Annotated[str, Parameter(name="SET", help="Name of the set.")]
 Models = Annotated[str, Parameter(help="Module and name of the declarative base, such as shop.models:Base.")]
+
+_UNITS = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9}
+_RATE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?([kmg]?b)/s", re.IGNORECASE | re.ASCII)
 
 _EXAMPLE = "Write for example --models shop.models:Base"
 
@@ -43,6 +47,21 @@ def weights_of(weight: list[str] | None, drain: list[str] | None) -> dict[str, f
             )
         weights[shard] = 0.0
     return weights
+
+
+def rate_of(word: str) -> float:
+    """Return a number of bytes per second.
+
+    >>> rate_of("5MB/s"), rate_of("1.5 kB/s"), rate_of("800B/s")
+    (5000000.0, 1500.0, 800.0)
+    """
+    found = _RATE.fullmatch(word)
+    rate = 0.0 if found is None else float(found[1]) * _UNITS[found[2].lower()]
+    if not rate:
+        raise InvalidInput(
+            "--rate", word, "a number above 0 with B/s, kB/s, MB/s or GB/s", "Write for example --rate 5MB/s"
+        )
+    return rate
 
 
 def key_in(base: type[DeclarativeBase], word: str) -> ShardKey:

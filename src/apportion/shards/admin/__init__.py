@@ -9,6 +9,7 @@ Each call opens the control store on the I/O thread, and closes it at the end.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from sqlalchemy.orm import DeclarativeBase
 
@@ -16,7 +17,7 @@ from apportion.errors import InvalidInput
 from apportion.runtime.io_thread import io_thread
 from apportion.shards import foundation
 from apportion.shards.addition import added
-from apportion.shards.admin.carrier import MoveObserved, MovesMade, carried
+from apportion.shards.admin.carrier import Carrier, MoveObserved, MovesMade, carried
 from apportion.shards.admin.channels import PairChannel, plan_channels
 from apportion.shards.admin.departure import check_drain, check_drained, removed
 from apportion.shards.admin.doctor import doctor as diagnosed
@@ -273,23 +274,23 @@ async def apply(
     *,
     channel: ChannelKind = "keys",
     is_reversible: bool = False,
+    bytes_per_second: float | None = None,
     observer: MoveObserved | None = None,
 ) -> MovesMade:
     """Finish the moves that have begun, then carry out a plan, while programs write. Old rows stay on the source.
 
     - `plan`: the plan. Without it, only moves that have begun are finished.
     - `channel`: a log of keys, or "native" replication of PostgreSQL. "auto" is the latter where it is possible.
-    - `is_reversible`: let the targets of the plan's moves log the keys of changed rows, so that `reverse` can undo a
-      switch. The logs grow until `clean`.
+    - `is_reversible`: let targets log the keys of changed rows until `clean`, so that `reverse` can undo a switch.
+    - `bytes_per_second`: the most bytes of rows to copy. Logged changes are not delayed. Not for native replication.
     - `observer`: a function that is called with each `MoveEvent`, in the I/O thread.
 
     The same call again finishes a call that was cut off. While another process moves slots of the set, this call waits.
     `PlanRefused` if a slot of the plan now lies on another shard. `InvalidInput` for an impossible channel.
     """
-    kind = channel_of(channel)
-    return await carried(
-        url, name, lambda carrier: carrier.apply(plan, is_reversible=is_reversible), observer, channel=kind
-    )
+    kind = channel_of(channel, bytes_per_second)
+    work = partial(Carrier.apply, plan=plan, is_reversible=is_reversible, bytes_per_second=bytes_per_second)
+    return await carried(url, name, work, observer, channel=kind)
 
 
 async def remove(url: str, name: str, shard: str, *, force: bool = False) -> None:

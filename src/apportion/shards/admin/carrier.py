@@ -30,6 +30,7 @@ from apportion.shards.channel import ChannelKind
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import MoveEntry, MoveEvent, Mover
 from apportion.shards.mover.book import KnownMoves, MoveBook
+from apportion.shards.mover.copy_rate import CopyRate
 from apportion.shards.mover.own_slots import OwnSlots
 from apportion.shards.mover.rescue import MOVER_TTL
 from apportion.shards.mover.reversal import check_reversible, reverse
@@ -67,9 +68,13 @@ class Carrier:
     token: FencingToken
     own_slots: OwnSlots
 
-    async def apply(self, plan: ShardPlan | None, *, is_reversible: bool = False) -> MovesMade:
+    async def apply(
+        self, plan: ShardPlan | None, *, is_reversible: bool = False, bytes_per_second: float | None = None
+    ) -> MovesMade:
         """Finish all moves that have begun, and then make the moves of a plan."""
-        followed = self.followed
+        followed, mover = self.followed, self.mover
+        if bytes_per_second is not None:
+            mover.acts.rate = CopyRate(bytes_per_second, mover.sites, mover.clock)
         moves = await moves_of(followed)
         if plan is not None:
             moving = {slot: move for move, slots in moves.moving.items() for slot in slots}

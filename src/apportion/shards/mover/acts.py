@@ -14,6 +14,7 @@ from apportion.model.topology import Node
 from apportion.shards.channel import Channel
 from apportion.shards.move_group import ROW_CHANGES, RowChange
 from apportion.shards.mover.book import KeptMove, MoveBook
+from apportion.shards.mover.copy_rate import CopyRate
 from apportion.shards.mover.records import MoveEntry
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.reshard import MoveAct, MoveRecord
@@ -29,7 +30,10 @@ _ON_SOURCE = frozenset({"fence", "unfence", "settle-source", "clean-batch"})
 
 
 class MoveActs:
-    """Does the acts of the moves of one set. Each method changes one database, after a compare."""
+    """Does the acts of the moves of one set. Each method changes one database, after a compare.
+
+    `rate` limits the copy of rows, None by default.
+    """
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class MoveActs:
         wall: Callable[[], float],
     ) -> None:
         self._book, self._publisher, self._sites, self._nodes, self._wall = book, publisher, sites, nodes, wall
+        self.rate: CopyRate | None = None
 
     async def do(self, act: MoveAct, kept: KeptMove, token: FencingToken) -> int:
         """Do an act. Return the number of old rows that it deleted. Errors are those of the databases.
@@ -52,7 +57,10 @@ class MoveActs:
             return 0
         if act.label in _ON_CHANNEL:
             channel = await self._sites.channel(group.reversed() if act.label in _ON_WAY_BACK else group)
-            await _ON_CHANNEL[act.label](channel, kept.entry.record.attempt, token)
+            if act.label == "chunk" and self.rate is not None:
+                await self.rate.copy(channel, kept.entry, token)
+            else:
+                await _ON_CHANNEL[act.label](channel, kept.entry.record.attempt, token)
             return 0
         shard = await self._sites.shard(group.source if act.label in _ON_SOURCE else group.target)
         if act.label in ("clean-batch", "clean-back"):
