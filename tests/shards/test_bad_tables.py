@@ -81,3 +81,23 @@ def test_a_mark_that_a_mover_left_is_cleared_by_add_and_by_the_next_mover(tmp_pa
     else:
         asyncio.run(admin.apply(files.url, SET, plan))
     assert [] == files.sql("one", "SELECT * FROM apportion_mover")
+
+
+@pytest.mark.parametrize("call", ["recover", "verify", "doctor", "remove"])
+def test_a_call_that_failed_holds_no_lock_while_its_error_lives(tmp_path, call):
+    files = Files(tmp_path)
+    asyncio.run(admin.apply(files.url, SET, asyncio.run(admin.plan(files.url, SET, weights={"two": 0}))))
+    asyncio.run(admin.clean(files.url, SET, soak=NOW))
+    statement = "UPDATE apportion_slot SET state = " + ("'owner'" if call == "remove" else "'nope'")
+    with closing(sqlite3.connect(tmp_path / "two.db")) as connection, connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute(statement)
+    options = {"base": Base} if call == "verify" else {}
+    errors = []
+    try:
+        asyncio.run(getattr(admin, call)(files.url, SET, *(["two"] if call == "remove" else []), **options))
+    except ApportionError as error:
+        errors.append(error)
+    assert bool(errors) == (call != "doctor")
+    with closing(sqlite3.connect(tmp_path / "two.db", timeout=0)) as writer, writer:
+        writer.execute("UPDATE apportion_slot SET state = 'moved'")

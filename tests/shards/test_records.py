@@ -235,3 +235,14 @@ def test_a_password_of_the_environment_that_would_end_the_name_of_the_user_is_re
     assert secret not in f"{refusal.value}".replace("in place of @", "")
     monkeypatch.setenv("SHARD_PASSWORD", "a%40b")
     assert "postgresql://u:a%40b@db1/shop" == record.address()
+
+
+@pytest.mark.parametrize("url", ["", "two.db", "postgresql://me@host:${PORT}/place"])
+@pytest.mark.parametrize("call", ["recover", "drain", "remove"])
+def test_a_record_with_a_text_that_is_no_url_is_our_error_and_shows_nothing(files, tmp_path, monkeypatch, url, call):
+    monkeypatch.setenv("PORT", "hush")
+    write(tmp_path, SHARD, json.dumps({"format": 1, "url": url, "weight": 1.0, "zone": []}).encode())
+    with pytest.raises(InvalidInput, match="URL of a shard") as refused:
+        asyncio.run(getattr(admin, call)(files.url, SET, *([] if call == "recover" else ["one"])))
+    assert "hush" not in f"{refused.value}"
+    assert refused.value.__cause__ is None

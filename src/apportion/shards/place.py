@@ -83,7 +83,7 @@ class DatabasePlace:
         """Return the rows of the slots that a shard has."""
         schema, name = _SLOT_ROWS[self.url.get_backend_name()]
         columns: list[Any] = [column(each) for each in ("slot", "state", "life", "number")]
-        rows = connection.execute(select(table(name, *columns, schema=schema)))
+        rows = connection.execute(select(table(name, *columns, schema=schema))).all()  # An open cursor keeps a lock.
         return {slot: slot_row(slot, state, life, number) for slot, state, life, number in rows}
 
     def marks_left(self, connection: Connection) -> int:

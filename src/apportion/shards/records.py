@@ -17,6 +17,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model.codec.parsing import integer, items, pairs, refuse, text
 from apportion.model.topology import Node, check_name
@@ -123,14 +126,21 @@ class ShardRecord:
     def address(self) -> str:
         """Return the URL with the values of the environment.
 
-        `InvalidInput` for a variable that is not set, and for a name or a password that would end at its own `@`.
+        `InvalidInput` for a variable that is not set, for a name or a password that would end at its own `@`, and for a
+        text that is no URL.
         """
         for match in _NAME.finditer(self.url.rpartition("@")[0]):
             if "@" in _from_environment(match):
                 expected = "a value with %40 in place of @"
                 hint = "Percent-encode it: python -c 'from urllib.parse import quote; print(quote(input(), safe=\"\"))'"
                 raise InvalidInput(f"environment variable {match[1]}", "(not shown)", expected, hint)
-        return _NAME.sub(_from_environment, self.url)
+        address = _NAME.sub(_from_environment, self.url)
+        try:
+            make_url(address)
+        except (ArgumentError, ValueError):  # The error shows parts of the text, which may be secrets.
+            hint = "Look at the record: apportion shards status URL SET. Check the variables that it names."
+            raise InvalidInput("URL of a shard", "(not shown)", "dialect://user@host:port/database", hint) from None
+        return address
 
     def encode(self) -> bytes:
         """Return the record as bytes."""

@@ -176,7 +176,7 @@ class _Leaving:
         parts = _parts_of(place)
         for statement in parts.LOCK:
             connection.exec_driver_sql(statement)
-        for slot, state in connection.exec_driver_sql(parts.OWNED):
+        for slot, state in connection.exec_driver_sql(parts.OWNED).all():
             hint = "Look at the set: apportion shards doctor URL SET"
             _refuse(self.shard, f"with slot {slot} in its database as {state}", "without slots", hint)
         tables = [*parts.sharded(connection)]

@@ -66,7 +66,8 @@ class SqliteFence:
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
         """Return the state of each slot that has a row here. Leave out an incoming slot that has no number yet."""
         said = "SELECT slot, state FROM apportion_slot WHERE state <> 'incoming' OR number IS NOT NULL"
-        return {slot: slot_row(slot, state, None, None).state for slot, state in connection.exec_driver_sql(said)}
+        rows = connection.exec_driver_sql(said).all()  # An open cursor of an error keeps its lock.
+        return {slot: slot_row(slot, state, None, None).state for slot, state in rows}
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
         """Turn the database into this shard: add triggers to the tables, and make the shard the owner of the slots."""
