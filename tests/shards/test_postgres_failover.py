@@ -7,7 +7,7 @@ from datetime import timedelta
 from time import monotonic
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import create_engine, select
 from sqlalchemy.exc import DBAPIError
 
 import apportion
@@ -18,6 +18,7 @@ from tests.shards.sample import SET, Base, Place
 from tests.shards.server import OWNER, as_role
 from tests.shards.test_failures import CutOff
 from tests.stores.rigs import absent
+from tests.stores.rigs.pgbouncer import Pooler
 
 pytestmark = pytest.mark.live
 
@@ -45,8 +46,8 @@ def files(cluster, rig, tmp_path, monkeypatch):
     made.drop()
 
 
-def opened(files):
-    options = {"session": {"expire_on_commit": False}}
+def opened(files, **options):
+    options = {"session": {"expire_on_commit": False}, **options}
     return apportion.sync.open_shards(files.url, SET, base=Base, **options)
 
 
@@ -135,9 +136,26 @@ def moved(files, slots, *, is_clean=True):
     asyncio.run(main())
 
 
+@pytest.fixture
+def pooled(files, cluster):
+    """Return the maker of engines that reach shard one through a pooler. It lends connections by the transaction."""
+    try:
+        pooler = Pooler(cluster.rig, connections=1, database=files.name("one"))
+    except FileNotFoundError as error:
+        absent(str(error))
+
+    def engine(url):
+        kept = url.set(port=pooler.port) if url.database == files.name("one") else url
+        return create_engine(kept, connect_args={"prepare_threshold": None})
+
+    yield engine
+    pooler.stop()
+
+
 @pytest.mark.parametrize("is_clean", [True, False], ids=["cleaned", "soaking"])
-def test_a_standby_that_lost_a_fence_serves_nobody_until_an_operator_accepts_it(files, cluster, is_clean):
-    with opened(files) as router, opened(files) as stale:
+def test_a_standby_that_lost_a_fence_serves_nobody_until_an_operator_accepts_it(files, cluster, pooled, is_clean):
+    """One router has the newest table. The other one is cut off, and its connections outlive the fail-over."""
+    with opened(files) as router, opened(files, create_engine=pooled) as stale:
         lost, kept = keys_of(router, "one", 2)
         row = added(router, lost)
         added(stale, kept)
