@@ -229,15 +229,13 @@ class ShardServer:
         self._require_timeline(self.timeline.number)
 
     def _require_timeline(self, number: int) -> None:
-        """Raise unless the server is on the noted timeline. A standby may be promoted soon, to another timeline."""
+        """Raise unless the server is on the noted timeline. A standby only reads, and each write compares again."""
         noted = self.place.timeline
         if noted is None or self.timeline is None:
             return
         found = replace(self.timeline, number=number)
         if not found.is_part_of(noted):
             raise went_back((self.place.set_name, self.place.shard), noted, found, ())
-        if not number:
-            raise StoreUnavailable(self.name, "its server is a standby, which takes no writes", _RETRY_HINT)
 
     async def _translated(self, error: psycopg.Error, within: float) -> ApportionError:
         """Return our error for an error of the server. After any other kind of error, a mover leaves its fence."""
