@@ -90,6 +90,7 @@ def test_the_number_of_a_waiting_shard_is_taken_back_before_anything_is_publishe
     unpublished(monkeypatch, files)
     assert [(0,)] == files.sql("two", waits)
     assert act("recover", files).moves
+    assert () == act("status", files).moves
 
 
 def test_a_slot_that_got_another_owner_meanwhile_is_published_by_the_next_recovery(files, monkeypatch):
