@@ -39,11 +39,7 @@ SMALL_MOVES = (
     MoveBounds(writes=1, publications=0, movers=1, losses=0, aborts=1, retreats=1, aways=0),
     MoveBounds(writes=2, publications=0, movers=1, losses=0, aborts=1, retreats=0, aways=0, reverses=1),
 )
-FULL_MOVES = (
-    MoveBounds(),
-    MoveBounds(writes=1),
-    MoveBounds(publications=0, retreats=0, aways=0, reverses=1),
-)
+FULL_MOVES = (MoveBounds(), MoveBounds(writes=1))
 SMALL_LANES = (
     LaneBounds(group_cuts=1, task_cuts=1, losses=1),
     LaneBounds(flips=1, group_cuts=1),
