@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from apportion.errors import StoreDenied
+from apportion.shards.mover.mover import FENCE_SECONDS
 from apportion.tables.layout import Version
 from tests.shards.move_rig import GROUP, Killed, kill, moved, token, wish
 
@@ -119,3 +120,66 @@ def test_a_wish_to_abort_is_heard_while_a_shard_denies_the_mover():
         return await asyncio.wait_for(work, 5)
 
     assert moved(play)[1] is None
+
+
+def late(rig, times):
+    """Let the first fences be late."""
+
+    def slow():
+        rig.clock.now += FENCE_SECONDS + 0.1
+        late(rig, times - 1)
+
+    if times:
+        rig.at["fence.after"] = slow
+
+
+@pytest.fixture
+def rests(monkeypatch):
+    """Sleep for no time; return the asked times, each with the count of retreats before it."""
+    sleep = asyncio.sleep
+
+    class Rests(list):
+        rig = None
+
+    async def asked(seconds):
+        if seconds > 0.1:
+            rests.append((rests.rig.labels.count("retreat.after"), seconds, rests.rig.one.write(2, 0, 7)))
+        await sleep(0)
+
+    rests = Rests()
+    monkeypatch.setattr(asyncio, "sleep", asked)
+    return rests
+
+
+def test_writers_go_on_for_longer_after_each_retreat(rests):
+    async def play(rig):
+        rests.rig = rig
+        late(rig, 3)
+        return await rig.mover().run(GROUP.move, token(1))
+
+    _, entry = moved(play)
+    assert ("complete", 4) == (entry.record.state, entry.record.attempt)
+    assert [0.5, 1.0, 2.0] == [sum(rest for after, rest, _ in rests if after == count) for count in (1, 2, 3)]
+    assert all(is_open for _, _, is_open in rests)
+
+
+@pytest.mark.parametrize(("word", "state"), [("abort", "aborted"), ("pause", "catching-up")])
+def test_a_wish_ends_the_time_before_the_next_attempt(rests, word, state):
+    async def play(rig):
+        rests.rig = rig
+        late(rig, 9)
+
+        async def wishes():
+            while not rests:
+                await asyncio.sleep(0)
+            await wish(rig, word)
+
+        other = asyncio.create_task(wishes())
+        entry = await rig.mover().run(GROUP.move, token(1))
+        async with asyncio.timeout(1):
+            await other
+        return entry
+
+    rig, entry = moved(play)
+    assert (1, 2) == (rig.labels.count("fence.after"), rig.labels.count("retreat.after") + 1)
+    assert entry is None if word == "abort" else state == entry.record.state

@@ -47,6 +47,8 @@ WITH_TARGET = frozenset({"apply-log", "verify", "announce", "withdraw"})
 CLEANING = frozenset({"forgo", "clean-batch"})
 """The acts that begin to delete the old rows. They wait for `clean`."""
 
+_FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 0.5, 16.0
+
 WHILE_PAUSED = WITHOUT_TARGET | {"settle-target", "withdraw"}
 
 
@@ -99,6 +101,18 @@ class MoveAct:
     label: Label
     record: MoveRecord | None = None
     number: Version | None = None
+
+
+def delay_seconds(attempt: int) -> float:
+    """Return the time for which writers go on after a retreat, before the fence of this attempt.
+
+    It doubles with each attempt. So a machine that is too busy for a switch serves its writers most of the time.
+
+    >>> [delay_seconds(attempt) for attempt in (1, 2, 3, 4, 7, 1_000_000)]
+    [0.0, 0.5, 1.0, 2.0, 16.0, 16.0]
+    """
+    retreats = min(attempt - 1, 16)
+    return min(_FIRST_DELAY_SECONDS * 2 ** (retreats - 1), _LONGEST_DELAY_SECONDS) if retreats else 0.0
 
 
 def next_act(found: MoveView) -> MoveAct | None:

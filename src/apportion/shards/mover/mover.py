@@ -13,7 +13,7 @@ store after its election has ended.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 
 from apportion.errors import ApportionError, Conflict, Fenced, StaleEpoch, StoreDenied, StoreUnavailable
@@ -24,6 +24,7 @@ from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.accepted_shards import AcceptedShards
 from apportion.shards.mover.acts import MoveActs
 from apportion.shards.mover.book import KeptMove, MoveBook
+from apportion.shards.mover.delay import Delay
 from apportion.shards.mover.events import MoveEvent, MoveObserver
 from apportion.shards.mover.look import Look, looked
 from apportion.shards.mover.records import MoveEntry
@@ -162,6 +163,7 @@ class _Course:
         self._guarded: set[str] = set()
         self._fenced_at: float | None = None
         self._rests_at: float | None = None
+        self._delay = Delay()
         self._is_cleaned = self._is_last_look = self._is_put_off = False
         self._trouble: ApportionError | None = None
         self.is_rescue = False
@@ -314,16 +316,15 @@ class _Course:
 
     async def _acted(self, act: MoveAct, kept: KeptMove, look: Look | None) -> bool:
         """Do an act between its two stop points. An error that no wait can mend is kept, and the move pauses."""
+        if await self._delay.holds(act):
+            return True
         step = step_of(act, is_fenced=kept.entry.record.state == "fenced")
         self._mover.reached(f"{step}.before")
         self._is_put_off |= step == "uncapture" and kept.entry.record.state == "complete"
         if step.startswith("uncapture") and kept.entry.record.state == "aborted" and self._rests_at is None:
             self._rests_at = self._clock.elapsed() + REST_SECONDS
         try:
-            if act.label in WITH_TARGET:
-                async with self._hurry(kept.entry.group.target, longest=None):
-                    deleted = await self._acts.do(act, kept, self._token)
-            else:
+            async with self._hurry(kept.entry.group.target, None) if act.label in WITH_TARGET else nullcontext():
                 deleted = await self._acts.do(act, kept, self._token)
         except (StaleEpoch, Conflict):
             await asyncio.sleep(_SHORTEST_PAUSE_SECONDS)  # another process was first: read again
@@ -341,9 +342,9 @@ class _Course:
             elif act.label in ("unfence", "settle-source"):
                 self._fenced_at = None  # the next reading tells if it still stands
         self._is_cleaned = act.label in ("clean-batch", "clean-back") and not deleted
+        self._delay.note(act, step)
         self._mover.reached(f"{step}.after")
         state = kept.entry if act.record is None else replace(kept.entry, record=act.record)
-        channel = None if look is None else look.channel
-        copied, lag = (0, 0) if channel is None else (channel.copied, channel.lag)
+        copied, lag = (0, 0) if look is None else (look.channel.copied, look.channel.lag)
         self._mover.tell(state, step, copied=copied, rows=self._rows, lag=lag)
         return True
