@@ -23,8 +23,17 @@ from apportion.shards.postgres import key_log
 from apportion.shards.postgres.comparison import RowDigests
 from apportion.shards.postgres.moving_rows import swept
 from apportion.shards.postgres.readiness import facts_of, require_no_rows, require_ready, require_right
+from apportion.shards.postgres.script import Statement, script
 from apportion.shards.postgres.server import ServerPlace, ShardServer, require_no_holder, rows
-from apportion.shards.postgres.tables import ServerTable, columns, require_equal, require_movable, tables_of
+from apportion.shards.postgres.tables import (
+    NAMES,
+    TABLES,
+    ServerTable,
+    columns,
+    require_equal,
+    require_movable,
+    tables_in,
+)
 from apportion.shards.postgres.transport import given, placed, replaced, require_incoming, slots_of, staged, text
 from apportion.stores.postgres.driver import Connection
 
@@ -48,7 +57,6 @@ class PostgresChannel:
     def __init__(self, group: MoveGroup, source: ServerPlace, target: ServerPlace) -> None:
         self._group = group
         self._source, self._target = ShardServer(source), ShardServer(target)
-        self._log = f"apportion.{key_log.quoted(key_log.log_name(group.move))}"
         self._digests: RowDigests | None = None
 
     async def has_begun(self) -> bool:
@@ -66,9 +74,10 @@ class PostgresChannel:
 
     async def state(self, attempt: int) -> ChannelState:
         """See `Channel`."""
-        is_captured, lag = await self._source.read(self._captured)
-        asked = self._group.move, _BACK, self._log
-        kept = dict(await self._target.read(lambda connection: rows(connection, _KEPT_AND_LOG, *asked)))
+        is_captured, lag = await self._captured()
+        move = self._group.move
+        [found] = await self._target.ask(Statement(_KEPT_AND_LOG, (move, _BACK, key_log.place(move))))
+        kept = dict(found)
         cursors = _cursors(kept)
         return ChannelState(
             is_captured=is_captured,
@@ -89,7 +98,7 @@ class PostgresChannel:
     async def copy(self, token: FencingToken) -> None:
         """See `Channel`. The first calls delete old rows of the slots on the target."""
         tables = await self._equal()
-        kept = _cursors(dict(await self._target.read(lambda base: rows(base, _KEPT, self._group.move))))
+        kept = _cursors(await self._kept())
         if not kept:
             await self._target.write(self._group, token, lambda base: self._begun(base, tables), is_bare=True)
             return
@@ -113,16 +122,19 @@ class PostgresChannel:
         await self._source.read(_both)
 
     async def apply(self, token: FencingToken) -> None:
-        """See `Channel`. It goes on for a quarter of a second."""
-        tables, ends = await self._equal(), monotonic() + APPLY_SECONDS
+        """See `Channel`. It goes on for a quarter of a second, and ends before with the last full part of the log."""
+        move, ends = self._group.move, monotonic() + APPLY_SECONDS
+        *source, [(has_log,)] = await self._source.ask(*TABLES, key_log.presence_of(move))
+        tables = await self._equal(tables_in(source))
+        if not has_log:
+            return
 
-        async def _part(here: Connection) -> bool:
-            taken = f"DELETE FROM {self._log} WHERE id IN (SELECT id FROM {self._log} ORDER BY id LIMIT {_PART_ROWS})"
-            found = await rows(here, f"{taken} RETURNING name, key::text".replace("%", "%%"))
-            if found:
-                await self._require(here, tables)
+        async def _part(here: Connection) -> int:
+            taken, logged = await script(here, key_log.taken(move, _PART_ROWS), key_log.triggers_of(move))
+            if taken:
+                self._require(tables, logged)
                 keys: dict[str, dict[str, None]] = {}
-                for name, key in found:
+                for name, key in taken:
                     keys.setdefault(name, {})[key] = None
 
                 async def _write(there: Connection) -> None:
@@ -132,20 +144,17 @@ class PostgresChannel:
                             await replaced(here, there, self._group, table, list(keys[table.name]))
 
                 await self._target.write(self._group, token, _write, is_bare=True)
-            return bool(found)
+            return len(taken)
 
-        while (
-            monotonic() < ends
-            and await self._source.read(lambda base: key_log.has_log(base, self._group.move))
-            and await self._source.write(self._group, token, _part)
-        ):
+        while await self._source.write(self._group, token, _part) == _PART_ROWS and monotonic() < ends:
             pass
 
     async def verify(self, attempt: int, token: FencingToken) -> None:
         """See `Channel`. It goes on for a second; the next call of the same attempt goes on from there."""
         tables = await self._equal()
         await self._source.read(lambda base: require_movable(base, self._group.source))
-        await self._source.read(lambda base: self._require(base, tables))
+        [logged] = await self._source.ask(key_log.triggers_of(self._group.move))
+        self._require(tables, logged)
         if self._digests is None or self._digests.attempt != attempt:
             self._digests = RowDigests(self._group, attempt)
         digests = self._digests
@@ -180,25 +189,32 @@ class PostgresChannel:
         await self._target.close()
         await self._source.close()
 
-    async def _equal(self) -> tuple[ServerTable, ...]:
-        source, target = await self._source.read(tables_of), await self._target.read(tables_of)
-        require_equal(self._group, source, target)
-        return target
+    async def _equal(self, source: tuple[ServerTable, ...] | None = None) -> tuple[ServerTable, ...]:
+        """Return the tables of the target, which are those of the source. `source` are these if they are known."""
+        here = tables_in(await self._source.ask(*TABLES)) if source is None else source
+        there = tables_in(await self._target.ask(*TABLES))
+        require_equal(self._group, here, there)
+        return there
+
+    async def _kept(self) -> dict[str, str]:
+        [kept] = await self._target.ask(Statement(_KEPT, (self._group.move,)))
+        return dict(kept)
 
     async def _mark(self, connection: Connection, attempt: str) -> None:
         await rows(connection, _KEEP, self._group.move, _VERIFIED, attempt)
 
-    async def _captured(self, connection: Connection) -> tuple[bool, int]:
+    async def _captured(self) -> tuple[bool, int]:
         """Return whether all changes of the slots are logged, and the number of logged ones."""
-        if not await key_log.has_log(connection, self._group.move):
+        move = self._group.move
+        asked = (NAMES, key_log.triggers_of(move), key_log.length_of(move))
+        if (found := await self._source.ask_if_there(*asked)) is None:
             return False, 0
-        wanted = {table.name for table in await tables_of(connection)}
-        [(lag,)] = await rows(connection, f"SELECT count(*) FROM {self._log}".replace("%", "%%"))
-        return wanted <= await key_log.captured(connection, self._group.move), int(lag)
+        wanted, logged, [(lag,)] = found
+        return {name for _, name in wanted} <= {name for (name,) in logged}, int(lag)
 
-    async def _require(self, connection: Connection, tables: Sequence[ServerTable]) -> None:
+    def _require(self, tables: Sequence[ServerTable], logged: Sequence[Sequence[Any]]) -> None:
         """Raise if changes of a table are not logged; a table that was made anew has lost its triggers."""
-        lost = sorted({each.name for each in tables} - await key_log.captured(connection, self._group.move))
+        lost = sorted({each.name for each in tables} - {name for (name,) in logged})
         if lost:
             hint = "Changes of its rows may be lost. Abort the move, and begin it again."
             why = f"is not logged on shard {self._group.source} any more, so these tables were made anew"

@@ -6,9 +6,12 @@ the writers of its table, so every later change is logged.
 Source: https://www.postgresql.org/docs/current/sql-createtrigger.html
 """
 
+# ruff: noqa: S608 - names are quoted, values are bound
+
 from collections.abc import Sequence
 
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.postgres.script import Statement, script
 from apportion.shards.postgres.server import rows
 from apportion.shards.postgres.tables import ServerTable
 from apportion.stores.postgres.driver import Connection
@@ -108,13 +111,40 @@ async def end(connection: Connection, move: str) -> None:
 
 async def captured(connection: Connection, move: str, *, least: int = 3) -> set[str]:
     """Return the tables that have at least `least` of the three triggers of a move."""
-    found = _TRIGGERS.replace("= 3", f">= {least}")
+    found = triggers_of(move).text.replace("= 3", f">= {least}")
     if least == 1:
         found = found.replace("t.tgenabled <> 'D' AND ", "")
-    return {name for (name,) in await rows(connection, found, list(_names(move).values()))}
+    return {name for (name,) in await rows(connection, found, *triggers_of(move).values)}
+
+
+def triggers_of(move: str) -> Statement:
+    """Return the statement that asks for the tables with all three triggers of a move."""
+    return Statement(_TRIGGERS, (list(_names(move).values()),))
+
+
+def length_of(move: str) -> Statement:
+    """Return the statement that counts the entries of the log."""
+    return Statement(f"SELECT count(*) FROM {place(move)}".replace("%", "%%"))
+
+
+def taken(move: str, most: int) -> Statement:
+    """Return the statement that deletes the oldest entries of the log, and returns the table and the key of each."""
+    log = place(move)
+    oldest = f"SELECT id FROM {log} ORDER BY id LIMIT {most}"
+    return Statement(f"DELETE FROM {log} WHERE id IN ({oldest}) RETURNING name, key::text".replace("%", "%%"))
+
+
+def place(move: str) -> str:
+    """Return the quoted name of the log, with its schema."""
+    return f"apportion.{quoted(log_name(move))}"
 
 
 async def has_log(connection: Connection, move: str) -> bool:
     """Whether the table of the log is there."""
-    [(found,)] = await rows(connection, _HAS, log_name(move))
+    [[(found,)]] = await script(connection, presence_of(move))
     return bool(found)
+
+
+def presence_of(move: str) -> Statement:
+    """Return the statement that asks whether the table of the log is there."""
+    return Statement(_HAS, (log_name(move),))

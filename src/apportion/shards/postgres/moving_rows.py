@@ -5,7 +5,8 @@
 from collections.abc import Sequence
 
 from apportion.shards.postgres.functions import LOCK_CLASS
-from apportion.shards.postgres.server import count, rows
+from apportion.shards.postgres.script import Statement, script
+from apportion.shards.postgres.server import count
 from apportion.shards.postgres.tables import ServerTable, columns
 from apportion.stores.postgres.driver import Connection
 
@@ -14,7 +15,12 @@ _LOCKS = "SELECT pg_advisory_xact_lock(%s, slot) FROM (SELECT unnest(%s::integer
 
 async def locked(connection: Connection, slots: Sequence[int]) -> None:
     """Take the locks of slots, ascending, so that no writer of them is in flight."""
-    await rows(connection, _LOCKS, LOCK_CLASS, list(slots))
+    await script(connection, locks_of(slots))
+
+
+def locks_of(slots: Sequence[int]) -> Statement:
+    """Return the statement that takes the locks of slots, ascending."""
+    return Statement(_LOCKS, (LOCK_CLASS, list(slots)))
 
 
 async def swept(connection: Connection, tables: Sequence[ServerTable], slots: Sequence[int], most: int) -> int:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from apportion.errors import InvalidInput
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.postgres.script import script
 from apportion.shards.postgres.server import REPLICA, rows
 from apportion.shards.postgres.tables import ServerTable
 from apportion.stores.postgres.driver import Connection
@@ -92,7 +93,7 @@ def _require_usable(shard: str, facts: ServerFacts) -> None:
 
 async def require_right(connection: Connection) -> None:
     """Try to switch triggers off for this transaction; the server refuses a role that may not."""
-    await rows(connection, REPLICA)
+    await script(connection, REPLICA)
 
 
 async def require_no_rows(connection: Connection, group: MoveGroup, tables: Sequence[ServerTable]) -> None:

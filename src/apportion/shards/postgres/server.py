@@ -1,8 +1,8 @@
 """One shard in PostgreSQL as a mover writes to it: a connection of its own, and short transactions.
 
-Promises: each write is one transaction whose first statement checks the token. It waits for a lock 20 ms at most, then
-gives up and begins again, for ten seconds. So no writer waits behind a mover that waits. No write is made on another
-timeline than the noted one.
+Promises: each write is one transaction that checks the token before it locks or writes anything else. It waits for a
+lock 20 ms at most, then gives up and begins again, for ten seconds. So no writer waits behind a mover that waits. No
+write is made on another timeline than the noted one.
 Refuses: a database that is not the shard of this place.
 Source: https://www.postgresql.org/docs/current/runtime-config-client.html
 """
@@ -22,6 +22,7 @@ from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.functions import LOCK_CLASS
 from apportion.shards.postgres.schema import GUARD, mover_mark
+from apportion.shards.postgres.script import Statement, asked, transaction
 from apportion.shards.postgres.timeline import NUMBER, TIMELINE, timeline_in
 from apportion.shards.slot_rows import DAMAGE
 from apportion.shards.timeline.timeline import Timeline, went_back
@@ -74,13 +75,13 @@ _NO_LIMIT = "SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 't
 
 # After this time, a waiting transaction looks for deadlocks, and asks a vacuum to give way. The default is a second.
 _LOOK = "SELECT set_config('deadlock_timeout', '10ms', true) FROM pg_roles WHERE rolname = current_user AND rolsuper"
-_READ = f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE; {_SETTINGS}; {_NO_LIMIT}"
-_WRITE = (
-    f"SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE; {_SETTINGS}; {_NO_LIMIT}; "
+_READ = Statement(f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE; {_SETTINGS}; {_NO_LIMIT}")
+_WRITE = Statement(
+    f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_SETTINGS}; {_NO_LIMIT}; "
     f"SET LOCAL lock_timeout = '20ms'; SET LOCAL synchronous_commit = on; {_LOOK}"
 )
 _MARK = f"SELECT set_config('apportion.mover', %s, true), {NUMBER}"  # a pooler may have another server by now
-REPLICA = "SET LOCAL session_replication_role = replica"
+REPLICA = Statement("SET LOCAL session_replication_role = replica")
 """The statement that switches triggers and foreign keys off until the end of a transaction."""
 
 # A prepared transaction has no process. Its locks have the virtual transaction of the lock of its own number.
@@ -128,9 +129,23 @@ class ShardServer:
         """Run reads that see one state of the database."""
 
         async def _once(connection: Connection) -> Result:
-            async with connection.transaction():
-                await connection.execute(_READ)
+            async with transaction(connection, _READ):
                 return await work(connection)
+
+        return await self._tried(_once)
+
+    async def ask(self, *statements: Statement) -> list[list[Any]]:
+        """Run reads that see one state of the database, all in one wait. Return the rows of each."""
+        return await self._tried(lambda connection: asked(connection, _READ, *statements))
+
+    async def ask_if_there(self, *statements: Statement) -> list[list[Any]] | None:
+        """Do as `ask`. Return None if one of the tables is absent."""
+
+        async def _once(connection: Connection) -> list[list[Any]] | None:
+            try:
+                return await asked(connection, _READ, *statements)
+            except psycopg.errors.UndefinedTable:
+                return None
 
         return await self._tried(_once)
 
@@ -148,15 +163,12 @@ class ShardServer:
         `within` is the longest time of its tries while others hold a lock, in seconds.
         """
         shown = replace(token, resource=f"shards/{self.place.set_name}/{group.move}")
+        opening = [_WRITE, *([REPLICA] if is_bare else []), Statement(_MARK, (mover_mark(shown),))]
 
         async def _once(connection: Connection) -> Result:
-            async with connection.transaction():
-                await connection.execute(_WRITE)
+            async with transaction(connection, *opening) as opened:
+                self._require_timeline(int(opened[-1][0][1], 16))
                 await GUARD.check_async(connection, shown)
-                [(_, number)] = await rows(connection, _MARK, mover_mark(shown))
-                self._require_timeline(int(number, 16))
-                if is_bare:
-                    await connection.execute(REPLICA)
                 return await work(connection)
 
         return await self._tried(_once, within)
@@ -165,8 +177,7 @@ class ShardServer:
         """Run writes that are rolled back at their end."""
 
         async def _once(connection: Connection) -> Result:
-            async with connection.transaction(force_rollback=True):
-                await connection.execute(_WRITE)
+            async with transaction(connection, _WRITE, commits=False):
                 return await work(connection)
 
         return await self._tried(_once)

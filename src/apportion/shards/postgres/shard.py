@@ -3,16 +3,16 @@
 # ruff: noqa: S608 - names are quoted, values are bound
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from apportion.errors import InvariantBroken
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup, RowChange
 from apportion.shards.postgres import key_log
-from apportion.shards.postgres.moving_rows import locked, swept
+from apportion.shards.postgres.moving_rows import locks_of, swept
 from apportion.shards.postgres.replication import source as at_source
 from apportion.shards.postgres.replication import target as at_target
 from apportion.shards.postgres.replication.names import object_name
+from apportion.shards.postgres.script import Statement, script
 from apportion.shards.postgres.server import ServerPlace, ShardServer, rows
 from apportion.shards.postgres.tables import tables_of
 from apportion.shards.shard import CLEAN_ROWS, SlotSize
@@ -46,14 +46,14 @@ class PostgresShard:
 
     async def rows(self, group: MoveGroup) -> Sequence[SlotRow | None]:
         """See `Shard`."""
-        found = await self._server.read(lambda connection: rows(connection, _ROWS, list(group.slots)))
+        [found] = await self._server.ask(Statement(_ROWS, (list(group.slots),)))
         kept = {slot: slot_row(slot, state, life, number) for slot, state, life, number in found}
         return [kept.get(slot) for slot in group.slots]
 
     async def change(self, group: MoveGroup, change: RowChange, token: FencingToken) -> None:
         """See `Shard`. It waits for the writers of the slots, and writers wait for it."""
         number = change.number
-        values: dict[str, Any] = {
+        values: dict[str, object] = {
             "after": change.after,
             "life": None if number is None else number.incarnation,
             "number": None if number is None else number.number,
@@ -65,8 +65,7 @@ class PostgresShard:
         }
 
         async def _change(connection: Connection) -> None:
-            await locked(connection, group.slots)
-            await connection.execute(_CHANGED, values)
+            await script(connection, locks_of(group.slots), Statement(_CHANGED, values))
             if change.after == "fenced":
                 await at_source.raised(connection, group.move)
             elif change.after == "moved":  # so that no delete of old rows reaches the target

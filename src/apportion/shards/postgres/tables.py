@@ -5,13 +5,16 @@ Refuses: a table without a primary key, and two shards whose tables differ. It a
 sharded table and without triggers: its changes would not be logged, and its rows would stay behind.
 """
 
-from collections.abc import Iterable
+# ruff: noqa: S608 - every statement is ours
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from apportion.errors import InvalidInput, SchemaDiffers, StoreDenied
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.postgres.script import Statement, script
 from apportion.shards.postgres.server import OWN_TABLES, rows
 from apportion.stores.postgres.driver import Connection
 
@@ -22,18 +25,20 @@ _INDEXED = """SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_index i
     JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class made ON made.oid = i.indexrelid
     JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE made.relname = c.relname || '_by_slot' AND NOT c.relispartition"""
-_COLUMNS = """SELECT attrelid::bigint, format('%%I', attname), format_type(atttypid, atttypmod), attname,
+_SHARDED = """ARRAY(SELECT t.tgrelid FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+    WHERE t.tgname = 'apportion_insert' AND NOT t.tgisinternal AND NOT c.relispartition)"""
+_COLUMNS = f"""SELECT attrelid::bigint, format('%%I', attname), format_type(atttypid, atttypmod), attname,
     attgenerated <> '' FROM pg_attribute
-    WHERE attrelid = ANY (%s::oid[]) AND attnum > 0 AND NOT attisdropped ORDER BY attname"""
-_UNIQUES = """SELECT i.indrelid::bigint, i.indisprimary, array_agg(a.attname::text ORDER BY k.place) FROM pg_index i
+    WHERE attrelid = ANY ({_SHARDED}) AND attnum > 0 AND NOT attisdropped ORDER BY attname"""
+_UNIQUES = f"""SELECT i.indrelid::bigint, i.indisprimary, array_agg(a.attname::text ORDER BY k.place) FROM pg_index i
     CROSS JOIN unnest(i.indkey) WITH ORDINALITY k (number, place)
     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
-    WHERE i.indrelid = ANY (%s::oid[]) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
+    WHERE i.indrelid = ANY ({_SHARDED}) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
     AND k.place <= i.indnkeyatts GROUP BY i.indexrelid, i.indrelid, i.indisprimary"""
 
 # The parts of each unique index and exclusion, each with the operator that finds two rows in conflict. The operator may
 # lie in a schema that no search path of ours has.
-_RIVALS = """SELECT i.indrelid::bigint, array_agg(pg_get_indexdef(i.indexrelid, n, true) ORDER BY n),
+_RIVALS = f"""SELECT i.indrelid::bigint, array_agg(pg_get_indexdef(i.indexrelid, n, true) ORDER BY n),
     array_agg(format('OPERATOR(%%I.%%s)', s.nspname, o.oprname) ORDER BY n), pg_get_expr(i.indpred, i.indrelid),
     coalesce((to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false)
     FROM pg_index i LEFT JOIN pg_constraint x ON x.conindid = i.indexrelid AND x.contype = 'x'
@@ -41,10 +46,16 @@ _RIVALS = """SELECT i.indrelid::bigint, array_agg(pg_get_indexdef(i.indexrelid, 
     LEFT JOIN pg_amop a ON a.amopfamily = c.opcfamily AND a.amopstrategy = 3
     AND a.amoplefttype = c.opcintype AND a.amoprighttype = c.opcintype
     JOIN pg_operator o ON o.oid = coalesce(x.conexclop[n], a.amopopr) JOIN pg_namespace s ON s.oid = o.oprnamespace
-    WHERE i.indrelid = ANY (%s::oid[]) AND (i.indisunique OR x.oid IS NOT NULL)
+    WHERE i.indrelid = ANY ({_SHARDED}) AND (i.indisunique OR x.oid IS NOT NULL)
     GROUP BY i.indexrelid, i.indrelid, i.indpred, 5 ORDER BY 1, 2"""
-_PARENTS = """SELECT conrelid::bigint, confrelid::bigint FROM pg_constraint
-    WHERE contype = 'f' AND conrelid = ANY (%s::oid[])"""
+_PARENTS = f"""SELECT conrelid::bigint, confrelid::bigint FROM pg_constraint
+    WHERE contype = 'f' AND conrelid = ANY ({_SHARDED})"""
+
+NAMES = Statement(_FOUND)
+"""The statement that asks for the id and the name of each sharded table."""
+
+TABLES = (NAMES, *map(Statement, (_COLUMNS, _UNIQUES, _RIVALS, _PARENTS)))
+"""The statements that ask for all that is known of the sharded tables."""
 
 _OUTSIDE = """SELECT format('%%I.%%I', n.nspname, c.relname), f.confrelid::regclass::text FROM pg_constraint f
     JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -92,12 +103,14 @@ def columns(names: Iterable[str], alias: str = "") -> str:
 
 
 async def tables_of(connection: Connection) -> tuple[ServerTable, ...]:
-    """Return the sharded tables, parents before their children."""
-    named = dict(await rows(connection, _FOUND))
-    ids = list(named)
-    found = await rows(connection, _COLUMNS, ids)
-    uniques = await rows(connection, _UNIQUES, ids)
-    rivals = await rows(connection, _RIVALS, ids)
+    """Return the sharded tables, parents before their children. Cost: one wait."""
+    return tables_in(await script(connection, *TABLES))
+
+
+def tables_in(answers: Sequence[Sequence[Any]]) -> tuple[ServerTable, ...]:
+    """Return the sharded tables, parents before their children, from the answers to `TABLES`."""
+    listed, found, uniques, rivals, parents = answers
+    named = dict(listed)
     made = {
         table: _table(
             name,
@@ -108,8 +121,8 @@ async def tables_of(connection: Connection) -> tuple[ServerTable, ...]:
         for table, name in named.items()
     }
     graph: dict[int, set[int]] = {table: set() for table in made}
-    for child, parent in await rows(connection, _PARENTS, ids):
-        if parent in made and parent != child:
+    for child, parent in parents:
+        if child in made and parent in made and parent != child:
             graph[child].add(parent)
     try:
         return tuple(made[table] for table in TopologicalSorter(graph).static_order())

@@ -9,10 +9,12 @@ Refuses: to write over a row of a slot that does not move. `Unequal` names the k
 # ruff: noqa: S608 - names are quoted, values are bound or quoted
 
 from collections.abc import Sequence
+from typing import Any
 
 from apportion.errors import InvariantBroken, Unequal
 from apportion.shards.move_group import MoveGroup
-from apportion.shards.postgres.server import count, rows
+from apportion.shards.postgres.script import Statement, script
+from apportion.shards.postgres.server import count
 from apportion.shards.postgres.tables import Rivalry, ServerTable, columns
 from apportion.stores.postgres.driver import Connection, psycopg
 
@@ -47,9 +49,8 @@ def digest(table: ServerTable, alias: str = "kept") -> str:
 
 async def staged(source: Connection, target: Connection, table: ServerTable, where: str) -> int:
     """Bring rows of the source into the stage of the target's transaction; return how many."""
-    await target.execute(f"DROP TABLE IF EXISTS {STAGE}".encode())
     made = f"CREATE TEMP TABLE apportion_stage (LIKE {table.name} INCLUDING GENERATED) ON COMMIT DROP"
-    await target.execute(made.encode())
+    await script(target, _written(f"DROP TABLE IF EXISTS {STAGE}"), _written(made))
     into = f"COPY {STAGE} ({table.listed()}) FROM STDIN"
     select = f"COPY (SELECT {table.listed()} FROM {table.name} WHERE {where}) TO STDOUT"
     async with source.cursor() as here, target.cursor() as there:
@@ -59,18 +60,26 @@ async def staged(source: Connection, target: Connection, table: ServerTable, whe
         return there.rowcount
 
 
-async def placed(target: Connection, group: MoveGroup, table: ServerTable) -> None:
-    """Put the staged rows in place."""
-    for rivalry in table.rivalries:
-        await target.execute(_rivals_gone(group, table, rivalry).encode())
+async def placed(
+    target: Connection, group: MoveGroup, table: ServerTable, before: Sequence[str] = (), after: Sequence[str] = ()
+) -> list[list[Any]]:
+    """Put the staged rows in place, in one wait. `before` and `after` run with it; return the rows of `after`."""
     names = table.listed()
     insert = f"INSERT INTO {table.name} ({names}) OVERRIDING SYSTEM VALUE SELECT {names} FROM {STAGE}"
+    gone = [_rivals_gone(group, table, rivalry) for rivalry in table.rivalries]
+    statements = [_written(each) for each in (*before, *gone, insert, *after)]
     try:
-        await target.execute(insert.encode())
+        found = await script(target, *statements)
     except (psycopg.errors.UniqueViolation, psycopg.errors.ExclusionViolation) as error:
         hint = "Nothing was written. Give one of the two rows another key; a key must be unique in the set."
-        found = [error.diag.message_detail or f"{error}"]
-        raise Unequal(table.name, found, "has rows of other slots with the same keys on the target", hint) from error
+        shown = [error.diag.message_detail or f"{error}"]
+        raise Unequal(table.name, shown, "has rows of other slots with the same keys on the target", hint) from error
+    return found[len(statements) - len(after) :]
+
+
+def _written(statement: str) -> Statement:
+    """Return a statement whose values are written in it already."""
+    return Statement(statement.replace("%", "%%"))
 
 
 def _rivals_gone(group: MoveGroup, table: ServerTable, rivalry: Rivalry) -> str:
@@ -95,12 +104,9 @@ async def replaced(
     """Bring the rows with some keys, each in JSON, to the target as they are on the source, and compare them."""
     where = f"{slots_of(group)} AND ({columns(table.key)}) IN ({given(table.key_forms, keys)})"
     number = await staged(source, target, table, where)
-    await target.execute(f"DELETE FROM {table.name} WHERE {where}".encode())
-    await placed(target, group, table)
-    totals = "SELECT count(*), sum({}) FROM {} kept"
-    mark = digest(table)
-    [there] = await rows(target, totals.format(mark, STAGE).replace("%", "%%"))
-    [here] = await rows(target, (totals.format(mark, table.name) + f" WHERE {where}").replace("%", "%%"))
+    totals = f"SELECT count(*), sum({digest(table)}) FROM"
+    compared = [f"{totals} {STAGE} kept", f"{totals} {table.name} kept WHERE {where}"]
+    [there], [here] = await placed(target, group, table, [f"DELETE FROM {table.name} WHERE {where}"], compared)
     if here != there:
         raise Unequal(table.name, [f"{here[0]} rows instead of {number}"], "has changed while it was written")
 

@@ -1,0 +1,75 @@
+"""Scripts: statements of ours in one message, so that a mover waits for a server once for all of them.
+
+The server runs them one after another. In READ COMMITTED each statement sees everything that was committed before it
+began, as if it had come alone. An error ends the script, and leaves its transaction open until a rollback.
+
+The server reads the whole text before it runs the first statement. So a setting of how literals are read, such as
+`standard_conforming_strings`, acts from the next script on. Values are written so that all settings read them alike.
+Source: https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-MULTI-STATEMENT
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.sql import SQL
+
+from apportion.stores.postgres.driver import Connection, psycopg
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement with its values: `%s` or `%(name)s` stands for a value, and `%%` for a percent sign."""
+
+    text: str
+    values: Sequence[object] | Mapping[str, object] = ()
+
+
+async def script(connection: Connection, *statements: Statement) -> list[list[Any]]:
+    """Run statements in one wait; return the rows of each. The driver writes the values into the text."""
+    cursor = psycopg.AsyncClientCursor(connection)
+    await cursor.execute(SQL(";\n".join(cursor.mogrify(SQL(each.text), each.values) for each in statements)))
+    found: list[list[Any]] = []
+    while True:
+        found.append(await cursor.fetchall() if cursor.description else [])
+        if not cursor.nextset():
+            return found
+
+
+async def asked(connection: Connection, opening: Statement, *statements: Statement) -> list[list[Any]]:
+    """Run statements as a whole transaction, in one wait; return the rows of each. `opening` begins it."""
+    async with _ended(connection):
+        found = await script(connection, opening, *statements, Statement("COMMIT"))
+    return found[-1 - len(statements) : -1]
+
+
+@asynccontextmanager
+async def transaction(
+    connection: Connection, *opening: Statement, commits: bool = True
+) -> AsyncIterator[list[list[Any]]]:
+    """Begin a transaction by a script, in one wait; give the block its rows. Commit the transaction after the block.
+
+    Roll it back after an error, or if it does not commit.
+    """
+    async with _ended(connection):
+        yield await script(connection, *opening)
+        if commits:
+            await connection.commit()
+
+
+@asynccontextmanager
+async def _ended(connection: Connection) -> AsyncIterator[None]:
+    """Roll back a transaction that the block leaves open. A connection that stays in it is closed."""
+    try:
+        yield
+    finally:
+        if _is_open(connection):
+            with suppress(psycopg.Error):
+                await connection.rollback()
+            if _is_open(connection):
+                await connection.close()
+
+
+def _is_open(connection: Connection) -> bool:
+    return not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
