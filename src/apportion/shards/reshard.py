@@ -47,7 +47,7 @@ WITH_TARGET = frozenset({"apply-log", "verify", "announce", "withdraw"})
 CLEANING = frozenset({"forgo", "clean-batch"})
 """The acts that begin to delete the old rows. They wait for `clean`."""
 
-_FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 0.5, 16.0
+_FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 0.5, 4.0
 
 WHILE_PAUSED = WITHOUT_TARGET | {"settle-target", "withdraw"}
 
@@ -109,7 +109,7 @@ def delay_seconds(attempt: int) -> float:
     It doubles with each attempt. So a machine that is too busy for a switch serves its writers most of the time.
 
     >>> [delay_seconds(attempt) for attempt in (1, 2, 3, 4, 7, 1_000_000)]
-    [0.0, 0.5, 1.0, 2.0, 16.0, 16.0]
+    [0.0, 0.5, 1.0, 2.0, 4.0, 4.0]
     """
     retreats = min(attempt - 1, 16)
     return min(_FIRST_DELAY_SECONDS * 2 ** (retreats - 1), _LONGEST_DELAY_SECONDS) if retreats else 0.0

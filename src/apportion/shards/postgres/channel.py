@@ -122,7 +122,7 @@ class PostgresChannel:
         await self._source.read(_both)
 
     async def apply(self, token: FencingToken) -> None:
-        """See `Channel`. It goes on for a quarter of a second, and ends before with the last full part of the log."""
+        """See `Channel`. It goes on for a quarter of a second, or until a part of the log is not full."""
         move, ends = self._group.move, monotonic() + APPLY_SECONDS
         *source, [(has_log,)] = await self._source.ask(*TABLES, key_log.presence_of(move))
         tables = await self._equal(tables_in(source))
