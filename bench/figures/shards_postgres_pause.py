@@ -37,7 +37,7 @@ async def _measured(rig: Any) -> list[Row]:  # noqa: ANN401 - a rig of the tests
 
 
 def _rows(rig: Any) -> list[Row]:  # noqa: ANN401 - a rig of the tests
-    waits = import_module("tests.shards.waits").Waits()
+    waits = import_module("tests.shards.fence_waits").Waits()
     with TemporaryDirectory() as folder:
         control, urls = f"sqlite:///{Path(folder) / 'control.db'}", {each: _url(rig, each) for each in ("one", "two")}
         asyncio.run(admin.init(control, "world", urls, base=switches.Base))

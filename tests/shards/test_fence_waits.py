@@ -8,7 +8,7 @@ from apportion.shards import admin
 from apportion.shards.mover import mover
 from tests.shards.sample import SET
 from tests.shards.server import OWNER, as_role
-from tests.shards.waits import Waits
+from tests.shards.fence_waits import Waits
 
 pytestmark = pytest.mark.live
 
