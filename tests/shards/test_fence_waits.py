@@ -6,9 +6,9 @@ import pytest
 
 from apportion.shards import admin
 from apportion.shards.mover import mover
+from tests.shards.fence_waits import Waits
 from tests.shards.sample import SET
 from tests.shards.server import OWNER, as_role
-from tests.shards.fence_waits import Waits
 
 pytestmark = pytest.mark.live
 
