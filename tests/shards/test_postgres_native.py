@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from apportion.errors import InvalidInput
+from apportion.errors import InvalidInput, Unequal
 from apportion.shards import admin
 from apportion.shards.move_group import ROW_CHANGES
 from apportion.shards.postgres.replication import source, target
@@ -438,3 +438,22 @@ def test_the_doctor_names_a_replication_slot_that_no_move_lists(twins):
     found = asyncio.run(admin.doctor(twins.url, SET))
     [stray] = [each for each in found if each.subject == "replication slots of one"]
     assert ("warning", "apportion_m1_0_1 belongs to no move") == (stray.verdict, stray.found)
+
+
+def test_values_that_both_shards_write_anew_under_the_fence_are_found_and_copied_again(twins):
+    slots, changes = twins.owned()[:2], []
+    twins.fill(slots)
+    anew = "ALTER TABLE place ALTER visits TYPE bigint USING (1e9 * random())::bigint"
+
+    def change(event):
+        if event.step == "fence" and not changes:
+            changes.extend(twins.sql(shard, anew) for shard in ("one", "two"))
+
+    async def main():
+        plan = await admin.plan(twins.url, SET, slots=slots, to="two")
+        with pytest.raises(Unequal, match="rows that differ"):
+            await admin.apply(twins.url, SET, plan, channel="native", observer=change)
+        assert (await admin.apply(twins.url, SET)).is_whole
+
+    asyncio.run(main())
+    assert twins.rows("one") == twins.rows("two")

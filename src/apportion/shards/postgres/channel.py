@@ -4,7 +4,8 @@ The mover has a connection to each server. It needs no right of replication, and
 A part of the log is taken from the source, the rows are read again, and the target commits first. So a mover that was
 killed between the two commits applies the part again.
 
-Promises: the cursor of a chunk is written in the transaction that writes the rows.
+Promises: the cursor of a chunk is written in the transaction that writes the rows. Rows count as compared while both
+schemas are those of the comparison. After a change on both servers, the rows that it left unequal are copied again.
 Refuses: tables that are not the same on both servers, with `SchemaDiffers`.
 """
 
@@ -13,7 +14,7 @@ Refuses: tables that are not the same on both servers, with `SchemaDiffers`.
 import json
 from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, TypeAlias
 
 from apportion.errors import Unequal
 from apportion.model.epoch import FencingToken
@@ -23,17 +24,11 @@ from apportion.shards.postgres import key_log
 from apportion.shards.postgres.comparison import RowDigests
 from apportion.shards.postgres.moving_rows import swept
 from apportion.shards.postgres.readiness import facts_of, require_no_rows, require_ready, require_right
+from apportion.shards.postgres.schema_mark import SCHEMA_MARK
 from apportion.shards.postgres.script import Statement, script
 from apportion.shards.postgres.server import ServerPlace, ShardServer, require_no_holder, rows
-from apportion.shards.postgres.tables import (
-    NAMES,
-    TABLES,
-    ServerTable,
-    columns,
-    require_equal,
-    require_movable,
-    tables_in,
-)
+from apportion.shards.postgres.table_differences import require_equal, require_still_equal
+from apportion.shards.postgres.tables import NAMES, TABLES, ServerTable, columns, require_movable, tables_in
 from apportion.shards.postgres.transport import given, placed, replaced, require_incoming, slots_of, staged, text
 from apportion.stores.postgres.driver import Connection
 
@@ -43,12 +38,16 @@ APPLY_SECONDS = 0.25
 CHUNK_ROWS = 500
 _LONG_SECONDS = 1
 _PART_ROWS = 500
-_COPY, _VERIFIED, _BACK = "copy:", "verified", "back"
+_COPY, _VERIFIED, _BACK, _SCHEMA = "copy:", "verified", "back", "schema"
 _KEPT = "SELECT relation, cursor FROM apportion.move WHERE move = %s"
 _KEPT_AND_LOG = f"{_KEPT} UNION ALL SELECT %s, '' WHERE to_regclass(%s) IS NOT NULL"
 _KEEP = """INSERT INTO apportion.move (move, relation, cursor) VALUES (%s, %s, %s)
     ON CONFLICT (move, relation) DO UPDATE SET cursor = excluded.cursor"""
 _FORGET = "DELETE FROM apportion.move WHERE move = %s"
+_MARK = Statement(SCHEMA_MARK)
+
+_Form: TypeAlias = tuple[tuple[ServerTable, ...], str]
+"""The sharded tables of a database, and the mark of its schema."""
 
 
 class PostgresChannel:
@@ -58,6 +57,7 @@ class PostgresChannel:
         self._group = group
         self._source, self._target = ShardServer(source), ShardServer(target)
         self._digests: RowDigests | None = None
+        self._marks, self._is_changed = "", False  # of the schemas at the last look, and whether they have changed
 
     async def has_begun(self) -> bool:
         """Whether the source has a log of this move."""
@@ -68,15 +68,17 @@ class PostgresChannel:
         require_ready(self._group, await self._source.read(facts_of), await self._target.read(facts_of))
         await self._source.read(require_right)
         await self._target.read(require_right)
-        tables = await self._equal()
+        here, there = await self._form(self._source), await self._form(self._target)
+        require_equal(self._group, here[0], there[0])
         await self._source.read(lambda base: require_movable(base, self._group.source))
-        await self._target.read(lambda base: require_no_rows(base, self._group, tables))
+        await self._target.read(lambda base: require_no_rows(base, self._group, there[0]))
 
     async def state(self, attempt: int) -> ChannelState:
         """See `Channel`."""
-        is_captured, lag = await self._captured()
+        is_captured, lag, here = await self._captured()
         move = self._group.move
-        [found] = await self._target.ask(Statement(_KEPT_AND_LOG, (move, _BACK, key_log.place(move))))
+        asked = Statement(_KEPT_AND_LOG, (move, _BACK, key_log.place(move)))
+        found, [(there,)] = await self._target.ask(asked, _MARK)
         kept = dict(found)
         cursors = _cursors(kept)
         return ChannelState(
@@ -84,20 +86,21 @@ class PostgresChannel:
             is_captured_back=_BACK in kept,
             is_copied=bool(cursors) and all(each["is_done"] for each in cursors.values()),
             is_drained=not lag,
-            is_verified=is_captured and kept.get(_VERIFIED) == f"{attempt}",
+            is_verified=is_captured and kept.get(_VERIFIED) == f"{attempt} {here} {there}",
             copied=sum(each["rows"] for each in cursors.values()),
             lag=lag,
         )
 
     async def capture(self, token: FencingToken) -> None:
         """See `Channel`. `SchemaDiffers` if a table is not the same on both shards."""
-        tables = await self._equal()
+        tables, marks = await self._equal(token)
         await self._source.read(lambda base: require_movable(base, self._group.source))
         await self._source.write(self._group, token, lambda base: key_log.begin(base, self._group, tables))
+        await self._target.write(self._group, token, lambda base: self._keep(base, _SCHEMA, marks))
 
     async def copy(self, token: FencingToken) -> None:
         """See `Channel`. The first calls delete old rows of the slots on the target."""
-        tables = await self._equal()
+        tables, _ = await self._equal(token)
         kept = _cursors(await self._kept())
         if not kept:
             await self._target.write(self._group, token, lambda base: self._begun(base, tables), is_bare=True)
@@ -108,14 +111,15 @@ class PostgresChannel:
         cursor = kept.get(table.name, {"key": None, "rows": 0, "is_done": False})
 
         async def _both(here: Connection) -> None:
-            where, last = await self._chunk(here, table, cursor["key"])
+            is_known = cursor["key"] is not None and _has_form(cursor["key"], ("slot", *table.key_names))
+            where, last = await self._chunk(here, table, cursor["key"] if is_known else None)
 
             async def _write(there: Connection) -> None:
                 await require_incoming(there, self._group)
                 number = await staged(here, there, table, where)
                 await placed(there, self._group, table)
                 after = {"key": last, "rows": cursor["rows"] + number, "is_done": last is None}
-                await rows(there, _KEEP, self._group.move, f"{_COPY}{table.name}", json.dumps(after))
+                await self._keep(there, f"{_COPY}{table.name}", json.dumps(after))
 
             await self._target.write(self._group, token, _write, is_bare=True)
 
@@ -124,24 +128,21 @@ class PostgresChannel:
     async def apply(self, token: FencingToken) -> None:
         """See `Channel`. It goes on for a quarter of a second, or until a part of the log is not full."""
         move, ends = self._group.move, monotonic() + APPLY_SECONDS
-        *source, [(has_log,)] = await self._source.ask(*TABLES, key_log.presence_of(move))
-        tables = await self._equal(tables_in(source))
+        *source, [(mark,)], [(has_log,)] = await self._source.ask(*TABLES, _MARK, key_log.presence_of(move))
+        tables, _ = await self._equal(token, (tables_in(source), mark))
         if not has_log:
             return
 
         async def _part(here: Connection) -> int:
             taken, logged = await script(here, key_log.taken(move, _PART_ROWS), key_log.triggers_of(move))
             if taken:
-                self._require(tables, logged)
-                keys: dict[str, dict[str, None]] = {}
-                for name, key in taken:
-                    keys.setdefault(name, {})[key] = None
+                self._all_logged(tables, logged)
 
                 async def _write(there: Connection) -> None:
                     await require_incoming(there, self._group)
                     for table in tables:
-                        if table.name in keys:
-                            await replaced(here, there, self._group, table, list(keys[table.name]))
+                        if keys := _keys_of(table, taken):
+                            await replaced(here, there, self._group, table, keys)
 
                 await self._target.write(self._group, token, _write, is_bare=True)
             return len(taken)
@@ -151,22 +152,31 @@ class PostgresChannel:
 
     async def verify(self, attempt: int, token: FencingToken) -> None:
         """See `Channel`. It goes on for a second; the next call of the same attempt goes on from there."""
-        tables = await self._equal()
+        tables, marks = await self._equal(token)
         await self._source.read(lambda base: require_movable(base, self._group.source))
         [logged] = await self._source.ask(key_log.triggers_of(self._group.move))
-        self._require(tables, logged)
-        if self._digests is None or self._digests.attempt != attempt:
-            self._digests = RowDigests(self._group, attempt)
+        if not self._all_logged(tables, logged):
+            return
+        compared = f"{attempt} {marks}"
+        if self._digests is None or self._digests.mark != compared:
+            self._digests = RowDigests(self._group, compared)
         digests = self._digests
         is_equal = await digests.compare(self._source, self._target, tables)
         if digests.wrong:
             self._digests = None
             await self._source.write(self._group, token, digests.log)
-            await self._target.write(self._group, token, lambda base: self._mark(base, "none"))
-            raise digests.refusal()
-        if is_equal:
+            await self._target.write(self._group, token, lambda base: self._keep(base, _VERIFIED, "none"))
+            if not self._is_changed:
+                raise digests.refusal()
+        elif is_equal:
             self._digests = None
-            await self._target.write(self._group, token, lambda base: self._mark(base, f"{attempt}"))
+
+            async def _end(there: Connection) -> None:
+                await self._keep(there, _VERIFIED, compared)
+                await self._keep(there, _SCHEMA, marks)
+
+            await self._target.write(self._group, token, _end)
+            self._is_changed = False
 
     async def uncapture(self, token: FencingToken) -> None:
         """See `Channel`. The cursors on the target are deleted first, because a move that still captures is not over.
@@ -189,36 +199,57 @@ class PostgresChannel:
         await self._target.close()
         await self._source.close()
 
-    async def _equal(self, source: tuple[ServerTable, ...] | None = None) -> tuple[ServerTable, ...]:
-        """Return the tables of the target, which are those of the source. `source` are these if they are known."""
-        here = tables_in(await self._source.ask(*TABLES)) if source is None else source
-        there = tables_in(await self._target.ask(*TABLES))
-        require_equal(self._group, here, there)
-        return there
+    async def _form(self, server: ShardServer) -> _Form:
+        *found, [(mark,)] = await server.ask(*TABLES, _MARK)
+        return tables_in(found), mark
+
+    async def _equal(self, token: FencingToken, source: _Form | None = None) -> tuple[tuple[ServerTable, ...], str]:
+        """Return the tables of the target, which are those of the source, and the marks of both schemas.
+
+        After a change of a schema, the changes of the tables are logged as they are now. `source` is the form of the
+        source if it is known.
+        """
+        here = await self._form(self._source) if source is None else source
+        there = await self._form(self._target)
+        marks = f"{here[1]} {there[1]}"
+        if marks != self._marks:
+            self._is_changed = (await self._kept()).get(_SCHEMA, marks) != marks
+            if self._is_changed:
+                await self._target.write(self._group, token, lambda base: self._keep(base, _VERIFIED, "none"))
+                await self._source.write(self._group, token, lambda base: key_log.begin(base, self._group, here[0]))
+            self._marks = marks
+        require_still_equal(self._group, here[0], there[0])
+        return there[0], marks
 
     async def _kept(self) -> dict[str, str]:
         [kept] = await self._target.ask(Statement(_KEPT, (self._group.move,)))
         return dict(kept)
 
-    async def _mark(self, connection: Connection, attempt: str) -> None:
-        await rows(connection, _KEEP, self._group.move, _VERIFIED, attempt)
+    async def _keep(self, connection: Connection, name: str, value: str) -> None:
+        await rows(connection, _KEEP, self._group.move, name, value)
 
-    async def _captured(self) -> tuple[bool, int]:
-        """Return whether all changes of the slots are logged, and the number of logged ones."""
+    async def _captured(self) -> tuple[bool, int, str]:
+        """Return whether all changes of the slots are logged, the number of logged ones, and the mark of the schema."""
         move = self._group.move
-        asked = (NAMES, key_log.triggers_of(move), key_log.length_of(move))
+        asked = (NAMES, key_log.triggers_of(move), key_log.length_of(move), _MARK)
         if (found := await self._source.ask_if_there(*asked)) is None:
-            return False, 0
-        wanted, logged, [(lag,)] = found
-        return {name for _, name in wanted} <= {name for (name,) in logged}, int(lag)
+            return False, 0, ""
+        wanted, logged, [(lag,)], [(mark,)] = found
+        return {name for _, name in wanted} <= {name for (name,) in logged}, int(lag), mark
 
-    def _require(self, tables: Sequence[ServerTable], logged: Sequence[Sequence[Any]]) -> None:
-        """Raise if changes of a table are not logged; a table that was made anew has lost its triggers."""
+    def _all_logged(self, tables: Sequence[ServerTable], logged: Sequence[Sequence[Any]]) -> bool:
+        """Return whether the changes of all tables are logged. After a change of a schema, the next look mends that.
+
+        `Unequal` without such a change.
+        """
         lost = sorted({each.name for each in tables} - {name for (name,) in logged})
-        if lost:
+        if lost and not self._is_changed:
             hint = "Changes of its rows may be lost. Abort the move, and begin it again."
             why = f"is not logged on shard {self._group.source} any more, so these tables were made anew"
             raise Unequal(lost[0], lost, why, hint)
+        if lost:
+            self._marks = ""
+        return not lost
 
     async def _begun(self, connection: Connection, tables: Sequence[ServerTable]) -> None:
         """Delete old rows of the slots; begin the copy when none is left."""
@@ -226,7 +257,7 @@ class PostgresChannel:
         if not await swept(connection, tables[::-1], self._group.slots, CHUNK_ROWS):
             first = json.dumps({"key": None, "rows": 0, "is_done": False})
             for table in tables:
-                await rows(connection, _KEEP, self._group.move, f"{_COPY}{table.name}", first)
+                await self._keep(connection, f"{_COPY}{table.name}", first)
 
     async def _chunk(self, connection: Connection, table: ServerTable, after: str | None) -> tuple[str, str | None]:
         """Return the condition of the rows of the next chunk, and its last key if other rows may follow."""
@@ -239,6 +270,19 @@ class PostgresChannel:
         if not last:
             return where, None
         return f"{where} AND ({key}) <= ({given(forms, [last[0][0]])})", last[0][0]
+
+
+def _keys_of(table: ServerTable, logged: Sequence[Sequence[str]]) -> list[str]:
+    """Return the logged keys of a table, each once. A key of other columns is from before a change of the schema.
+
+    The rows of such a key are compared, because the comparison of before that change does not count any more.
+    """
+    keys = dict.fromkeys(key for name, key in logged if name == table.name)
+    return [key for key in keys if _has_form(key, table.key_names)]
+
+
+def _has_form(key: str, names: Sequence[str]) -> bool:
+    return {*json.loads(key, parse_int=str, parse_float=str)} == {*names}
 
 
 def _key_parts(table: ServerTable) -> list[tuple[str, str]]:

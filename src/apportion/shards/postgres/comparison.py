@@ -24,10 +24,10 @@ _MOST_WRONG = 1_000
 
 
 class RowDigests:
-    """The comparison of one attempt; it goes on from call to call, and begins again in another process."""
+    """One comparison; it goes on from call to call, and begins again in another process. `mark` tells which one."""
 
-    def __init__(self, group: MoveGroup, attempt: int) -> None:
-        self.attempt: int = attempt
+    def __init__(self, group: MoveGroup, mark: str) -> None:
+        self.mark: str = mark
         self._group = group
         self._done: set[str] = set()
         self.wrong: list[tuple[str, int, str]] = []

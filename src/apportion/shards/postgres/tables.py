@@ -1,8 +1,8 @@
 """The sharded tables of a database, as its catalog tells them: those with the triggers that a set puts on its tables.
 
 Promises: parents come before their children. Columns that the database computes are left out: nobody can write them.
-Refuses: a table without a primary key, and two shards whose tables differ. It also refuses a table with the index of a
-sharded table and without triggers: its changes would not be logged, and its rows would stay behind.
+Refuses: a table without a primary key. It also refuses a table with the index of a sharded table and without triggers:
+its changes would not be logged, and its rows would stay behind.
 """
 
 # ruff: noqa: S608 - every statement is ours
@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from apportion.errors import InvalidInput, SchemaDiffers, StoreDenied
-from apportion.shards.move_group import MoveGroup
+from apportion.errors import InvalidInput, StoreDenied
 from apportion.shards.postgres.script import Statement, script
 from apportion.shards.postgres.server import OWN_TABLES, rows
 from apportion.stores.postgres.driver import Connection
@@ -177,11 +176,3 @@ def _rivalry(parts: list[str], operators: list[str], condition: str | None, has_
     return Rivalry(
         parts=tuple(zip(parts, operators, strict=True)), condition=condition, has_equal_nulls=has_equal_nulls
     )
-
-
-def require_equal(group: MoveGroup, source: tuple[ServerTable, ...], target: tuple[ServerTable, ...]) -> None:
-    """Raise `SchemaDiffers`, with the names of the tables, unless both shards have the same."""
-    here, there = ({each.name: each for each in tables} for tables in (source, target))
-    found = [f"table {name} is not the same" for name in sorted(here | there) if here.get(name) != there.get(name)]
-    if found:
-        raise SchemaDiffers(f"shard {group.source}", f"shard {group.target}", found)

@@ -14,8 +14,9 @@ Refuses: tables that are not the same on both servers, with `SchemaDiffers`. A f
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
+from typing import TypeAlias
 
 from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.model.epoch import FencingToken
@@ -31,8 +32,10 @@ from apportion.shards.postgres.replication.facts import obstacle_of, warning_abo
 from apportion.shards.postgres.replication.marker import Marker
 from apportion.shards.postgres.replication.names import object_name
 from apportion.shards.postgres.replication.stream import AGAIN, RowStream
+from apportion.shards.postgres.schema_mark import SCHEMA_MARK
 from apportion.shards.postgres.server import ServerPlace, ShardServer, rows
-from apportion.shards.postgres.tables import ServerTable, require_equal, require_movable, tables_of
+from apportion.shards.postgres.table_differences import require_equal, require_still_equal
+from apportion.shards.postgres.tables import ServerTable, require_movable, tables_of
 from apportion.shards.postgres.transport import replaced, require_incoming, slots_of
 from apportion.stores.postgres.driver import Connection
 
@@ -48,6 +51,8 @@ _THERE = """SELECT (SELECT attempt FROM apportion.marker WHERE move = %s),
     to_regclass(%s) IS NOT NULL"""
 _KEEP = """INSERT INTO apportion.move (move, relation, cursor) VALUES (%s, %s, %s)
     ON CONFLICT (move, relation) DO UPDATE SET cursor = excluded.cursor"""
+
+_Required: TypeAlias = Callable[[MoveGroup, Sequence[ServerTable], Sequence[ServerTable]], None]
 
 
 class NativeChannel:
@@ -87,7 +92,7 @@ class NativeChannel:
         require_ready(self._group, await self._source.read(facts_of), await self._target.read(facts_of))
         await self._source.read(require_right)
         await self._target.read(require_right)
-        tables = await self._equal()
+        tables = await self._equal(require_equal)
         await self._source.read(lambda base: require_movable(base, self._group.source))
         await self._target.read(lambda base: require_no_rows(base, self._group, tables))
 
@@ -96,6 +101,7 @@ class NativeChannel:
         move = self._group.move
         here = await self._source.read(lambda base: at_source.published(base, self._name, move))
         there, kept, has_log = await self._there()
+        marks = await self._marks()
         is_copied = _COPIED in kept
         lag = 0 if here.marker is None else here.marker - there
         return ChannelState(
@@ -103,7 +109,7 @@ class NativeChannel:
             is_captured_back=has_log,
             is_copied=is_copied,
             is_drained=not lag and (is_copied or not here.is_there),
-            is_verified=here.is_whole and kept.get(_VERIFIED) == f"{attempt}",
+            is_verified=here.is_whole and kept.get(_VERIFIED) == f"{attempt} {marks}",
             is_near=self._marker.is_near or not here.is_there,
             copied=int(kept[_COPIED]) if is_copied else sum(self._arrived.values()),
             lag=lag,
@@ -147,8 +153,9 @@ class NativeChannel:
         here = await self._source.read(lambda base: at_source.published(base, self._name, self._group.move))
         if not here.is_whole:
             raise InvalidInput(f"publication of shard {self._group.source}", "without a sharded table", "all", AGAIN)
-        if self._digests is None or self._digests.attempt != attempt:
-            self._digests = StreamDigests(self._group, attempt, self._source, self._target)
+        compared = f"{attempt} {await self._marks()}"
+        if self._digests is None or self._digests.mark != compared:
+            self._digests = StreamDigests(self._group, compared, self._source, self._target)
         is_whole, suspects = await self._digests.compare(tables)
         for _ in range(_LOOKS):
             if not suspects:
@@ -159,7 +166,7 @@ class NativeChannel:
             await self._settled(self._digests, suspects, token)
         if is_whole:
             self._digests = None
-            await self._target.write(self._group, token, lambda base: self._mark(base, _VERIFIED, f"{attempt}"))
+            await self._target.write(self._group, token, lambda base: self._mark(base, _VERIFIED, compared))
 
     async def uncapture(self, token: FencingToken) -> None:
         """See `Channel`. The subscription goes first, then all parts on the source in one transaction."""
@@ -189,10 +196,15 @@ class NativeChannel:
         [(marker, kept, has_log)] = await self._target.read(lambda base: rows(base, _THERE, move, move, log))
         return marker or 0, json.loads(kept), bool(has_log)
 
-    async def _equal(self) -> tuple[ServerTable, ...]:
+    async def _equal(self, required: _Required = require_still_equal) -> tuple[ServerTable, ...]:
         source, target = await self._source.read(tables_of), await self._target.read(tables_of)
-        require_equal(self._group, source, target)
+        required(self._group, source, target)
         return target
+
+    async def _marks(self) -> str:
+        """Return the marks of both schemas. Rows count as compared while the marks are those of the comparison."""
+        found = [await server.read(lambda base: rows(base, SCHEMA_MARK)) for server in (self._source, self._target)]
+        return " ".join(mark for [(mark,)] in found)
 
     async def _settled(self, digests: StreamDigests, suspects: Suspects, token: FencingToken) -> None:
         """Look at rows behind the locks of their slots, and copy the different ones again. `Unequal` names them."""

@@ -32,10 +32,10 @@ Suspects: TypeAlias = dict[ServerTable, dict[str, int]]
 
 
 class StreamDigests:
-    """The comparison of one attempt; it goes on from call to call, and begins again in another process."""
+    """One comparison; it goes on from call to call, and begins again in another process. `mark` tells which one."""
 
-    def __init__(self, group: MoveGroup, attempt: int, source: ShardServer, target: ShardServer) -> None:
-        self.attempt: int = attempt
+    def __init__(self, group: MoveGroup, mark: str, source: ShardServer, target: ShardServer) -> None:
+        self.mark: str = mark
         self._group, self._source, self._target = group, source, target
         self._done: set[str] = set()
 
