@@ -1,4 +1,4 @@
-"""Delay: lets writers go on after a retreat, before a mover tries to fence their slots again.
+"""Retreat delay: lets writers go on after a retreat, before a mover tries to fence their slots again.
 
 The mover naps in short parts, and reads the state after each. So it hears the wish of an operator, and applies the
 changes of the writers meanwhile. Another mover that goes on with the move begins at once.
@@ -11,7 +11,7 @@ from apportion.shards.reshard import MoveAct, delay_seconds
 _NAP_SECONDS = 0.25
 
 
-class Delay:
+class RetreatDelay:
     """The time that is left before the next attempt of a move."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.accepted_shards import AcceptedShards
 from apportion.shards.mover.acts import MoveActs
 from apportion.shards.mover.book import KeptMove, MoveBook
-from apportion.shards.mover.delay import Delay
+from apportion.shards.mover.delay import RetreatDelay
 from apportion.shards.mover.events import MoveEvent, MoveObserver
 from apportion.shards.mover.look import Look, looked
 from apportion.shards.mover.records import MoveEntry
@@ -163,7 +163,7 @@ class _Course:
         self._guarded: set[str] = set()
         self._fenced_at: float | None = None
         self._rests_at: float | None = None
-        self._delay = Delay()
+        self._delay = RetreatDelay()
         self._is_cleaned = self._is_last_look = self._is_put_off = False
         self._trouble: ApportionError | None = None
         self.is_rescue = False

@@ -23,7 +23,7 @@ def object_name(set_name: str, move: str) -> str:
     """Return the name of the publication and of the subscription of a move.
 
     >>> object_name("world", "Move-1")
-    'apportion_move_1_9a31fe24'
+    'apportion_move_1_747847ae'
     """
     return f"{PREFIX}{_OTHERS.sub('_', move.lower())[:_MOST_LETTERS]}_{_mark(f'{set_name}/{move}')}"
 
