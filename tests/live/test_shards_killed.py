@@ -40,7 +40,7 @@ PAUSE = [f"{step}.{side}" for step in ("retreat", "unfence", "withdraw") for sid
 class Movers:
     """The process that forks movers, and the orders to it."""
 
-    def __init__(self, files, slots, env, channel):
+    def __init__(self, files, slots, env, channel="keys"):
         places = [f"{shard}={files.place(shard)}" for shard in ("one", "two")]
         command = [sys.executable, "-m", "tests.live.shard_movers", files.url, str(files.folder), channel, *places]
         self._process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
