@@ -119,14 +119,14 @@ def windows(folder, times):
 
 
 @pytest.mark.live
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(900)
 def test_no_acknowledged_write_is_lost_when_the_mover_is_killed_at_any_point(tmp_path, record_property):
     check_killed(Files(tmp_path), record_property, os.environ, os.environ)
 
 
 @pytest.mark.live
-@pytest.mark.timeout(420)
-@pytest.mark.parametrize("channel", ["keys", "native"])
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("channel", ["keys", pytest.param("native", marks=pytest.mark.soak)])
 def test_none_is_lost_between_servers_either(tmp_path, record_property, monkeypatch, channel):
     with servers(tmp_path, monkeypatch) as (files, user, owner):
         check_killed(files, record_property, user, owner, channel)

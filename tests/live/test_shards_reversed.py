@@ -16,7 +16,7 @@ from tests.live.test_shards_killed import WRITERS, Movers
 from tests.live.writer_processes import servers, writing
 from tests.shards.sample import Files
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 
 REST_SECONDS, LEAST_AFTER_SWITCH, LONGEST_PAUSE_SECONDS = 0.5, 100, 1.0
 STEPS = [
