@@ -107,6 +107,7 @@ _ON_THE_WAY_BACK = (
         "        logs = self.logs\n"
         '        if any(self.slots[slot].row.state == "incoming" for slot in slots):\n'
         "            self.logs = {}\n" + _WRITTEN + "        self.logs = logs\n",
+        seeds=400,
     ),
 )
 
