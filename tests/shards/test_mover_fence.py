@@ -10,6 +10,14 @@ from apportion.tables.layout import Version
 from tests.shards.move_rig import GROUP, Killed, kill, moved, token, wish
 
 
+async def until(is_so, clock):
+    """Let time pass until something is so."""
+    async with asyncio.timeout(5):
+        while not is_so():
+            clock.now += 0.02
+            await asyncio.sleep(0.005)
+
+
 @pytest.mark.parametrize("point", ["fence.after", "announce.after"])
 def test_a_target_that_refuses_a_mover_does_not_keep_the_source_closed_either(point):
     async def play(rig):
@@ -38,7 +46,8 @@ def test_a_target_that_is_silent_under_the_fence_does_not_keep_the_source_closed
                 await asyncio.sleep(0.005)
         is_written = rig.one.write(2, 0, 7)
         rig.two.replies.set()
-        return is_written, await work
+        await until(work.done, rig.clock)
+        return is_written, work.result()
 
     rig, (is_written, entry) = moved(play)
     assert is_written
@@ -73,14 +82,6 @@ def denied_at(rig, point, base):
     return asyncio.create_task(rig.mover().run(GROUP.move, token(1)))
 
 
-async def until(is_so, clock):
-    """Let time pass until something is so."""
-    async with asyncio.timeout(5):
-        while not is_so():
-            clock.now += 0.02
-            await asyncio.sleep(0.005)
-
-
 def waits(rig):
     return [event.why for event in rig.events if event.step == "waits"]
 
@@ -92,7 +93,8 @@ def test_a_target_that_denies_a_mover_in_the_middle_is_waited_for_as_if_it_were_
         await until(lambda: waits(rig) and rig.one.slots[2].state == "owner", rig.clock)
         is_written = rig.one.write(2, 0, 7)
         rig.two.refusal = None
-        return is_written, await asyncio.wait_for(work, 5)
+        await until(work.done, rig.clock)
+        return is_written, work.result()
 
     rig, (is_written, entry) = moved(play)
     assert is_written
@@ -135,7 +137,7 @@ def late(rig, times):
 
 @pytest.fixture
 def rests(monkeypatch):
-    """Sleep for no time; return the asked times, each with the count of retreats before it."""
+    """Let the clock jump instead of each sleep. Return the asked times, each with the count of retreats before it."""
     sleep = asyncio.sleep
 
     class Rests(list):
@@ -144,6 +146,7 @@ def rests(monkeypatch):
     async def asked(seconds):
         if seconds > 0.1:
             rests.append((rests.rig.labels.count("retreat.after"), seconds, rests.rig.one.write(2, 0, 7)))
+            rests.rig.clock.now += seconds
         await sleep(0)
 
     rests = Rests()
@@ -157,10 +160,12 @@ def test_writers_go_on_for_longer_after_each_retreat(rests):
         late(rig, 3)
         return await rig.mover().run(GROUP.move, token(1))
 
-    _, entry = moved(play)
+    rig, entry = moved(play)
     assert ("complete", 4) == (entry.record.state, entry.record.attempt)
     assert [0.5, 1.0, 2.0] == [sum(rest for after, rest, _ in rests if after == count) for count in (1, 2, 3)]
     assert all(is_open for _, _, is_open in rests)
+    retried = rig.labels[rig.labels.index("retreat.after") :]
+    assert len(rests) - len({after for after, _, _ in rests}) <= retried.count("apply-log.after")
 
 
 @pytest.mark.parametrize(("word", "state"), [("abort", "aborted"), ("pause", "catching-up")])

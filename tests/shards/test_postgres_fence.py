@@ -172,6 +172,7 @@ def test_a_wait_for_a_mover_ends_before_the_limit_of_a_role_for_its_statements(f
             with pytest.raises(psycopg.errors.LockNotAvailable):
                 write(writer)
             writer.rollback()
+        mover.rollback()
         assert "0" == writer.execute("SHOW lock_timeout").fetchone()[0]
 
 

@@ -45,36 +45,21 @@ def counts(printed):
     return sums
 
 
-@pytest.fixture(scope="module")
-def thousand():
+@pytest.mark.slow
+@pytest.mark.timeout(1_600)
+def test_a_thousand_seeds_of_shards_hold_reach_what_is_hard_and_are_the_same_under_another_hash_seed():
     middle = SEEDS // 2
-    return played(
+    hashes, printed = played(
         start(0, middle - 1, *SHARDS, hash_seed=1), start(middle, SEEDS - 1, *SHARDS, hash_seed=2), timeout=1_500
     )
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1_600)
-def test_a_thousand_seeds_of_shards_hold_every_invariant_and_every_move_ends(thousand):
-    hashes, _ = thousand
     assert list(range(SEEDS)) == sorted(hashes)
     assert len(set(hashes.values())) == SEEDS
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1_600)
-def test_a_thousand_seeds_of_shards_reach_what_makes_moves_hard(thousand):
-    found = counts(thousand[1])
+    found = counts(printed)
     assert [] == [(name, found.get(name, 0), least) for name, least in OFTEN.items() if found.get(name, 0) < least]
     steps = {label for label in labels() if label.partition(".")[0] not in _RARE}
     assert set() == {label for label in steps if f"step {label}" not in found}
     assert set() == {state for state in BEFORE_SWITCH if f"move {state}" not in found}
-    assert "commit lost: its " in thousand[1]
-
-
-@pytest.mark.slow
-def test_seeds_of_shards_are_the_same_under_another_hash_seed(thousand):
-    hashes, _ = thousand
+    assert "commit lost: its " in printed
     again, _ = played(start(0, REPEATED - 1, *SHARDS, hash_seed=77))
     assert {seed: hashes[seed] for seed in range(REPEATED)} == again
 

@@ -163,7 +163,7 @@ class _Course:
         self._guarded: set[str] = set()
         self._fenced_at: float | None = None
         self._rests_at: float | None = None
-        self._delay = RetreatDelay()
+        self._delay = RetreatDelay(self._clock)
         self._is_cleaned = self._is_last_look = self._is_put_off = False
         self._trouble: ApportionError | None = None
         self.is_rescue = False
@@ -190,7 +190,8 @@ class _Course:
             self._is_last_look = True
             self._guarded.clear()  # A new guard comes after each act of an older mover that is still on its way.
             return True
-        return await self._acted(act, look.kept, look)
+        due = await self._delay.due(act, look.channel.lag)
+        return due is None or await self._acted(due, look.kept, look)
 
     async def end(self) -> None:
         """End a fence that stands, or settle a switch that was made. Called when the mover is cancelled."""
@@ -316,8 +317,6 @@ class _Course:
 
     async def _acted(self, act: MoveAct, kept: KeptMove, look: Look | None) -> bool:
         """Do an act between its two stop points. An error that no wait can mend is kept, and the move pauses."""
-        if await self._delay.holds(act):
-            return True
         step = step_of(act, is_fenced=kept.entry.record.state == "fenced")
         self._mover.reached(f"{step}.before")
         self._is_put_off |= step == "uncapture" and kept.entry.record.state == "complete"
