@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# All tests of a few seconds at most. The zoo is slow, and hunts bugs of its own.
-QUICK = ("-m", "not live and not soak", "--ignore=tests/sim/test_zoo.py")
+# All tests of a few seconds at most. The zoo is slow, and hunts bugs of its own; seeds by the hundred take minutes.
+_MINUTES = "many_seeds or thousand_seeds or shipped_sqlite_store"
+QUICK = ("-m", "not live and not soak", "-k", f"not ({_MINUTES})", "--ignore=tests/sim/test_zoo.py")
 MOST_BYTES = 8 << 30
 ENDED = -1_000  # in place of an exit code: the run took too long, and was ended
 
