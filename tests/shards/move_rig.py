@@ -246,6 +246,14 @@ async def wish(rig, word):
     assert await book.write(kept, kept.entry.wished(word))
 
 
+async def until(is_so, clock):
+    """Let time pass until something is so."""
+    async with asyncio.timeout(5):
+        while not is_so():
+            clock.now += 0.02
+            await asyncio.sleep(0.005)
+
+
 def moved(play, **options):
     """Play a story on a rig whose table is published and whose move is listed."""
 

@@ -9,7 +9,7 @@ from apportion.shards.mover.mover import FENCE_SECONDS, REST_SECONDS
 from apportion.shards.mover.stop_points import labels
 from apportion.shards.slot_rows import SlotRow
 from apportion.tables.layout import Version
-from tests.shards.move_rig import GROUP, FakeShard, Killed, kill, moved, token, wish
+from tests.shards.move_rig import GROUP, FakeShard, Killed, kill, moved, token, until, wish
 
 
 def test_a_group_moves_with_its_rows_and_nothing_is_left_after_the_clean_up():
@@ -143,7 +143,9 @@ def test_a_log_that_does_not_drain_lets_the_source_go_on_and_then_the_mover_trie
             rig.channels.is_stuck = False
 
         rig.at["fence.before"] = stuck
-        return await rig.mover().run(GROUP.move, token(1))
+        work = asyncio.create_task(rig.mover().run(GROUP.move, token(1)))
+        await until(work.done, rig.clock)
+        return work.result()
 
     rig, entry = moved(play)
     assert ("complete", 2) == (entry.record.state, entry.record.attempt)

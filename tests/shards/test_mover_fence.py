@@ -7,15 +7,7 @@ import pytest
 from apportion.errors import StoreDenied
 from apportion.shards.mover.mover import FENCE_SECONDS
 from apportion.tables.layout import Version
-from tests.shards.move_rig import GROUP, Killed, kill, moved, token, wish
-
-
-async def until(is_so, clock):
-    """Let time pass until something is so."""
-    async with asyncio.timeout(5):
-        while not is_so():
-            clock.now += 0.02
-            await asyncio.sleep(0.005)
+from tests.shards.move_rig import GROUP, Killed, kill, moved, token, until, wish
 
 
 @pytest.mark.parametrize("point", ["fence.after", "announce.after"])
