@@ -112,7 +112,7 @@ def test_a_dead_task_is_found_explained_and_redriven(tmp_path):
     drained(tmp_path)
     assert [task] == [each["id"] for each in told("ls", URL, "mail", "--state", "dead", folder=tmp_path)["tasks"]]
     (why,) = told("why", URL, task, folder=tmp_path)["tasks"]
-    assert ("dead", "ValueError: no address", "Mend the cause, then redrive it.") == tuple(
+    assert ("dead", "ValueError: no address", "Mend the cause, then redrive the task.") == tuple(
         why[key] for key in ("cause", "reason", "next_step")
     )
     text = said("why", URL, task, folder=tmp_path)

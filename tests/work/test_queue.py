@@ -286,7 +286,7 @@ def _nested(depth):
         (lambda q: q.task()(_typed).call(1).options(priority=4), "priority"),
         (lambda q: q.task()(_typed).call(1).options(delay=timedelta(seconds=-1)), "delay"),
         (lambda q: q.task()(_typed).call(1).options(at=datetime(2026, 1, 1)), "at"),  # noqa: DTZ001
-        (lambda q: q.task()(_typed).call(1).options(at=datetime.now(UTC), delay=TTL), "no delay together with at"),
+        (lambda q: q.task()(_typed).call(1).options(at=datetime.now(UTC), delay=TTL), "no delay when `at` is given"),
         (lambda q: q.task()(_typed).call(1).options(on_duplicate="drop"), "on_duplicate"),
         (lambda q: q.worker(concurrency=0), "concurrency"),
         (lambda q: apportion.current_task(), "current task"),

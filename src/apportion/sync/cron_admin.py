@@ -44,7 +44,8 @@ def history(url: str, queue: str, name: str) -> tuple[SlotMark, ...]:
 def plan(program: TaskQueue, *, url: str | None = None) -> tuple[ScheduleChange, ...]:
     """Return the changes that `apply` would make, sorted by name. Writes nothing.
 
-    A stored schedule made from data is listed as "keep" if the program declares its name: `apply` leaves it as it is.
+    If the program declares the name of a schedule that `SyncQueue.schedule` made, the change is "keep". `apply` leaves such
+    a schedule as it is.
 
     - `url`: another store to compare with. Default: the store of the program.
     """
@@ -54,7 +55,8 @@ def plan(program: TaskQueue, *, url: str | None = None) -> tuple[ScheduleChange,
 def apply(program: TaskQueue) -> tuple[ScheduleChange, ...]:
     """Make the stored schedules equal to those that the queue of a program declares; return the changes.
 
-    The last slots stay, and a new rule fires no slot of the past. Schedules made from data stay as they are.
+    The last slots stay, and a new rule fires no slot of the past. Schedules that `SyncQueue.schedule` made stay as they
+    are.
     """
     return io_thread().wait(deployments.apply(program))
 
@@ -70,7 +72,7 @@ def resume(url: str, queue: str, name: str) -> bool:
 
 
 def run_now(url: str, queue: str, name: str) -> str:
-    """Enqueue a task of a schedule now, and return its id: for the slot that is due, or for this moment.
+    """Enqueue the task of the slot that is due, or else a task for this moment; return its id.
 
     Later slots stay as they are. `AlreadyTriggered` if the last fired slot lies in the future.
     """

@@ -1,5 +1,5 @@
 # Generated from work/current.py by `python -m generate`; change that file, and generate anew.
-"""The running task for programs without an event loop: it adds the calls that do I/O to its base.
+"""The running task for programs without an event loop: its base, and the calls that do I/O.
 
 The async twin of this file is `work/current.py`.
 """

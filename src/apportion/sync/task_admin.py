@@ -103,7 +103,7 @@ def enqueue(url: str, queue: str, call: Call) -> SyncTaskHandle:
 
 
 def cancel(url: str, *ids: str) -> int:
-    """Cancel waiting tasks at once, and let workers stop running ones. Return how many of the tasks were open."""
+    """Cancel tasks: waiting ones at once, running ones by their workers. Return the number of tasks that were open."""
     return io_thread().wait(acts.cancel(url, *ids))
 
 

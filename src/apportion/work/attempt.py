@@ -115,7 +115,7 @@ def failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Set
     if isinstance(error, _Unfit):
         return Settlement(receipt=claim.receipt, fate="dead", reason=f"{error}"[:_MOST_REASON])
     reason = _reason(error)
-    if isinstance(error, KeyboardInterrupt):  # from Ctrl-C: `_result` has replaced one that the function raised
+    if isinstance(error, KeyboardInterrupt):  # this is Ctrl-C: `_result` replaces a KeyboardInterrupt of the function
         return Settlement(receipt=claim.receipt, fate="released", reason="the program was interrupted")
     if isinstance(error, Snooze):
         return Settlement(receipt=claim.receipt, fate="released", reason=reason, delay_ms=milliseconds(error.after))

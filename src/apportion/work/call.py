@@ -102,7 +102,7 @@ class Call:
             hint = "Write at=datetime(2026, 11, 24, 9, tzinfo=UTC)"
             raise InvalidInput("at", self.at, "a datetime with a time zone", hint)
         if self.at is not None and self.delay is not None:
-            raise InvalidInput("delay", self.delay, "no delay together with at", "Give one of the two.")
+            raise InvalidInput("delay", self.delay, "no delay when `at` is given", "Give one of the two.")
         if self.unique is not None and not _is_name(self.unique):
             raise InvalidInput("unique", self.unique, "a str of 1 to 200 characters", "Write unique='report/7'")
         if self.on_duplicate not in ("keep", "replace"):
@@ -224,7 +224,7 @@ class Signature:
         return dict(self._signature.bind(*args, **kwargs).arguments)
 
     def _fits(self, given: Mapping[str, object]) -> bool:
-        """Whether these arguments by name certainly fit. `inspect` checks the others, and takes ten times as long."""
+        """Whether these arguments by name certainly fit. If not, `inspect` checks them, and takes ten times as long."""
         return self._is_plain and self._needed <= given.keys() <= self._names
 
     def _converted(self, data: bytes) -> dict[str, Any]:

@@ -170,7 +170,7 @@ class ClaimLoop(Mapping[str, AnyTaskFunction]):
                     yield taken
                     if self._worker.concurrency == 1 and not taken.handed.is_entered:
                         raise InvalidInput(
-                            "task", taken.id, "an entered block before the next task", "Write async with task: ..."
+                            "task", taken.id, "a block for this task before the next task", "Write async with task: ..."
                         )
             finally:
                 self._give_back(taken)

@@ -121,7 +121,7 @@ class Claimant:
             self._loop.call_soon_threadsafe(self._leave)
 
     def seconds_left(self, session: int) -> float:
-        """Return for how many seconds a session lasts at least; from any thread."""
+        """Return the least number of seconds that a session still lasts; from any thread."""
         return self._session.seconds_left() if self._session.id == session else 0.0
 
     async def note(self, note: Note) -> None:

@@ -1,4 +1,4 @@
-"""The running task for programs on any event loop: it adds the calls that do I/O to its base.
+"""The running task for programs on any event loop: its base, and the calls that do I/O.
 
 The sync twin of this file is `sync/current.py`.
 """

@@ -169,7 +169,7 @@ class TaskQueue(Handle):
 
         - `rule`: five fields (minute, hour, day, month, weekday), or `@hourly`, `@daily`, `@weekly` and so on.
         - `zone`: the time zone in which the rule is read. Default: UTC.
-        - `missed`: the slots to fire of those that passed while no worker ran. "last" fires the newest. "all" fires up
+        - `missed`: the choice among the slots that passed while no worker ran. "last" fires the newest. "all" fires up
           to 100 of the last day. "skip" fires the newest if it is at most a minute late.
         - `overlap`: the effect of a slot while a task of the schedule is open. "skip" adds no task. "allow" adds a
           task. "queue-one" adds one if none waits. "cancel-old" adds one, and cancels the open tasks.

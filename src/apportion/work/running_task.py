@@ -53,7 +53,7 @@ class Desk(Protocol):
         """The statements that complete tasks of the queue in a transaction."""
 
     def seconds_left(self, session: int) -> float:
-        """Return for how many seconds a session lasts at least."""
+        """Return the least number of seconds that a session still lasts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ Promises: at most `concurrency` tasks run at a time. Every claim gets one settle
 the run is cancelled and not settled. No run begins after the deadline of its session.
 If a run has completed its task in a transaction, the worker still settles the claim. The store refuses this settlement
 if the transaction was committed, and accepts it if the transaction was rolled back.
-A suspect runs in a child process. So does a plain function with a time limit, and with `processes` every plain
-function. A suspect that no child can import runs alone in the worker: if the worker dies again, this task is the cause.
-Suspects begin before all other tasks. Any other claim that has not begun within the time to live is given back.
+A suspect runs in a child process. A plain function does too, if it has a time limit or if the worker has `processes`. A
+suspect that no child can import runs alone in the worker: if the worker dies again, this task is the cause. Suspects
+begin before all other tasks. Any other claim that has not begun within the time to live is given back.
 Refuses: to stop a plain function in a thread. The function runs to its end, and its late outcome does not count.
 """
 
@@ -72,7 +72,7 @@ class Runs:
         self._fill()
 
     def start(self, claims: list[Claim], incarnation: int) -> None:
-        """Run these tasks, each as soon as a place is free. Suspects come first: they have waited for a lease."""
+        """Run these tasks, each when a place is free. Suspects come first: they have waited for the end of a lease."""
         now = self._loop.time()
         self._waiting.extend(_Waiting(claim=claim, incarnation=incarnation, since=now) for claim in claims)
         if any(claim.is_suspect for claim in claims):  # a later suspect does not overtake an earlier one

@@ -48,7 +48,7 @@ class WorkerSession:
         return lease is not None and lease.ended.is_set()
 
     def seconds_left(self) -> float:
-        """Return for how many seconds the session lasts at least without another renewal; from any thread."""
+        """Return the least number of seconds that the session lasts without another renewal; from any thread."""
         return self._deadline - self._clock.elapsed()
 
     async def join(self) -> None:
@@ -66,7 +66,7 @@ class WorkerSession:
         return lease.lease
 
     def unknown(self, held: Collection[Receipt]) -> list[Receipt]:
-        """Return the claims among `held`, the claims of the session, that no worker of this process knows, in order.
+        """Return the claims that no worker of this process knows, in order. `held` are all claims of the session.
 
         If the process has several workers, a claim must be unknown in two calls in a row. At the first call, the reply
         with this claim may still be on its way to another worker.

@@ -149,7 +149,7 @@ class QueueWorker(OnlyAsync):
         self._warming = self._loop.call_later(_WARM_SECONDS, self._runs.warm)
         self._is_open = True
         self._runs.open()
-        self._send()  # the claims given back while the block opened, because their lanes moved
+        self._send()  # claims were given back while the block opened, if their lanes moved
         return self
 
     @contextmanager

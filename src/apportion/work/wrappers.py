@@ -21,7 +21,7 @@ AsyncWrapper = Callable[[], AsyncGenerator[None, None]] | Callable[[], AsyncIter
 PlainWrapper = Callable[[], Generator[None, None, None]] | Callable[[], Iterator[None]]
 Wrapper = TypeVar("Wrapper", bound=AsyncWrapper | PlainWrapper)
 Result = TypeVar("Result")
-_HINT = "Write @queue.around above: async def timed(): ...; yield; ... (or def)."
+_HINT = "Write @queue.around above async def timed() or def timed(), with one yield and no parameters."
 
 
 class Wrappers:

@@ -36,8 +36,8 @@ Cause = Literal[
 _NEXT_STEPS: dict[Cause, str] = {
     "cancelled": "To run it after all, redrive it.",
     "claimed": "A worker runs it now. To stop it, cancel it.",
-    "damaged": "A worker that reads its row makes it a dead task. Look at it, then redrive it.",
-    "dead": "Mend the cause, then redrive it.",
+    "damaged": "A worker that reads the damaged row ends the task as dead. Look at the task, then redrive it.",
+    "dead": "Mend the cause, then redrive the task.",
     "done": "It is done, and its result is kept.",
     "due": "Wait {seconds} s until it is due, or retry it now.",
     "expired": "It was not started in time, so it will not run. If you still need it, enqueue it again.",
@@ -50,7 +50,7 @@ _NEXT_STEPS: dict[Cause, str] = {
     "no_worker": "Start a worker of this queue.",
     "paused": "Resume the queue.",
     "ready": "A worker will claim it soon.",
-    "suspect": "Wait, or find out why it ends its workers. It runs in a child process of a worker.",
+    "suspect": "Wait, or find out why the task ends its workers. It will run in a child process of a worker.",
     "unknown_name": "Start a worker with a program that has this task function, or cancel the task.",
 }
 MANY_DEATHS = 2
@@ -71,7 +71,7 @@ class Around:
     """The facts outside of a task's row that may keep it from running.
 
     - `is_barred`: every worker runs a suspect now.
-    - `head`: the task that must end before it in its key, None without such a task.
+    - `head`: the earlier task of the same key that must end first, None if there is none.
     - `is_owned`: the lane of its key has a living owner.
     - `is_fenced`: the task store has noted a later token for the lane than the token of its owner.
     """

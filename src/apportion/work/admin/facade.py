@@ -102,7 +102,7 @@ async def enqueue(url: str, queue: str, call: Call) -> TaskHandle:
 
 
 async def cancel(url: str, *ids: str) -> int:
-    """Cancel waiting tasks at once, and let workers stop running ones. Return how many of the tasks were open."""
+    """Cancel tasks: waiting ones at once, running ones by their workers. Return the number of tasks that were open."""
     return await io_thread().hop(acts.cancel(url, *ids))
 
 

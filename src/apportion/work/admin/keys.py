@@ -41,7 +41,7 @@ class KeyOwner:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneNow:
-    """The living owner of a lane, if any. `is_fenced`: the task store refuses it, because a later token is noted."""
+    """The living owner of a lane, if any. `is_fenced`: the task store knows a later token, and refuses the owner."""
 
     owner: str | None
     is_fenced: bool = False
@@ -75,7 +75,7 @@ async def owner(url: str, queue: str, key: str, *, group_url: str | None = None)
 
 
 async def head_of(inquiry: Inquiry, row: TaskRow) -> KeyHead | None:
-    """Return the earlier task of its key that a task waits for; None if there is none."""
+    """Return the task of the same key that must end before a task; None if there is none."""
     if row.key is None:
         return None
     head = await inquiry.store.query(HeadOfKey(queue=inquiry.full(row.queue), key=row.key))
@@ -122,7 +122,8 @@ async def _keys_of(inquiry: Inquiry, url: str, queue: str) -> QueueKeys:
 async def _lane(inquiry: Inquiry, queue: str, partition: int, group_url: str) -> LaneNow:
     """Return a lane as its group has it. Without a group, the owner is the worker that claimed there last.
 
-    The call reads the token of the task store before the group. So a hand-over in between does not look like damage.
+    The call reads the token in the task store first, and the group afterwards. So a hand-over in between does not look
+    like damage.
     """
     last = await inquiry.store.query(OwnerOfLane(queue=inquiry.full(queue), partition=partition))
     found = await asked_group(group_url, _group, queue)

@@ -4,8 +4,8 @@
 
 A child runs suspects, plain functions with a time limit, and all plain functions of a worker with `processes`. The
 worker and the child send frames on one socket. A job contains the claim. While the job runs, the worker sends the
-deadline of the session again and again. The child reports that the function begins, sends notes and moved limits, and
-at last reports the end of the attempt.
+deadline of the session again and again. The child reports the begin of the function, its notes and its new time limits,
+and at last the end of the attempt.
 Promises: when the worker dies, the socket closes, and the child ends at once. If a thread of a job still runs after the
 answer, the child ends too, and takes no other job.
 Refuses: functions that the child cannot import. The child reports this, and the worker runs such a function itself.
@@ -138,7 +138,7 @@ class _Run:
             os._exit(0)
 
     async def _attempted(self, function: AnyTaskFunction, claim: Claim, incarnation: int) -> dict[str, Any]:
-        """Run the attempt. The worker enforces the time limit of a plain function: only its kill can stop one."""
+        """Run the attempt. The worker enforces the time limit of a plain function: only a kill can stop it."""
         length = function.task_options.time_limit
         limit: RunLimit | None = None
         if length is not None:

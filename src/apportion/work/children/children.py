@@ -75,7 +75,8 @@ class Children:
     def serve(self, function: AnyTaskFunction, claim: Claim) -> bool:
         """Whether an attempt belongs in a child process.
 
-        An attempt of a suspect does. One of a plain function does if there is a time limit, or if children are kept.
+        A suspect belongs in a child. A plain function belongs in a child if it has a time limit, or if children are
+        kept.
         """
         is_plain = not function.is_async
         return claim.is_suspect or (is_plain and bool(self._kept or function.task_options.time_limit))

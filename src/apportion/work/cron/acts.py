@@ -49,7 +49,7 @@ async def triggered(tasks: TaskStore, queue: str, name: str, slot: datetime, *, 
 
 
 async def run_now(tasks: TaskStore, queue: str, name: str, *, by: str) -> str:
-    """Enqueue a task of a schedule now, and return its id: for the slot that is due, or for this moment.
+    """Enqueue the task of the slot that is due, or else a task for this moment; return its id.
 
     `AlreadyTriggered` if the last fired slot lies in the future. Later slots stay as they are, and a pause continues.
     """

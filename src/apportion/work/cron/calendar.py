@@ -1,9 +1,10 @@
 """Calendar: the slots of a schedule, as instants in UTC; pure, and equal in every process with the same zone data.
 
 A rule counts elapsed time if its minute or hour begins with `*`: every instant that matches in local time is a slot.
-Every other rule is fixed to local times. When the clocks of the zone go forward, some local times do not exist. If a
-fixed rule has such times, they share one slot, the first instant after the change (`gap="run-after"`), or have none
-("skip"). When the clocks go back, some local times come twice. `fold` chooses the `first` time, the `last`, or `both`.
+Every other rule is fixed to local times. When the clocks of the zone go forward, some local times do not exist. With
+`gap="run-after"`, all such times of a fixed rule share one slot, the first instant after the change. With "skip", they
+have no slot. When the clocks go back, some local times come twice. `fold` chooses the `first` time, the `last`, or
+`both`.
 
 Promises: every slot is a whole minute, later than the one before it.
 Refuses: rules with seconds, rules without any slot, and times before 1973. Some zones had offsets with half minutes
@@ -159,14 +160,14 @@ class Cron:
         return (first,) if self.fold == "first" else (last,)
 
     def _passes(self, day: date, hour: int, minute: int) -> tuple[int, int]:
-        """Return the instants of a local minute by the offsets before and after a change; equal without a change.
+        """Return the instants of a local minute by the offsets before and after a change of the clocks.
 
-        The first instant is the later one if the clocks skip this minute.
+        Without a change, both are equal. If the clocks skip this minute, the first instant is the later one.
         """
         return _passes(self._zone, day, hour, minute)
 
     def _first_after(self, before: int, after: int) -> int:
-        """Return the first minute under the offset of `after`; the clocks go forward between the two."""
+        """Return the first minute with the offset of `after`. The clocks go forward between `before` and `after`."""
         offset = self._offset_at(after)
         while after - before > 1:
             middle = (before + after) // 2
@@ -239,7 +240,7 @@ def _parsed(rule: str) -> "CronSim":
         return CronSim(_RANGE_WITH_STEP.sub(_simplified, text), datetime(2000, 1, 1))  # noqa: DTZ001 - only read
     except CronSimError as error:
         field = str(error).removeprefix("Bad ")
-        raise InvalidInput("rule", rule, f"five fields of cron; the {field} is not one", hint) from error
+        raise InvalidInput("rule", rule, f"five fields of cron, with a valid {field}", hint) from error
 
 
 def _simplified(term: re.Match[str]) -> str:

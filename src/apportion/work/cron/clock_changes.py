@@ -19,7 +19,7 @@ _STEP, _MINUTE = timedelta(hours=12), timedelta(minutes=1)  # no zone changes it
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TouchedTime:
-    """A local time of a rule that is skipped on this day, or comes twice. `slots` are its slots in UTC."""
+    """A local time of a rule. On this day, the clocks skip this time or repeat it. `slots` are its slots in UTC."""
 
     local: datetime
     slots: tuple[datetime, ...]
@@ -31,7 +31,7 @@ class ClockChange:
     """A change of the clocks at an instant, from the local time `before` to `after`.
 
     If the clocks go forward, the times between the two are skipped. If they go back, these times come twice. `touched`
-    are those of them that match the rule.
+    are the skipped or repeated times that match the rule.
     """
 
     at: datetime
@@ -46,7 +46,7 @@ class ClockChange:
 
 
 def clock_changes(cron: Cron, *, after: datetime, until: datetime) -> Iterator[ClockChange]:
-    """Yield the clock changes of the rule's zone, later than `after` and up to `until`, that touch a time of the rule.
+    """Yield the clock changes of the zone that touch a time of the rule, later than `after` and up to `until`.
 
     >>> cron = Cron(rule="30 2 * * *", zone="America/New_York")
     >>> (change,) = clock_changes(cron, after=datetime(2026, 1, 1, tzinfo=UTC), until=datetime(2026, 6, 1, tzinfo=UTC))

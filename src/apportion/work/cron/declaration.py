@@ -40,7 +40,7 @@ def every_schedule(queue: str, name: str, call: Call, period: timedelta, policie
     """Return a schedule of a period, without last and next slot; `InvalidInput` for a wrong option."""
     Every(period=period)
     schedule = _unruled(queue, name, call, policies)
-    Cron(rule="@daily", zone=schedule.zone, gap=schedule.gap, fold=schedule.fold)  # checks options without effect
+    Cron(rule="@daily", zone=schedule.zone, gap=schedule.gap, fold=schedule.fold)  # refuses a wrong zone, gap or fold
     return _evaluated(replace(schedule, rule=f"every {milliseconds(period)}ms"))
 
 

@@ -20,9 +20,9 @@ from apportion.stores.task_values import NewTask
 from apportion.work.cron.calendar import Cron, Every
 
 LATE_MS = 60_000  # missed="skip" fires a slot that is at most this late
-MOST_MISSED = 100  # missed="all" fires at most this number of slots,
-OLDEST_MISSED_MS = 24 * 3_600 * 1_000  # and no slot that is older than this
-MOST_COUNTED = 100  # of missed slots
+MOST_MISSED = 100  # missed="all" fires at most this number of slots
+OLDEST_MISSED_MS = 24 * 3_600 * 1_000  # missed="all" fires no slot that is older than this
+MOST_COUNTED = 100  # `missed_slots` counts up to this number
 _LOOKS_BACK_MS = (3_600_000, 24 * 3_600_000, 32 * 24 * 3_600_000, 400 * 24 * 3_600_000)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -120,7 +120,7 @@ def disagrees(schedule: TaskSchedule, rule: SlotRule) -> bool:
 
 
 def _newest(rule: SlotRule, earliest: int, now: int) -> int:
-    """Return the newest slot up to now, at least the earliest. A long outage of a frequent rule costs few steps."""
+    """Return the newest slot up to now, or else `earliest`. A long outage of a frequent rule costs few steps."""
     for back in _LOOKS_BACK_MS:
         found = list(_between(rule, max(earliest, now - back), now))
         if found:

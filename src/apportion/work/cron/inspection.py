@@ -53,7 +53,8 @@ def inspected(schedule: TaskSchedule, *, now: int, tzdata: str) -> InspectedSche
             schedule=schedule, trouble="unable", problem=f"this host cannot evaluate it: {problem}"
         )
     if is_other:
-        problem = f"its next slot is of zone data {schedule.tzdata or 'unknown'}; with {tzdata} here, it is not a slot"
+        theirs = schedule.tzdata or "unknown"
+        problem = f"zone data {theirs} gave its next slot; with {tzdata} here, the rule has no such slot"
         return InspectedSchedule(schedule=schedule, trouble="schedule_disagrees", problem=problem)
     if schedule.next_slot < now - LATE_MS and not schedule.is_paused:
         return InspectedSchedule(schedule=schedule, trouble="late", problem="no worker has fired its next slot yet")

@@ -1,8 +1,8 @@
 """Scheduler: fires the schedules of the queues of a worker, on the I/O thread. Every worker has one; none is a leader.
 
 Promises: it reads the due schedules once a second, and at the next slot that it knows. A schedule that this process
-cannot evaluate is reported once, and left to other workers. All other schedules fire. The scheduler tries such a
-schedule again some seconds later, because an operator may have mended it.
+cannot evaluate is reported once, and left to other workers. The scheduler tries it again some seconds later, because an
+operator may have mended it. All other schedules fire meanwhile.
 Refuses: to decide by the clock of this machine. A slot has come when the clock of the store has reached it.
 """
 
@@ -102,7 +102,7 @@ class Scheduler:
             self._registered_in = life
 
     def _decide(self, due: DueSchedule, now: int) -> Firing | None:
-        """Return the firing of a schedule, or None. The store may call this again, so it gives no event."""
+        """Return the firing of a schedule, or None. No event is reported, because the store may call this again."""
         try:
             decision = decide(due, now=now, new_id=lambda: uuid4().hex, tzdata=zone_data_version())
         except UNREADABLE as error:  # `InvalidInput` too

@@ -1,4 +1,4 @@
-"""The time zones of this machine, and the version of their data, such as 2026a. Events of a disagreement show it."""
+"""The time zones of this machine, and the version of their data, such as 2026a. `ScheduleDisagreed` shows it."""
 
 import zoneinfo
 from functools import cache

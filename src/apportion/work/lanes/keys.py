@@ -1,6 +1,6 @@
 """Keys of tasks: the lane of each key, and the check that a queue takes keys at all.
 
-Refuses: a queue with another number of partitions than its store has for it.
+Refuses: a number of partitions that differs from the number in the store of the queue.
 """
 
 from dataclasses import dataclass

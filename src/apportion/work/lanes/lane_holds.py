@@ -101,6 +101,6 @@ class LaneHolds:
 
     def mended(self, lane: OwnedLane) -> None:
         """Note that the store has the right token of a lane again. Later damage is reported anew."""
-        words = "tasks: the store had a token of lane %s of %s that was never granted; it has %s again"
+        words = "tasks: the store had a token of lane %s of %s that was never granted; the token is %s again"
         logger.error(words, lane.partition, self._queue, lane.token)
         self._refused.pop(lane, None)

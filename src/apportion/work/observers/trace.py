@@ -3,7 +3,7 @@
 Promises: the first attempt continues the trace of the program that enqueued the task. Each later attempt begins its own
 trace, with a link to that trace. Attempts may be hours apart, and a trace should end.
 Refuses: to import OpenTelemetry for a program that has not imported its API. Such a program has no spans, and no cost.
-A program without a provider of spans has none either, for tasks that were enqueued outside of a trace.
+Without a provider of spans, a task that was enqueued outside of a trace has no span.
 Source: https://www.w3.org/TR/trace-context/ and OpenTelemetry's conventions for spans of messaging.
 """
 
