@@ -86,7 +86,7 @@ def test_a_rig_is_not_excused_by_a_promise_that_its_store_makes():
         async def compact(self):
             raise Impossible("fencing", "too much work")
 
-    with pytest.raises(AssertionError, match="excused by a promise that the store makes: fencing"):
+    with pytest.raises(AssertionError, match="the store promises this, and its rig cannot test it: fencing"):
         check(CASES["a watch whose history is gone says so"], Lazy())
 
 

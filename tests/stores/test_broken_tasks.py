@@ -71,7 +71,7 @@ def test_a_rig_is_not_excused_from_tasks_that_its_store_keeps():
         async def deny(self):
             raise Impossible("tasks", "too much work")
 
-    with pytest.raises(AssertionError, match="excused by a promise that the store makes: tasks"):
+    with pytest.raises(AssertionError, match="the store promises this, and its rig cannot test it: tasks"):
         check(CASES["a right to tasks that is taken for a moment is missed and then works again"], Lazy())
 
 

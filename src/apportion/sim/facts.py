@@ -1,7 +1,7 @@
 """Facts: the events in and around a store, in the order of true time. Invariants are checked against them.
 
 A simulated world writes them at every transition. A test of real processes can write the same facts into a log of its
-own, kept outside the tested system. No fact needs more than a caller and a watcher of the store can know.
+own, kept outside the tested system. Callers and watchers of the store can know each fact.
 """
 
 from collections.abc import Mapping

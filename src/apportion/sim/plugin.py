@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marker."""
-    config.addinivalue_line("markers", f"seeds(count): run a test of a simulated world with so many seeds ({SEEDS})")
+    config.addinivalue_line("markers", f"seeds(count): the number of seeds for a test of a world (default: {SEEDS})")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

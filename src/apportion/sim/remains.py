@@ -33,4 +33,4 @@ def _remains(world: World, name: str) -> Iterator[str]:
                 yield f"lease {lease}"
     shared = [each for each in process.machine.shared.values() if not isinstance(each, OpenedQueue)]
     yield from ["a session for groups to share"] * len(shared)
-    yield from ["a group that a SIGTERM calls"] * len(process.machine.leaving)
+    yield from ["a SIGTERM callback of a group"] * len(process.machine.leaving)

@@ -2,7 +2,7 @@
 
 It is the oracle of worlds, demonstrations and figures. Its only source is `zoneinfo`: the local time of a minute, and
 whether that local time comes twice.
-Refuses: rules with more than lists, ranges, steps and names of weekdays; their slots are None.
+Refuses: rules with more than lists, ranges, steps and names of weekdays. They raise `ValueError`.
 """
 
 from collections.abc import Iterator
@@ -92,7 +92,7 @@ class SlotWalk:
             return False
 
     def next(self, after: int) -> int:
-        """Return the first slot after a time; `ValueError` if none comes within a year."""
+        """Return the first slot after a time; `ValueError` if none comes within 400 days."""
         day = after // _MINUTE_MS // _DAY_MINUTES
         for each in range(day, day + _LONGEST_DAYS):
             for slot in self._of_day(each):

@@ -140,7 +140,7 @@ class Stage:
         field = impossible.capability
         lacks = field not in self._kept if field in PARTS else field in FIELDS and getattr(self.able, field) is not True
         if not lacks:
-            raise AssertionError(f"the rig is excused by a promise that the store makes: {impossible}") from impossible
+            raise AssertionError(f"the store promises this, and its rig cannot test it: {impossible}") from impossible
         return field
 
     async def until(self, condition: Callable[[], bool], claim: str, *, within: float | None = None) -> None:
@@ -198,7 +198,7 @@ class Tape:
         await self._playing
 
     async def stop(self) -> None:
-        """End the watch, as a task is cancelled when it is no longer wanted."""
+        """Cancel the watch, and fail unless it ends."""
         self._playing.cancel()
         _, pending = await asyncio.wait([self._playing], timeout=self._stage.patience_seconds)
         holds(not pending, "a watch that is cancelled ends")

@@ -1,4 +1,4 @@
-"""Rig: a store that a suite may handle roughly, such as killing its server or putting an old copy of its data back.
+"""Rig: a store that a suite may disturb: it may kill the server, or put an old copy of the data back.
 
 One rig is made for a suite and used by one case after another. Each case has a namespace and an event loop of its
 own, so the rig keeps nothing that belongs to a loop. If a kind of store cannot offer a method, the method raises

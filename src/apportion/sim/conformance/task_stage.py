@@ -59,7 +59,7 @@ class TaskStage:
         return (await (of or self.tasks).turn(worker, want=want)).claims
 
     async def claimed(self, worker: Worker, *, within: float | None = None) -> Claim:
-        """Return the next claim of a worker, as soon as there is one. Meanwhile it ends the leases of the dead."""
+        """Return the next claim of a worker, once there is one. Meanwhile the store ends the leases of dead workers."""
         within = self.stage.patience_seconds if within is None else within
         clock = self.stage.clock
         ends = clock.elapsed() + within
@@ -69,7 +69,7 @@ class TaskStage:
         return claims[0]
 
     async def settle(self, worker: Worker, *settlements: Settlement, of: TaskStore | None = None) -> TurnAnswer:
-        """Settle claims that are open, each of them."""
+        """Settle claims, and fail if one of them is not open."""
         answer = await (of or self.tasks).turn(worker, settlements)
         same((), answer.refused, "the receipts that were refused")
         return answer

@@ -1,8 +1,8 @@
 """Groups: the invariants of a group's members and of their work, whatever fails.
 
-They read only facts. One kind is the new values of the store's keys (`groups/view/keys.py` gives their meaning).
-The other kind is when a process entered and left a partition, and under which token. So the simulated world and tests
-of real processes, which keep a log of their effects, are checked by the same lines.
+They read two kinds of facts. The first kind gives the new values of the store's keys (`groups/view/keys.py` gives their
+meaning). The second kind gives the time, the process and the token of each begin and end of work on a partition. So the
+simulated world and tests of real processes, which keep a log of their effects, are checked by the same lines.
 """
 
 from collections.abc import Callable, Iterator
@@ -91,11 +91,11 @@ class TargetsHaveATerm(GroupInvariant):
                 continue
             attempt, leading = self.history.attempt, self.history.item(f"{room}controller")
             if item is None or attempt is None or leading is None:
-                self.broken(f"{key} became {'nothing' if item is None else 'another'} without a controller")
+                self.broken(f"{key} was {'deleted' if item is None else 'written'} without a controller")
             elif Unchanged(key=leading.key, revision=leading.revision) not in attempt.asked.when:
                 self.broken(f"{key} was written without a look at the term {leading.revision}")
             elif attempt.asked.process != self.history.writer(leading.key, leading.revision):
-                self.broken(f"{key} was written by {attempt.asked.process} in the term {leading.revision} of another")
+                self.broken(f"{key} was written by {attempt.asked.process}, which lacks term {leading.revision}")
 
 
 class GivenWhenQuiet(GroupInvariant):
@@ -162,7 +162,7 @@ class TokensAreUnique(GroupInvariant):
 
 
 class UntouchedStays(GroupInvariant):
-    """A live session's partition keeps its epoch while all targets that the owner may have seen name the same member.
+    """A live session's partition keeps its epoch as long as every target that the owner may have seen names this owner.
 
     A leaving member may free partitions that it cannot hand over. It does so after its request to be drained, or in
     the commit that deletes its member record.
@@ -265,10 +265,10 @@ class DeathsAreTrue(GroupInvariant):
                 self.broken(f"{key} was taken from {old.owner}, which is gone, and given to nobody")
             waited = fact.at - self._gone.get(session, float("-inf"))
             if is_dead and waited < wait_seconds(len(new.ended)) * SLOWEST_CLOCK:
-                self.broken(f"{key} was taken {waited:.3f} s after the end of {session}, and {new.ended} before")
+                self.broken(f"{key} was taken {waited:.3f} s after the end of {session}, too soon after {new.ended}")
 
 
-# Those of ownership, and every invariant of this file, in its order.
+# The invariants of ownership, and those of this file, in its order.
 INVARIANTS: tuple[type[Invariant], ...] = (*owners.INVARIANTS, *GroupInvariant.__subclasses__())
 
 

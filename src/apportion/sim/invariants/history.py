@@ -41,7 +41,7 @@ class History:
     """The state of the store, its leases, and all requested commits. Call `take` after the invariants have looked.
 
     The cause of the present change is `attempt`, a commit with these writes, or `ending`, a lease. A change without
-    any is a defect. If both are set, the attempt counts, unless its answer says later that it did not happen.
+    either cause is a defect. If both are set, the attempt counts, unless its answer says later that it did not happen.
 
     `group` is the history of the store that has the groups: this one, unless the world has another store for them.
     """

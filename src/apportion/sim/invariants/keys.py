@@ -1,7 +1,7 @@
-"""Keys: the invariants of tasks with a key: in order, one at a time, and without an end to their progress.
+"""Keys: the invariants of tasks with a key: they run in order, one at a time, and none is left behind.
 
-They read the tasks of a store and the tokens of its lanes after each change. They also read the calls that it carries
-out, and when handlers begin and end. See `tasks.py` for the invariants of all tasks.
+They read the tasks of a store and the tokens of its lanes after each change. They also read the calls that the store
+carries out, and the begins and ends of handlers. See `tasks.py` for the invariants of all tasks.
 """
 
 from collections import Counter
@@ -50,7 +50,7 @@ class KeyInvariant(TaskInvariant):
 class OneOfAKey(KeyInvariant):
     """A key has at most one open claim, and at most one run before the deadline of its process.
 
-    A run begins under a hold of its lane, which a planned move of the lane waits for.
+    A run begins under a hold of its lane. A planned move of the lane waits for this hold.
     """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
@@ -177,7 +177,7 @@ class KeyGoesOn(KeyInvariant):
         self.figure = max(self.figure, waits)
         if waits > GO_ON_SECONDS and place not in self._told:
             self._told.add(place)
-            self.broken(f"task {head.id} of {place} is {head.state}, and its key stands for {waits:.3f} s")
+            self.broken(f"task {head.id} of {place} is {head.state}, and its key has waited for {waits:.3f} s")
 
     def _back_off_seconds(self, head: OpenTask) -> float:
         """Return how long the lane of a task may wait for its next owner, after the deaths of its owners."""
@@ -212,7 +212,7 @@ class LaneTokensGrow(KeyInvariant):
 
 
 def _unnamed(task: OpenTask) -> NewTask:
-    """Return the call of a task without its unique name, which a dead task that blocks its key gives up."""
+    """Return the call of a task without its unique name. A dead task that blocks its key gives its name up."""
     return replace(task.new, unique=None)
 
 

@@ -1,9 +1,9 @@
 """Schedules: the invariants of slots and of their tasks, whatever node, clock or operator comes between.
 
-They read the schedules of a store after each change, with their histories, and the calls that it carries out. The
-slots of a rule come from `slot_walk`, which shares no line with the shipped calendar. A row that the vandal has
-damaged is not looked at until an act of an operator writes it anew. The slots that a node of other zone data computes
-are not compared with those of this machine; all else is.
+They read the schedules of a store after each change, with their histories, and the calls that it carries out. The slots
+of a rule come from `slot_walk`, which shares no line with the shipped calendar. A row that the vandal has damaged is
+not looked at until an act of an operator writes it anew. If a node with other zone data computed a slot, the slot is
+not compared with the slots of this machine. Everything else is compared.
 """
 
 from collections.abc import Callable, Iterator
@@ -166,7 +166,7 @@ class TriggerWithTask(ScheduleInvariant):
 
 
 class MissedByPolicy(ScheduleInvariant):
-    """A firing gives a task to the slots that its policies name, to no other; a pause fires nothing, nor does its end.
+    """A firing gives a task to the slots that its policies name, and to no other. A pause and its end fire nothing.
 
     The policies are read anew here, in the words of `Queue.cron`.
     """
@@ -199,7 +199,7 @@ class MissedByPolicy(ScheduleInvariant):
             return
         if any(each.resumes for each in firings) and not slots:
             if since is not None and step.new.last_slot < since:
-                self.broken(f"the end of its pause leaves slots of {step.place} from {step.new.last_slot} to {since}")
+                self.broken(f"{step.place} resumed, and its slots from {step.new.last_slot} to {since} may still fire")
         elif step.old.is_paused:
             self.broken(f"{step.place} is paused, and went to slot {step.new.last_slot}")
         elif is_comparable(step.new) and slots != (expected := _expected(step)):
@@ -241,7 +241,8 @@ class EverySlotFires(ScheduleInvariant):
         firings, new = self.firings(step), step.new
         placed = [row.last_slot for act in self.acts("change") for row in act.schedules if row.name == new.name]
         if step.old.version != new.version:
-            if new.next_slot != step.old.next_slot or _slots_of(new) != _slots_of(step.old):  # else it may be due
+            # An unchanged next slot may be due already, so it is not compared.
+            if new.next_slot != step.old.next_slot or _slots_of(new) != _slots_of(step.old):
                 self._look_at(new, *placed)
         elif new.next_slot == step.old.next_slot and new.last_slot < new.next_slot:
             return  # an earlier slot was triggered by hand, or the schedule was paused

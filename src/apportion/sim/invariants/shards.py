@@ -1,7 +1,7 @@
-"""Shards: the invariants of moves, S1 to S9. The model, the simulated world and tests of real processes hold them.
+"""Shards: the invariants of moves, S1 to S9. The model, the simulated world and tests of real processes check them.
 
 `accepting` and `is_forbidden` are the two rules that the model shares. All else reads the facts of `sim.shard_facts`.
-A row of a pinned key lies in the slot of its own, once a shard accepts that slot.
+A row of a pinned key lies in the slot of that key, once a shard accepts this slot.
 A row may show any write that no acknowledged write has replaced; a write is replaced by one that began after its end.
 """
 
@@ -31,7 +31,7 @@ from apportion.tables.layout import Version
 
 Name = TypeVar("Name")
 OVER: frozenset[MoveState] = frozenset({"cleaned", "aborted"})
-SETTLE_SECONDS = 15.0  # a move ends within this after the last fault: an election, and all the acts of a move
+SETTLE_SECONDS = 15.0  # from the last fault to the end of a move: an election, and all acts of a move
 MOST_REFRESHES = 2
 
 
@@ -45,7 +45,7 @@ def accepting(rows: Mapping[Name, SlotRow | None], named: Mapping[Name, Iterable
 
 
 def is_forbidden(state: MoveState, *, is_source: bool) -> bool:
-    """Whether a shard must accept no slot of a move: the target if it is aborted, the source if it has switched."""
+    """Whether a shard must accept no slot of a move: the target of an aborted move, the source of a switched one."""
     return state in ("switched", "complete", "cleaned") if is_source else state == "aborted"
 
 
@@ -242,7 +242,7 @@ class ShardInvariant(Invariant):
 
 
 class OneShardAccepts(ShardInvariant):
-    """S1 and S4: no two shards accept a slot; after an abort, the target accepts none; after a switch, the source."""
+    """S1, S4: at most one shard accepts a slot. Targets of aborted moves and sources of switched ones accept none."""
 
     numbers: ClassVar[frozenset[str]] = frozenset({"S1", "S4"})
 

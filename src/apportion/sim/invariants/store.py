@@ -1,4 +1,4 @@
-"""Invariants: the conditions that must hold at every transition, whatever fails; one class per promise, in its words.
+"""Invariants: the conditions that must hold at every transition, whatever fails. Each class is one promise.
 
 They read facts (`facts.py`) in the order of true time, and nothing else. So the simulated world, property tests and
 tests of real processes are checked by the same lines. They know nothing of the meaning of keys and values: the author

@@ -18,7 +18,7 @@ class UniqueWhileOpen(TaskInvariant):
     """
 
     def taskserved(self, fact: TaskServed) -> None:
-        """Look at the tasks that an enqueue has found under the names of its own ones."""
+        """Look at the tasks that an enqueue has found under the names of its new tasks."""
         tasks, added = self.history.tasks, self.history.task_calls[fact.call].tasks
         if tasks is None or not added or not isinstance(fact.answer, tuple):
             return

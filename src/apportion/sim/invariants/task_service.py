@@ -50,7 +50,7 @@ class RetakenInTime(TaskInvariant):
         self._renewed |= dict.fromkeys(fact.alive, fact.at)
 
     def died(self, fact: Died) -> None:
-        """Note the end of a process; those that watch the leases of others may be among the dead."""
+        """Note the end of a process. Perhaps it watched the leases of other processes."""
         self._last_death = fact.at
         for session in [session for session, process in self._sessions.items() if process == fact.process]:
             self._since.setdefault(session, fact.at)
@@ -93,7 +93,7 @@ class RetakenInTime(TaskInvariant):
 
 
 class NothingLeftBehind(TaskInvariant):
-    """A worker with a free place leaves no task behind that it may claim: neither a ready one, nor one of the dead."""
+    """A worker with a free place leaves no task that it may claim: no ready task, and no claim of a dead process."""
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:
         super().__init__(history, report)
@@ -110,7 +110,7 @@ class NothingLeftBehind(TaskInvariant):
         if not isinstance(fact.answer, TurnAnswer) or call.worker is None or tasks is None or not call.want:
             return
         claims, worker, fenced = fact.answer.claims, call.worker, fact.answer.fenced
-        taken, self._taken = self._taken + len(self.history.damaged), 0  # it may have taken each of these
+        taken, self._taken = self._taken + len(self.history.damaged), 0  # the turn may have taken the damaged tasks
         if taken < (call.want + 1) // 2:
             for task in self._served(tasks, worker, fenced):
                 if task.session is not None and task.session not in tasks.alive:
@@ -151,7 +151,7 @@ class NothingLeftBehind(TaskInvariant):
 class PoisonIsBounded(TaskInvariant):
     """A task that has ended a process runs in a child.
 
-    It ends at most one worker, and two children per counted death.
+    It ends at most one worker. It ends at most two children, and two more per counted death.
     """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:

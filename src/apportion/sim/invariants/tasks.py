@@ -116,7 +116,7 @@ class OneClaimATask(TaskInvariant):
             self._given.add(receipt)
 
     def runbegan(self, fact: RunBegan) -> None:
-        """Check that no other run of a live session is under way; a claim of an earlier life of the store is none."""
+        """Check that no other run of a live session is under way. Claims of earlier lives of the store do not count."""
         tasks = self.history.tasks
         if tasks is None or fact.receipt.session not in tasks.alive or fact.receipt not in self._given:
             return

@@ -1,7 +1,7 @@
 """The database of a shard in a world: rows of sharded tables, rows of slots, tokens, logs and cursors of moves.
 
-Every method is one transaction: nothing else happens while it runs, and an error has changed nothing. A method that a
-mover calls shows its token first. Promises: facts tell each change before the next transaction begins.
+Every method is one transaction: nothing else happens while it runs, and an error has changed nothing. A transaction of
+a mover begins with `show`. Promises: facts tell each change before the next transaction begins.
 Refuses: writes that the rows of slots do not accept, and tokens that are older than one that was seen for the move.
 """
 
@@ -46,7 +46,7 @@ class MoveLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyCursor:
-    """How far a move has come on its target: the last copied row, whether it was the last of all, the attempt."""
+    """A move on its target: the last copied row, whether all rows are copied, their number, the verified attempt."""
 
     after: RowPlace | None = None
     is_copied: bool = False
@@ -78,7 +78,7 @@ class ShardDatabase:
             self._tell(SlotRowsSeen(at=self._now(), shard=self.name, rows=rows))
 
     def write(self, version: Version | None, changes: Mapping[RowPlace, Row | None]) -> None:
-        """Write rows of one slot as a writer that routed by a version, or by none; `StaleRoute` if it is refused."""
+        """Write rows as a writer that routed by a version, or by none; `StaleRoute` if a slot refuses the writer."""
         slots = sorted({place.slot for place in changes})
         for slot in slots:
             kept = self.slots.get(slot)

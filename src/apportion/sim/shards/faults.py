@@ -15,7 +15,7 @@ _LONGEST_AWAY_SECONDS = 0.8
 
 
 class ShardFaults:
-    """The faults of all shards of a world, from `begin` to `rest`; none but those of `take_away` where it `is_calm`."""
+    """The faults of all shards of a world, from `begin` to `rest`. With `is_calm`, only `take_away` makes faults."""
 
     def __init__(self, world: World, places: Mapping[str, ShardPlace], *, is_calm: bool) -> None:
         self._world, self._places, self._is_calm = world, places, is_calm

@@ -1,8 +1,8 @@
 """The way of one process to the database of a shard: a request may be late, and lost before or after its effect.
 
 A request that was sent is carried out as one transaction, also when its caller is gone. A mover's transaction locks the
-row of its token until it ends. So when a later transaction of the move begins, the earlier one is done, or it is never
-done.
+row of its token until it ends. So an earlier transaction of the move is done before a later one begins, or it is never
+carried out.
 """
 
 from collections.abc import Callable, Mapping

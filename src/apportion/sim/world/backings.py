@@ -36,9 +36,9 @@ class TaskBacking(Protocol):
         """Overwrite the row of a schedule, as an intruder or a broken disk might."""
 
     def damage(self, task: str, values: Mapping[str, object]) -> None:
-        """Overwrite columns of the row of a task, open or ended; without values, lose the row. No look shows it again.
+        """Overwrite columns of the row of a task, open or ended; without values, lose the row.
 
-        A store without rows loses the task in any case.
+        No look shows the task again. A store without rows loses the task in any case.
         """
 
     def step_clock(self, milliseconds: int) -> None:
@@ -215,7 +215,7 @@ class _Copy:
 
 
 def _beside(tasks: TaskLedger, schedules: ScheduleLedger) -> ScheduleLedger:
-    """Return a copy of schedules beside other tasks."""
+    """Return a copy of schedules that belongs to another ledger of tasks."""
     return ScheduleLedger(tasks=tasks, rows=dict(schedules.rows), marks=dict(schedules.marks))
 
 

@@ -35,7 +35,7 @@ class Losses:
         self._losses: list[_Loss] = []
 
     def lose(self, number: int, way: Way, *, process: str | None = None, times: int = 1) -> None:
-        """Lose the commit with this number from now on; the next one is 1.
+        """Lose the commit with this number; the next commit has the number 1.
 
         With `process`, only commits of this process count.
 

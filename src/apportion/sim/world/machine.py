@@ -75,7 +75,7 @@ class WorldMachine(Machine, Protocol):
 class Machines:
     """The machines of one world and its stores.
 
-    Invariants in `held` apply once a process opens a store, those in `held_of_tasks` once one opens its tasks.
+    The invariants in `held` apply once a process opens a store. Those in `held_of_tasks` apply once it opens tasks.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Machines:
             world.group_checker.hold(self._held.pop("group", ()))
             return
         if self._url not in ("", url):
-            refuse(f"a second store, {url},", f"one URL for all in a world; this one has {self._url}")
+            refuse(f"a second store, {url},", f"one URL for all processes of a world; this world has {self._url}")
         self._url = url
         world.checker.hold(self._held.pop(part, ()))
 

@@ -109,7 +109,7 @@ class Nemesis:
         return self.draw.choice(self.running)
 
     def victims(self) -> list[Troubles]:
-        """Draw the store, its tasks, or both; a store without tasks is not drawn.
+        """Draw the store, its tasks, or both. If the world uses no tasks, return the store.
 
         In a world of two stores, the store of the groups is drawn as often as the other one, and now and then with it.
         """
@@ -275,7 +275,7 @@ async def _silence(nemesis: Nemesis) -> None:
 
 
 async def _flap(nemesis: Nemesis) -> None:
-    """Pause the owner of the first partition past its lease; the next owner is paused after it."""
+    """Pause the owner of the first partition past its lease. The next such blow pauses the next owner."""
     world, seconds = nemesis.world, nemesis.draw.uniform(2.2, 2.6)
     items = sorted(
         (key, item) for key, item in world.group_checker.history.items.items() if GroupKeys.parsed(key)[1] == "own"

@@ -1,6 +1,6 @@
 """The network: the time of a message from one process to another, if it arrives at all.
 
-A link has the names of its sender and its receiver; one of them may be the store, the tasks of that store, or the
+A link has the names of its sender and its receiver. One of the two may be the store, the tasks of that store, or the
 store of the groups. A partition drops messages in both directions or in one. A clogged link keeps messages until it is
 free again. Everything else is drawn anew for each message.
 """
@@ -37,7 +37,7 @@ FAIR = Weather()
 
 
 class Network:
-    """Links between processes and with `places`, some of them `databases`; `inject` is called before each fault."""
+    """Links among processes and `places`; some places are `databases`. `inject` is called before each fault."""
 
     def __init__(
         self, draw: Random, *, now: Callable[[], float], inject: Inject, processes: Callable[[], Collection[str]]

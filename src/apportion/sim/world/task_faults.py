@@ -1,8 +1,8 @@
 """Faults of tasks: the tasks of any store, seen through a network and on a machine that fails.
 
-They have a way of their own: the tasks of a process can be cut off while its leases are renewed, and the other way
-round. No request comes twice, for databases repeat none. Wake-ups are hints, and a fault may keep them.
-A transaction of a handler has faults at its end alone: the commit does not happen, or its reply does not come.
+Tasks have their own way through the network. A process can lose its tasks and keep its leases, or lose its leases and
+keep its tasks. Databases repeat no request, so no request comes twice. Wake-ups are hints, and a fault may hold them
+back. A transaction of a handler has faults at its end alone: the commit does not happen, or its reply does not come.
 """
 
 import asyncio

@@ -77,7 +77,7 @@ def damage_task(world: "World", draw: Random) -> None:
 
 
 def _overwrite(world: "World", schedule: TaskSchedule) -> None:
-    """Overwrite the row of a schedule; invariants know it for damage."""
+    """Overwrite the row of a schedule; the invariants learn that this is damage."""
     call = world.task_troubles.number()
     act = ScheduleAct(kind="damage", schedules=(schedule,))
     world.record(TaskCall(at=world.now, call=call, process=VANDAL, act=act))

@@ -1,8 +1,9 @@
 """Waits: a world has one thread, so a waiting call would stop all its processes. Such a call is refused.
 
-Promises: calls that do not wait are unchanged: an event that is set, a queue that is not empty, a lock that is free,
-a time-out of 0. Refuses: to claim that every wait is seen. Locks and queues made before the world runs still stop the
-world while they wait. Waits of C extensions do so too (a busy timeout of SQLite, a read of a pipe or a terminal).
+Promises: calls that do not wait are unchanged. They are calls on a set event, a queue with items or a free lock, and
+calls with a time-out of 0. Refuses: to claim that every wait is seen. Locks and queues made before the world runs still
+stop the world while they wait. Waits of C extensions do so too (a busy timeout of SQLite, a read of a pipe or a
+terminal).
 """
 
 import builtins
@@ -55,7 +56,7 @@ def waits() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield threading, "Lock", WorldLock
     yield threading.Condition, "wait", _wait
     yield threading.Thread, "join", _join_or_refuse
-    yield queue, "SimpleQueue", queue._PySimpleQueue  # type: ignore[attr-defined]  # that of C waits by itself
+    yield queue, "SimpleQueue", queue._PySimpleQueue  # type: ignore[attr-defined]  # the queue in C waits by itself
     yield selectors._BaseSelectorImpl, "__init__", refusing("a selector", _INSTEAD)
     yield builtins, "input", refusing("input", "a value that the test gives to its program")
     for owner, names in (

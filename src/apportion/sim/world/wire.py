@@ -62,7 +62,7 @@ class FaultyWire:
         accepts: bool = False,
         lost: Way | None = None,
     ) -> Result:
-        """Send a request, and wait for its reply for `patience_seconds`. Then give up its connection too.
+        """Send a request, and wait `patience_seconds` for its reply. Without a reply, give up the connection too.
 
         With `accepts`, the store answers in any life.
         """

@@ -64,8 +64,8 @@ class World(AbstractContextManager["World", None]):
     """A seeded world. It injects no more than `fault_limit` faults; `story` keeps the lines of the trace.
 
     `invariants` hold for everything that runs; the default is all of `sim.invariants.store`. With this default, those
-    of `sim.invariants.handlers` hold too, once a process opens any part of `apportion`, and those of
-    `sim.invariants.tasks`, `.keys` and `.schedules` once it opens tasks. A broken invariant ends `run` with
+    of `sim.invariants.handlers` hold too, once a process opens any part of `apportion`. Those of
+    `sim.invariants.tasks`, `.keys` and `.schedules` hold once a process opens tasks. A broken invariant ends `run` with
     `InvariantBroken`. With `collect`, the violation is only added to `checker.violations`. A world that runs more than
     `step_limit` callbacks also ends `run` in this way.
 
@@ -137,7 +137,7 @@ class World(AbstractContextManager["World", None]):
         return Random(f"{self.seed} {purpose}")  # noqa: S311 - it must repeat
 
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        """Start a coroutine in the process of that name: a new one, or a new life of it if it was killed.
+        """Start a coroutine in the live process of that name. If none is live, a new life of it begins.
 
         An error that leaves the coroutine ends `run` with it.
         """
@@ -196,7 +196,7 @@ class World(AbstractContextManager["World", None]):
     def terminate(self, name: str) -> None:
         """Ask a process to end, as SIGTERM does: its groups leave.
 
-        A process without groups is killed; so is every process at a second call.
+        A process without groups is killed. A second call kills every process.
         """
         process = self.processes.known(name)
         leaving = list(process.machine.leaving.values())
@@ -253,11 +253,11 @@ class World(AbstractContextManager["World", None]):
     def _after_step(self) -> None:
         self._look()
         if self.checker.violations and not self._collect:
-            hint = "Then correct the store or the handler that did it, or report it if it is one of apportion's."
+            hint = "Then correct the store or the handler. If it is a part of apportion, report the failure."
             raise InvariantBroken(f"seed {self.seed}: {self.checker.violations[0]}", _again(self.seed, hint))
         if self.loop.steps > self._step_limit:
             hint = "Look for a loop that waits for nothing, or raise step_limit."
-            turns = f"turns in circles, after {self.loop.steps} steps"
+            turns = f"the run has no end after {self.loop.steps} steps"
             raise InvariantBroken(f"seed {self.seed}: {turns}", _again(self.seed, hint))
         failure = self._failures.take()
         if failure is not None and not (self._collect and self.checker.violations):

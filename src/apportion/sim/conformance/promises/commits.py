@@ -26,7 +26,7 @@ async def of_many_who_make_a_key_one_wins(stage: Stage) -> None:
 
 @case()
 async def increments_through_many_handles_add_up(stage: Stage) -> None:
-    """No commit that compares the value it read overwrites another commit."""
+    """A commit that compares the value that it has read overwrites no other commit."""
     handles = [await stage.connect() for _ in range(4)]
     await asyncio.gather(*(increment(store, "counter", 10) for store in handles))
     found = await item(stage.store, "counter")
@@ -68,7 +68,7 @@ async def a_key_that_is_only_compared_is_left_as_it_is(stage: Stage) -> None:
 
 @case()
 async def a_key_that_was_rewritten_is_not_unchanged(stage: Stage) -> None:
-    """After a = 1 and a = 2, a compare with the revision of a = 1 fails; one with the revision of a = 2 holds."""
+    """After a = 1 and a = 2, a compare with the first revision fails. A compare with the second revision holds."""
     first = await make(stage.store, "a", value=b"1")
     second = await rewrite(stage.store, "a", first, b"2")
     put = [Put(key="a", value=b"3")]

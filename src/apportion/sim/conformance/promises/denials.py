@@ -14,7 +14,7 @@ _DENIED_SECONDS = 1.0  # long enough for a watch to meet the denial too
 
 @case()
 async def a_right_that_is_taken_for_a_moment_is_missed_and_then_every_call_works_again(stage: Stage) -> None:
-    """Without its rights a handle raises `StoreDenied`. With them again, every call works and its watch goes on."""
+    """A handle without rights raises `StoreDenied`. With the rights back, every call works and the watch goes on."""
     ttl_seconds = min(60.0, stage.able.max_ttl_seconds)
     lease = await stage.store.grant(ttl_seconds=ttl_seconds)
     revisions = [await make(stage.store, "before")]

@@ -49,7 +49,7 @@ class _Told:
 
 @case()
 async def a_lost_reply_is_never_called_a_failure(stage: Stage) -> None:
-    """When any reply of a commit is lost, the outcome is true: `Unknown`, or a state that reading back confirms."""
+    """If any reply of a commit is lost, the outcome is `Unknown`, or a later scan confirms the outcome."""
     line, told = await stage.line(), _Told()
     after = (await stage.store.scan("")).revision
     for sweep in range(_SWEEPS):
@@ -140,7 +140,7 @@ async def a_server_that_is_silent_keeps_nobody_waiting(stage: Stage) -> None:
     )
     waited = stage.clock.elapsed() - began
     holds(waited < _BOUND_SECONDS, f"calls end within {_BOUND_SECONDS:g} s: {waited:.1f} s")
-    holds("within" not in told.kept, "nothing is acknowledged that was not")
+    holds("within" not in told.kept, "no commit is acknowledged behind a silent network")
     await make(stage.store, "meanwhile")
     proxy.heal()
     await stage.available(lambda: store.scan(""))

@@ -151,7 +151,7 @@ async def capabilities_are_the_same_for_all_handles(stage: Stage) -> None:
 async def a_lease_that_nobody_watches_ends_where_the_store_decides(stage: Stage) -> None:
     """Where `lease_end` is the store itself, a lease ends in time also when no watch is open."""
     if stage.able.lease_end != "store":
-        raise Impossible("lease_end", "leases end while somebody watches")
+        raise Impossible("lease_end", "only a handle with an open watch ends leases")
     lease = await stage.store.grant(ttl_seconds=stage.ttl_seconds)
     await make(stage.store, "member", lease=lease.id)
     ends = stage.clock.elapsed() + lease.ttl_seconds + LATENESS_SECONDS

@@ -93,7 +93,7 @@ async def a_commit_of_too_many_bytes_is_refused_and_never_split(stage: Stage) ->
     """A commit above `max_commit_bytes` is invalid, the message names the limit, and nothing of it happens."""
     size = min(stage.able.max_value_bytes, stage.able.max_commit_bytes)
     names = [f"{number}" for number in range(stage.able.max_commit_bytes // size + 1)]
-    holds(len(names) <= stage.able.max_operations, "the limit of bytes can be reached within that of operations")
+    holds(len(names) <= stage.able.max_operations, "a commit reaches the limit of bytes before the limit of operations")
     value = bytes(size)
     await _invalid(
         stage, "max_commit_bytes", [Absent(key=name) for name in names], [Put(key=name, value=value) for name in names]

@@ -11,8 +11,8 @@ from apportion.sim.conformance.steps import make
 from apportion.stores import Absent, Committed, CoordinationStore, Put, Unchanged, Unknown, administration
 
 _BUSY_KEYS = 25
-_KEPT = 50  # the copy of an almost empty store may look like the store
-_PAUSE_SECONDS = 0.005  # pause of a writer: a commit of an embedded store may never let other tasks run
+_KEPT = 50  # with fewer keys, the copy could pass for the store itself
+_PAUSE_SECONDS = 0.005  # a writer pauses, since a commit of an embedded store may let no other task run
 
 
 async def _went_back(stage: Stage, ask: Callable[[], Awaitable[object]], what: str) -> None:
@@ -58,7 +58,7 @@ async def a_handle_sees_that_an_old_copy_was_restored(stage: Stage) -> None:
 
 @case()
 async def no_lease_is_given_again_after_a_restore(stage: Stage) -> None:
-    """An id granted after the copy is not granted again after the restore, and its holder ends no other's lease."""
+    """An id granted after the copy is not granted again after the restore. To revoke that id ends no other lease."""
     await make(stage.store, "kept")
     await stage.rig.save()
     ttl_seconds = min(60.0, stage.able.max_ttl_seconds)
@@ -137,7 +137,7 @@ async def _later_tokens(stage: Stage, given: list[tuple[int, int]]) -> None:
 
 @case("durable", "fencing", "restore_seen")
 async def a_copy_that_keeps_the_identity_of_its_store_is_seen_without_a_word(stage: Stage) -> None:
-    """A process that connects after such a copy was restored gets no token that was given before."""
+    """After the restore of a copy with the store's identity, a new process gets no token that was given before."""
     given = await _restored_in_place(stage)
     await _later_tokens(stage, given)
 

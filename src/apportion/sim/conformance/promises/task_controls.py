@@ -75,7 +75,7 @@ async def a_waiting_task_is_cancelled_at_once(stage: TaskStage) -> None:
 
 @task_case()
 async def a_running_task_that_is_cancelled_is_named_to_its_worker(stage: TaskStage) -> None:
-    """Each beat of the claimant names the claim that is to be cancelled; a release of it is its end."""
+    """Each beat of the claimant names the claim to cancel. A release of this claim ends the task as cancelled."""
     ids = await stage.add(stage.new(), stage.new())
     worker, other = await stage.worker(), await stage.worker()
     (claim,) = await stage.claim(worker)
@@ -92,7 +92,7 @@ async def a_running_task_that_is_cancelled_is_named_to_its_worker(stage: TaskSta
 
 @task_case()
 async def a_completion_that_came_first_wins_over_a_cancel(stage: TaskStage) -> None:
-    """A task that was to be cancelled and is done is done; a cancel after its end changes nothing."""
+    """A task that its worker completes in spite of a cancel is done. A cancel after the end changes nothing."""
     (task,) = await stage.add(stage.new())
     worker = await stage.worker()
     (claim,) = await stage.claim(worker)
@@ -104,7 +104,7 @@ async def a_completion_that_came_first_wins_over_a_cancel(stage: TaskStage) -> N
 
 @task_case()
 async def a_dead_and_a_cancelled_task_are_redriven_with_fresh_budgets(stage: TaskStage) -> None:
-    """A redriven task keeps its id and attempts, has no failures or deaths, and is ready; one that is done stays."""
+    """A redriven task is ready, keeps its id and attempts, and has no failures or deaths. A done task stays done."""
     dead, cancelled, finished = ids = await stage.add(*[stage.new() for _ in range(3)])
     worker = await stage.worker()
     claims = await stage.claim(worker, want=3)
@@ -187,7 +187,7 @@ async def the_numbers_of_a_queue_are_those_of_its_tasks(stage: TaskStage) -> Non
     await stage.tasks.control(SetLimit(queue=stage.queue, open_claims=7, rate=9, per_ms=5))
     await stage.tasks.control(Pause(queue=stage.queue))
     (found,) = [each for each in (await stage.overview()).queues if each.queue == stage.queue]
-    holds(0 <= found.oldest_ready_ms < 60_000, f"the oldest ready task waits since {found.oldest_ready_ms} ms")
+    holds(0 <= found.oldest_ready_ms < 60_000, f"the oldest ready task has waited for {found.oldest_ready_ms} ms")
     counts = {"ready": 1, "delayed": 1, "claimed": 1, "dead": 1, "cancelled": 1, "workers": 1}
     expected = QueueStats(queue=stage.queue, **counts, is_paused=True, open_claims=7, rate=9, per_ms=5, starts_left=9.0)
     same(expected, replace(found, oldest_ready_ms=0), "the numbers")

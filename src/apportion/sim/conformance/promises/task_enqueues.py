@@ -51,7 +51,7 @@ async def arguments_of_a_mebibyte_come_back(stage: TaskStage) -> None:
 
 @task_case()
 async def a_task_enqueued_twice_with_one_id_is_one_task(stage: TaskStage) -> None:
-    """An id that is known is answered with False: of a waiting, a running, a dead and a cancelled task alike."""
+    """A known id is answered with False, whether its task waits, runs, is dead or is cancelled."""
     waiting, running, dead, cancelled = made = [stage.new() for _ in range(4)]
     await stage.add(running, dead)
     worker = await stage.worker()
@@ -83,7 +83,7 @@ async def an_id_twice_in_one_call_is_one_task(stage: TaskStage) -> None:
 
 @task_case()
 async def a_unique_name_is_that_of_one_open_task(stage: TaskStage) -> None:
-    """While a task with a unique name is open, another is answered with its id; the end of the task frees the name."""
+    """An enqueue of a unique name gets the id of the open task with that name. The end of that task frees the name."""
     first = replace(stage.new(), unique="u")
     elsewhere = replace(stage.new(), unique="u", queue=f"{stage.queue}2")
     await stage.add(first, elsewhere)
@@ -98,7 +98,7 @@ async def a_unique_name_is_that_of_one_open_task(stage: TaskStage) -> None:
 
 @task_case()
 async def of_many_enqueues_of_one_unique_name_at_once_one_makes_a_task(stage: TaskStage) -> None:
-    """Handles that enqueue one unique name at the same time get one id, and one of them made it."""
+    """Handles that enqueue one unique name at the same time get one id, and one enqueue adds the task."""
     handles = [stage.tasks, *[await stage.handle() for _ in range(3)]]
     calls = [each.enqueue([replace(stage.new(), unique="u")]) for each in handles for _ in range(5)]
     answers = [answer for (answer,) in await asyncio.gather(*calls)]

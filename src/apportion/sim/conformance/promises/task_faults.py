@@ -151,7 +151,7 @@ async def connections_of_tasks_that_answer_no_more_are_given_up_in_time(stage: T
 
 @task_case("multi_host")
 async def a_wait_goes_on_after_its_connection_was_cut(stage: TaskStage) -> None:
-    """Cut connections end no wait for ever: tasks are found by the next turn, and later waits work."""
+    """A cut connection blocks no wait for ever: the next turn finds the tasks, and later waits work."""
     proxy = await stage.stage.proxy()
     tasks, worker = await stage.handle(address=proxy.address), await stage.worker()
     for _ in range(3):
@@ -165,7 +165,7 @@ async def a_wait_goes_on_after_its_connection_was_cut(stage: TaskStage) -> None:
 
 @task_case()
 async def a_right_to_tasks_that_is_taken_for_a_moment_is_missed_and_then_works_again(stage: TaskStage) -> None:
-    """Without its rights a handle of tasks raises `StoreDenied` and changes nothing; with them again it works."""
+    """A handle of tasks without rights raises `StoreDenied` and changes nothing. When the rights are back, it works."""
     (task,) = await stage.add(stage.new())
     worker, told = await stage.worker(), _Told(stage)
     async with stage.stage.rig.denied():

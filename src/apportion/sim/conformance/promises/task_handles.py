@@ -17,7 +17,7 @@ from apportion.stores.task_values import Note, Receipt, Settlement, Worker
 
 @task_case("durable")
 async def a_handle_of_tasks_sees_that_an_old_copy_was_restored(stage: TaskStage) -> None:
-    """After a restore that was told, every call raises `StoreWentBack` until a listing has shown the present tasks."""
+    """After a reported restore, every call raises `StoreWentBack` until a listing has shown the present tasks."""
     (kept,) = await stage.add(stage.new())
     worker = await stage.worker()
     await stage.stage.rig.save()
@@ -125,7 +125,7 @@ async def a_wait_ends_when_another_handle_enqueues(stage: TaskStage) -> None:
     for _ in range(3):
         waiting = stage.stage.beside(stage.tasks.wait(30))
         ends = stage.stage.clock.elapsed() + LATENESS_SECONDS
-        while not waiting.done():  # the first of them may come before the wait has begun
+        while not waiting.done():  # the first enqueue may come before the wait has begun
             holds(stage.stage.clock.elapsed() < ends, f"a wait ends within {LATENESS_SECONDS:g} s")
             await other.enqueue([stage.new()])
             await asyncio.wait([waiting], timeout=0.2)

@@ -72,7 +72,7 @@ async def a_keyed_task_keeps_its_place_until_it_has_ended(stage: TaskStage) -> N
 
 @task_case()
 async def a_key_goes_on_after_a_dead_or_a_cancelled_task(stage: TaskStage) -> None:
-    """The next of a key runs once the one before is dead or cancelled; a redriven one goes to the end."""
+    """The next task of a key runs once the earlier one is dead or cancelled. A redriven task goes to the end."""
     ids = await stage.add(*[keyed(stage, "a") for _ in range(4)])
     worker = await owner(stage)
     claim = only(await stage.claim(worker, want=9))
@@ -150,7 +150,7 @@ async def an_older_token_of_a_lane_claims_nothing_there(stage: TaskStage) -> Non
         "the owner of the lane",
     )
     mends = [await stage.tasks.control(MendLane(owned=old.lanes[0], session=old.session)) for _ in range(2)]
-    same(([1, 0], ()), (mends, (await stage.tasks.turn(old, want=9)).fenced), "a lane given back its owner's token")
+    same(([1, 0], ()), (mends, (await stage.tasks.turn(old, want=9)).fenced), "mends, and lanes fenced afterwards")
     same((), (await stage.tasks.turn(new, want=9)).fenced, "the lanes of a later owner after that")
     same(0, await stage.tasks.control(MendLane(owned=new.lanes[0], session=new.session)), "lanes with an equal token")
 
@@ -177,7 +177,7 @@ async def keyed_tasks_rank_with_the_default_priority_by_age(stage: TaskStage) ->
 
 @task_case()
 async def no_task_of_a_key_is_left_behind_by_enqueues_and_completions_at_once(stage: TaskStage) -> None:
-    """Each task that is added while the one before it ends is claimed soon, and after it."""
+    """A task that is added while the previous task ends is claimed soon, and after the previous task."""
     worker, other = await owner(stage), await stage.handle()
     order, added = list[str](), list(await stage.add(keyed(stage, "a")))
 
@@ -196,7 +196,7 @@ async def no_task_of_a_key_is_left_behind_by_enqueues_and_completions_at_once(st
 
 @task_case()
 async def keys_keep_their_order_while_workers_claim_at_once(stage: TaskStage) -> None:
-    """Owners of several lanes that claim at once run each key in its order, none beside another of its key."""
+    """Owners of several lanes that claim at once run each key in its order, and one task of a key at a time."""
     keys, tasks = "abcdefgh", list[NewTask]()
     for number in range(_ROUNDS):
         key = keys[number % 5 if number % 3 else number % 8]
@@ -221,7 +221,7 @@ async def keys_keep_their_order_while_workers_claim_at_once(stage: TaskStage) ->
 
 @task_case()
 async def the_number_of_partitions_is_agreed_and_changes_while_no_keyed_task_is_open(stage: TaskStage) -> None:
-    """The first number stays until a resize, which is refused while a keyed task is open; another one is refused."""
+    """The store keeps the first number until a resize, and refuses any other. An open keyed task prevents a resize."""
     agree, resize = AgreePartitions(queue=stage.queue, partitions=8), ResizePartitions(queue=stage.queue, partitions=9)
     for _ in range(2):
         await stage.tasks.control(agree)

@@ -12,7 +12,7 @@ _MANY = 6
 
 
 async def _orphan(stage: TaskStage, new: NewTask, deaths: int) -> list[Worker]:
-    """Let sessions end, one after another, while each has claimed a task; return their workers."""
+    """Let sessions end, one after another, each with a claim of the same task; return their workers."""
     await stage.add(new)
     dead = []
     for _ in range(deaths):
@@ -26,7 +26,7 @@ async def _orphan(stage: TaskStage, new: NewTask, deaths: int) -> list[Worker]:
 
 @task_case()
 async def a_claim_is_taken_over_only_after_the_end_of_its_session(stage: TaskStage) -> None:
-    """While the session of the claimant lives nobody else gets the task; after its lease ended another one does."""
+    """Another session gets the task soon after the lease of the claimant has ended, and not before."""
     (task,) = await stage.add(stage.new())
     granted, other = stage.stage.clock.elapsed(), await stage.worker()
     worker = await stage.worker(ttl_seconds=stage.stage.ttl_seconds)
@@ -159,7 +159,7 @@ async def ended_sessions_condemn_a_task_at_its_limit_and_no_task_without_one(sta
 
 @task_case()
 async def a_lapse_is_no_death(stage: TaskStage) -> None:
-    """A process tells that it outlived its session: the death counts no more, and a task that it made dead is back."""
+    """A process tells that it outlived its session. The death no longer counts, and a condemned task comes back."""
     struck, condemned = stage.new(), replace(stage.new(), most_deaths=1)
     await stage.add(struck, condemned)
     lapsed, heir = await stage.worker(), await stage.worker()

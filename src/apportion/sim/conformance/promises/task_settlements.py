@@ -103,7 +103,7 @@ async def a_claim_of_an_ended_session_is_settled_until_it_is_retaken(stage: Task
 
 @task_case()
 async def a_result_is_kept_and_a_task_without_one_is_gone(stage: TaskStage) -> None:
-    """A task that is done with a result can be read, with the result; one without is missing."""
+    """A done task with a result can be read, and its result too. A done task without a result is missing."""
     kept, gone, empty = await stage.add(*[stage.new() for _ in range(3)])
     worker = await stage.worker()
     claims = await stage.claim(worker, want=3)

@@ -17,7 +17,7 @@ _MOST_REQUESTS, _MOST_LOOKS = 12, 100
 
 
 async def _scheduled(stage: TaskStage, *names: str, behind_ms: int = 60_000) -> tuple[TaskSchedule, ...]:
-    """Return stored schedules whose next slot came so long ago."""
+    """Return stored schedules. Their next slot came `behind_ms` ago."""
     slot = await stage.now_ms() - behind_ms
     hourly = TaskSchedule(
         queue=stage.queue, name="", rule="0 * * * *", task="f", arguments=b"[]", last_slot=slot - 1, next_slot=slot
@@ -29,7 +29,7 @@ async def _scheduled(stage: TaskStage, *names: str, behind_ms: int = 60_000) -> 
 
 
 def _firing(stage: TaskStage, row: TaskSchedule, slot: int, *, last: int | None = None) -> Firing:
-    """Return the firing of a slot by a node that knows this row, or another last slot of it."""
+    """Return the firing of a slot by a node that knows this row. `last` replaces the last slot of the row."""
     return Firing(
         queue=row.queue,
         name=row.name,
@@ -101,7 +101,7 @@ async def no_slot_up_to_the_last_one_is_triggered(stage: TaskStage) -> None:
 
 @task_case()
 async def a_trigger_counts_at_its_version_and_last_slot_alone(stage: TaskStage) -> None:
-    """After a change or another firing, a trigger from the row before enqueues and cancels nothing."""
+    """After a change or another firing, a trigger that knows the former row enqueues and cancels nothing."""
     before, _ = await _scheduled(stage, "s", "t")
     schedules = stage.tasks.schedules
     (waiting,) = await stage.add(stage.new())
@@ -142,7 +142,7 @@ async def due_slots_fire_once_among_handles(stage: TaskStage) -> None:
 
 @task_case()
 async def a_schedule_that_a_node_cannot_evaluate_fires_on_another_one(stage: TaskStage) -> None:
-    """The node leaves it out of its next look, all others of the batch fire, and another node fires it."""
+    """The node leaves this schedule out of its next look, and fires all others. Another node fires this schedule."""
     names = tuple(f"s{each}" for each in range(5))
     await _scheduled(stage, *names)
     first = await _fired(stage, unable="s2")

@@ -94,7 +94,7 @@ async def a_refused_commit_is_not_seen(stage: Stage) -> None:
 
 @case()
 async def a_watch_shows_its_prefix_alone(stage: Stage) -> None:
-    """Of a commit, a watch shows the part under its prefix, and nothing when there is no such part."""
+    """A watch shows the part of a commit under its prefix, and nothing if there is no such part."""
     tape = await stage.watch("job/", after=await _now(stage.store))
     await make(stage.store, "job", "job0", "jo", "Job/1")
     half = await make(stage.store, "job/1", "job0/1", "a")
@@ -190,7 +190,7 @@ async def a_watch_after_no_revision_is_refused(stage: Stage) -> None:
 
 @case("gapless_watch")
 async def a_watch_whose_history_is_gone_says_so(stage: Stage) -> None:
-    """After the history was forgotten, a watch from before raises `Compacted`; one from a new scan goes on."""
+    """After the history was forgotten, a watch of it raises `Compacted`. A watch after a new scan goes on."""
     first = await make(stage.store, "a", value=b"1")
     await rewrite(stage.store, "a", first, b"2")
     await stage.rig.compact()
@@ -238,7 +238,7 @@ async def a_watch_goes_on_after_a_crash_without_gap(stage: Stage) -> None:
     same(sorted(set(shown)), shown, "the revisions that were shown, in order and each once")
     same(set(), set(wanted) - set(shown), "revisions that were acknowledged and not shown")
     others = {value for value in _values(changes, "a") if value in unsure}
-    same(len(wanted) + 1 + len(others), len(shown), "changes, less those that nobody knew of")
+    same(len(wanted) + 1 + len(others), len(shown), "the changes, with those of unknown outcome")
 
 
 async def _rewrite_now(stage: Stage, value: bytes) -> Committed | Unknown:

@@ -1,4 +1,4 @@
-"""Captures: from the moment it is on, the log has each change of a moving row, and no other."""
+"""Captures: from its start, the log has each change of a moving row, and no other change."""
 
 from apportion.errors import Fenced
 from apportion.shards.channel import ChannelState

@@ -1,4 +1,4 @@
-"""Chunks: the rows of a group are copied, while writers write, and never over newer ones."""
+"""Chunks: the rows of a group are copied while writers write, and a copy never overwrites a newer row."""
 
 from apportion.sim.conformance.expect import holds, same
 from apportion.sim.conformance.shards.case import log_case, shard_case

@@ -7,12 +7,12 @@ from apportion.sim.conformance.shards.stage import GROUP, OTHER, STAYS, TOKEN, M
 
 @shard_case
 async def an_aborted_move_leaves_nothing_behind(stage: MoveStage) -> None:
-    """Whatever had been copied: rows, rows of slots, cursors and the log are gone."""
+    """After the drop, all copied rows, rows of slots, cursors and the log are gone."""
     await stage.fill(*GROUP.slots, STAYS)
     channel = await stage.copied()
     await stage.pair.write("one", GROUP.slots[0], {1: "written"})
     await stage.verify(channel)
-    holds(await stage.left_behind(), "a move that goes on is told")
+    holds(await stage.left_behind(), "an open move is reported")
     await (await stage.shard("two")).drop(GROUP, TOKEN)
     await channel.uncapture(TOKEN)
     same([], await stage.left_behind(), "left behind")
@@ -41,7 +41,7 @@ async def a_finished_move_leaves_nothing_behind(stage: MoveStage) -> None:
     channel = await stage.copied()
     await stage.switch()
     await channel.uncapture(TOKEN)
-    holds(await stage.left_behind(), "old rows are told")
+    holds(await stage.left_behind(), "old rows are reported")
     await stage.clean()
     same([], await stage.left_behind(), "left behind")
     same(({"moved"}, {"owner"}), (await stage.states("one"), await stage.states("two")), "states")
@@ -50,7 +50,7 @@ async def a_finished_move_leaves_nothing_behind(stage: MoveStage) -> None:
 
 @shard_case
 async def a_drop_gives_a_tombstone_back(stage: MoveStage) -> None:
-    """A slot that had moved away before is moved again afterwards, so that no old table can bring it back."""
+    """A slot that had moved away before gets the state `moved` back, so that no old table can open the slot."""
     await stage.change("two", "prepare")
     await stage.change("two", "settle-target")
     await stage.change("two", "fence")

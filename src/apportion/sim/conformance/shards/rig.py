@@ -28,14 +28,14 @@ class ShardPair(ABC):
 
     @abstractmethod
     async def write(self, shard_id: str, slot: int, rows: Mapping[int, str | None]) -> bool:
-        """Write rows in one transaction of the application, which names no table; None deletes.
+        """Write rows in one transaction of the application that names no version of the table; None deletes a row.
 
         Return whether the shard accepted it.
         """
 
     @abstractmethod
     async def plant(self, shard_id: str, slot: int, rows: Mapping[int, str | None]) -> None:
-        """Write rows that the shard does not accept, as a program does that masks its triggers."""
+        """Write rows that the shard does not accept, as a program with masked triggers does."""
 
     @abstractmethod
     async def read(self, shard_id: str, slot: int) -> Mapping[int, str]:

@@ -1,4 +1,4 @@
-"""The rows of slots: a change names the states that it may find, and a shard accepts writers by them."""
+"""The rows of slots: a change names the states that it accepts, and the state decides about writers."""
 
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.reshard import Label
@@ -63,7 +63,7 @@ async def a_fenced_slot_accepts_nobody_until_it_is_opened(stage: MoveStage) -> N
 
 @shard_case
 async def neither_an_incoming_nor_a_moved_slot_accepts_a_writer_without_a_table(stage: MoveStage) -> None:
-    """So at no moment two shards accept one slot."""
+    """Two shards never accept one slot at the same time."""
     slot = GROUP.slots[0]
     await stage.change("two", "prepare")
     holds(not await stage.pair.write("two", slot, ROW), "an incoming slot does not accept it")

@@ -38,7 +38,7 @@ class Surroundings(Protocol):
 
 
 class Site:
-    """One store. Each of its `places` in the network has `troubles` of its own: the first is that of its records."""
+    """One store. Each of its `places` in the network has its own `troubles`. The first place serves the records."""
 
     def __init__(
         self,
