@@ -2,7 +2,7 @@
 
 Promises: the last slot and a pause of a changed schedule stay, and a new rule fires no slot of the past. A change is
 written only if the stored version is still the one that was compared. Otherwise the change is computed anew.
-Refuses: to change a schedule that `Queue.schedule` made, even if the program declares its name.
+Refuses: to change a schedule that `queue.schedule` made, even if the program declares its name.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _FIELDS = (
 class ScheduleChange:
     """A difference between the stored and the declared schedule of a name.
 
-    `keep`: `Queue.schedule` made the stored schedule, and it stays. `fields` are the names of the fields that differ.
+    `keep`: `queue.schedule` made the stored schedule, and it stays. `fields` are the names of the fields that differ.
     """
 
     act: Act

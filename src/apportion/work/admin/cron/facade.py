@@ -43,7 +43,7 @@ async def history(url: str, queue: str, name: str) -> tuple[SlotMark, ...]:
 async def plan(program: TaskQueue, *, url: str | None = None) -> tuple[ScheduleChange, ...]:
     """Return the changes that `apply` would make, sorted by name. Writes nothing.
 
-    If the program declares the name of a schedule that `Queue.schedule` made, the change is "keep". `apply` leaves such
+    If the program declares the name of a schedule that `queue.schedule` made, the change is "keep". `apply` leaves such
     a schedule as it is.
 
     - `url`: another store to compare with. Default: the store of the program.
@@ -54,7 +54,7 @@ async def plan(program: TaskQueue, *, url: str | None = None) -> tuple[ScheduleC
 async def apply(program: TaskQueue) -> tuple[ScheduleChange, ...]:
     """Make the stored schedules equal to those that the queue of a program declares; return the changes.
 
-    The last slots stay, and a new rule fires no slot of the past. Schedules that `Queue.schedule` made stay as they
+    The last slots stay, and a new rule fires no slot of the past. Schedules that `queue.schedule` made stay as they
     are.
     """
     return await io_thread().hop(deployments.apply(program))
