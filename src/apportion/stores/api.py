@@ -1,4 +1,4 @@
-"""CoordinationStore: the foundation of everything that keeps an answer right over time.
+"""CoordinationStore: the protocol of a store, on which groups, published tables and the leases of workers rest.
 
 A store holds small items under keys. Every commit gives the store a higher revision. The conformance suite
 (`apportion.sim.conformance`) checks that every store keeps these promises:
@@ -226,8 +226,8 @@ class CoordinationStore(Protocol):
     async def grant(self, *, ttl_seconds: float) -> Lease:
         """Make a lease. `InvalidInput` when the store cannot keep a lease with that time to live.
 
-        A process that waits for the lease of another to end must keep a watch open. Where reapers end the leases,
-        polling with `scan` ends none.
+        A process that waits for the end of another process's lease must keep a watch open. In a store with reapers, a
+        process that only polls with `scan` ends no lease.
         """
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:

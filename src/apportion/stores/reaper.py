@@ -20,7 +20,7 @@ from dataclasses import dataclass
 MOST_WITHOUT_READERS = 20
 READERS = 3
 _READS_PER_TTL = 20
-_LEASES_PER_READER = 50  # with more leases, each of the reapers that read all leases reads less often
+_LEASES_PER_READER = 50  # with more leases, a reader without `own` reads less often
 _SLOWEST_RATIO = 0.25
 _STILL_RATIO = 0.75  # a reader that has not renewed for this part of its time to live may be dead
 _LONGEST_PAUSE_SECONDS = 0.5  # a lease granted in the meantime may be a short one

@@ -76,7 +76,7 @@ class Space:
     def span(self, prefix: str) -> tuple[bytes, bytes]:
         """Return the half-open range of bytes that holds every key with this prefix."""
         start = self._prefix + _utf8("prefix", prefix, least=0)
-        # No byte of UTF-8 is 255, and an empty prefix leaves the slash as the last byte. So that byte can be raised.
+        # No byte of UTF-8 is 255, and an empty prefix leaves the slash as the last byte. That last byte can grow.
         return start, start[:-1] + bytes([start[-1] + 1])
 
     def request(
@@ -134,7 +134,10 @@ def checked_leases(leases: Collection[int]) -> tuple[int, ...]:
 
 
 def went_back(store: str, *, seen: tuple[int, int], found: tuple[int, int]) -> StoreWentBack:
-    """Return the error for a store that contradicts an earlier reading. Both pairs are incarnation and revision."""
+    """Return the error for a store that contradicts an earlier reading.
+
+    `seen` and `found` each have an incarnation and a revision.
+    """
     before, now = (f"revision {revision} of incarnation {incarnation}" for incarnation, revision in (seen, found))
     return StoreWentBack(store, before, f"it is at {now}")
 

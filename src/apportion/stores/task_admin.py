@@ -96,7 +96,7 @@ def overview_of(
 ) -> Overview:
     """Return the numbers of all queues.
 
-    `counts` counts tasks by queue and state. `oldest` is the time from which the oldest ready task of a queue is ready.
+    `counts` counts tasks by queue and state. `oldest` has, by queue, the time when its oldest ready task became ready.
     """
     names = {name for name, _ in counts} | {*controls} | {queue for worker in workers for queue in worker.queues}
     queues = (

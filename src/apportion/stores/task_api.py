@@ -10,12 +10,13 @@ checks that every store keeps these promises:
 - Another session takes over a claim only after the lease of the claimant has ended. A turn takes over claims before it
   claims waiting tasks.
 - A session claims nothing once its lease has ended.
-- One open claim at a time may begin the effect of an entry in the idempotency log. No claim begins a done effect again.
+- Of all open claims, only one at a time may do the effect of an entry in the idempotency log. A done effect is not
+  begun again.
 - No session claims a task before it is due, while its queue is paused, or beyond the limits of its queue.
 
 All times are milliseconds since 1970 on the clock of the store.
-Refuses: to know any task function; the row of a task contains its budget. Does not promise to report new work: a caller
-polls, and `wait` gives hints.
+Refuses: to know any task function. So the row of each task contains the budget of the task. Does not promise to report
+new work: a caller polls, and `wait` gives hints.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -86,7 +87,7 @@ class TaskStore(Protocol):
     transactions: TaskTransactions
     schedules: ScheduleStore
     is_prompt: bool = False
-    """Whether `enqueue` ends, or sends its request, in its first step. That step then needs no task of the loop."""
+    """Whether `enqueue` ends, or sends its request, before it first waits. A caller can run this without a task."""
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """Add all tasks or none. Return for each task the id of the open task, and whether this call made it.

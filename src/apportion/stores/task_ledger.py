@@ -286,7 +286,7 @@ class _Claiming:
     now: int
 
     def claim(self, most: int, taken: list[str]) -> None:
-        """Claim ready tasks of the worker's queues, lane by lane. Each eighth claim takes the oldest head of a lane."""
+        """Claim ready tasks of the worker's queues, lane by lane. Each eighth claim takes the oldest head of all."""
         expired = 0
         while most > 0 and (task := self._next(len(taken))) is not None:
             if task.new.expires_at is not None and task.new.expires_at <= self.now:

@@ -143,7 +143,7 @@ def orphaned(task: OpenTask) -> Freed:
     if task.is_cancelling or task.is_replaced:
         return Freed(task=free, state="cancelled")
     if task.new.most_deaths is not None and len(deaths_of) >= task.new.most_deaths:
-        return Freed(task=replace(free, reason=f"{len(deaths_of)} sessions ended under it"), state="dead")
+        return Freed(task=replace(free, reason=f"{len(deaths_of)} sessions ended while they ran it"), state="dead")
     return Freed(task=free, delay_ms=death_delay_ms(len(deaths_of)) if task.deaths_of else None)
 
 

@@ -126,7 +126,7 @@ def _task(position: int, session: int | None, row: Sequence[Any], *, is_blocking
     (id_, queue, lane, name, codec, arguments, unique, due, expires, attempt, failures, crashes, deaths_of) = row[:13]
     (most_deaths, cancelling, replaced, progress, note, reason, trace) = row[13:20]
     (schedule, slot, key, on_dead, enqueued, ready_at, _) = row[20:]
-    if not all(0 <= count <= MOST_NUMBER for count in (attempt, failures, crashes)):  # nothing could add to it
+    if not all(0 <= count <= MOST_NUMBER for count in (attempt, failures, crashes)):  # another count is damage
         raise ValueError(f"attempt {attempt}, failures {failures} or crashes {crashes} of task {id_}")
     if not (isinstance(arguments, bytes) and all(isinstance(each, str) for each in (queue, name, codec, trace))):
         raise TypeError(f"wrong type of a column of task {id_}")

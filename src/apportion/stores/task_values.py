@@ -217,7 +217,7 @@ class Worker:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnAnswer:
-    """The answer to a turn: the refused receipts, and the claims, of which those taken over come first.
+    """The answer to a turn: the refused receipts, and the claims. Claims taken over from ended sessions come first.
 
     `fenced` are lanes with a newer token in the store; the turn claimed nothing from them.
     """

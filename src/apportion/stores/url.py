@@ -86,7 +86,7 @@ def parse(url: str, *, schemes: Iterable[str]) -> StoreUrl:
         hint = "Write for example sqlite:///work.db or postgresql://user@host/database"
         raise InvalidInput("store URL", said, "scheme://…", hint)
     if scheme not in set(schemes):
-        shown = "(not shown)" if {":", "@"} & {*scheme} else scheme  # without its slashes it may contain a password
+        shown = "(not shown)" if {":", "@"} & {*scheme} else scheme  # text before the slashes may hold a password
         raise UnknownOption("scheme of a store URL", shown, schemes)
     before, _, query = rest.partition("?")
     if "@" in query:

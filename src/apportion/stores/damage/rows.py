@@ -5,7 +5,7 @@ redrive it. A damaged outcome keeps its state, if that can be read. A queue with
 a damaged row lists as deaths are forgotten. The token of a damaged lane is also forgotten; the owner of the lane shows
 it again. A damaged entry in the log of effects loses the value or the claim that cannot be read: nobody knows
 whether its effect happened.
-Refuses: to look for damage while all goes well. A call that cannot read a row looks for it, and is then repeated.
+Refuses: to look for damage while all goes well. A call that cannot read a row looks for damage, and is then repeated.
 """
 
 import logging
@@ -28,15 +28,15 @@ COUNTS = ("attempt", "failures", "deaths", "crashes", "lane", "cancelling", "rep
 TIMES = ("enqueued", "ready_at")
 OPTIONAL_TIMES = ("due", "expires", "slot", "most_deaths")
 _MOST_NAMED = 4
-_AFTER_DAMAGE = 1 << 40  # an attempt that no claim of the task has had, and that has room to grow
+_AFTER_DAMAGE = 1 << 40  # above the attempt of any claim, and far below `MOST_NUMBER`
 
 
 def salvaged(
     now: str, is_attempt_sound: str, is_key_sound: str, *, text: str = "{}", data: str = "{}"
 ) -> dict[str, str]:
-    """Return the columns of an outcome, and their values in SQL from a damaged task.
+    """Return the SQL of each column of an outcome, for the row of a damaged task.
 
-    `text` and `data` make a text and bytes of a column, by its name.
+    `text` and `data` are templates of SQL. They make a text, or bytes, of the column with the inserted name.
     """
     texts = {each: text.format(each) for each in ("id", "queue", "name", "codec")}
     attempt = f"CASE WHEN {is_attempt_sound} THEN attempt ELSE {_AFTER_DAMAGE} END"
@@ -59,7 +59,7 @@ def mended(now: str, is_attempt_sound: str, is_key_sound: str, *, text: str = "{
 
 def unsure(now: str, is_claim_sound: str, is_time_sound: str, is_value_sound: str) -> str:
     """Return the assignments in SQL that make a damaged entry of the log of effects readable."""
-    claim = {"task": "''", "attempt": "0", "session": "0"}  # of no task
+    claim = {"task": "''", "attempt": "0", "session": "0"}  # a claim of no task
     values = {each: f"CASE WHEN {is_claim_sound} THEN {each} ELSE {none} END" for each, none in claim.items()}
     values["at"] = f"CASE WHEN {is_time_sound} THEN at ELSE {now} END"
     values["value"] = f"CASE WHEN {is_value_sound} THEN value END"
@@ -84,7 +84,7 @@ async def or_put_aside(
 def damage_found(names: Sequence[str]) -> Finding:
     """Return the finding on damaged rows, by their names."""
     more = f"; {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    advice = "A worker of its queue, or a command on it, puts a damaged row aside; then look at it with: tasks show"
+    advice = "A worker of the queue, or a command on the queue, puts a damaged row aside. Then see it in: tasks show"
     found = "; ".join(names[:_MOST_NAMED]) + more
     return judged("rows of tasks", found or "none is damaged", advice if names else "", verdict="error")
 

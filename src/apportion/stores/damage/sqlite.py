@@ -107,7 +107,7 @@ _KEYS = {"task": "pos", "outcome": "id", "control": "queue", "worker": "session"
 
 
 class File(Protocol):
-    """A connection to an SQLite file, and its way from the bytes of a text to a value."""
+    """A connection to an SQLite file. `text_factory` makes a value of the bytes of a text."""
 
     text_factory: Any
 

@@ -22,7 +22,7 @@ _OPTIONAL = {*OPTIONAL_TIMES, "uniq", "schedule", "key", "session", "result"}
 
 
 def rows(found: Iterable[Row], columns: Sequence[str]) -> tuple[TaskRow, ...]:
-    """Return tasks of rows with these columns, those of the tasks or of their outcomes, as operators see them."""
+    """Return the tasks in rows with these columns, as operators see them. The rows are open tasks or outcomes."""
     shown_rows = (_row(row, dict(zip(columns, row, strict=True))) for row in found)
     return tuple(row for row in shown_rows if row is not None)
 

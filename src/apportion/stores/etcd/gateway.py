@@ -2,7 +2,7 @@
 
 Promises: every request requires a server that has a leader. After a failure, the next server is asked. An expired
 token is replaced. `ask` repeats its request until a server answers. `tell` repeats its request only after the server
-refused an expired token, and opens no connection for it. So a commit goes only to a server that `origin` has checked.
+refused an expired token. `tell` opens no connection. So a commit goes only to a server that `origin` has checked.
 Refuses: to claim that a request without an answer had no effect (`EtcdNoReply`).
 """
 

@@ -202,7 +202,7 @@ def json_of(content: bytes) -> Reply:
 def problem_of(content: bytes) -> tuple[int, str]:
     """Return the code and the message of an error; the message of an error that is not from etcd is empty.
 
-    An error in a stream holds both one level deeper.
+    In a stream, the code and the message are inside the field `error`.
     """
     answer = json_of(content)
     error = answer.get("error", "")

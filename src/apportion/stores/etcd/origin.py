@@ -1,7 +1,8 @@
 """Origin: reads the life of an etcd cluster, checks answers against it, and begins another life.
 
-A life is an incarnation in a cluster. One key outside all namespaces holds it. Each of these shows another life: the
-incarnation differs; another cluster answers; the revision is older than before; the log is too short for the revision.
+A life is an incarnation in a cluster. One key outside all namespaces holds it. There is another life if the incarnation
+differs, another cluster answers, or the revision is older than before. A log that is too short for the revision also
+shows another life.
 
 The log of a cluster has one entry for each revision, and further entries. So the surplus (entries less revisions) of a
 cluster never falls, no matter which server answers. A snapshot keeps the revision but not the log. So a restore lowers

@@ -38,9 +38,10 @@ def is_within(task: OpenTask, worker: Worker) -> bool:
 
 
 def are_first(tasks: Iterable[OpenTask]) -> set[str]:
-    """Return the tasks that wait for no other task: those without a key, and the oldest of each key without a claim.
+    """Return the tasks that wait for no other task.
 
-    `tasks` are all open ones, oldest first.
+    These are the tasks without a key, and the oldest task of each key of which no task is claimed. `tasks` are all open
+    tasks, oldest first.
     """
     first: dict[tuple[str, str], str] = {}
     claimed, others = set[tuple[str, str]](), set[str]()

@@ -1,8 +1,8 @@
 """Partitions of keys: the lane of a key, and the comparison of a caller's number of partitions with that of its queue.
 
 Promises: the partition of a key depends only on the UTF-8 of the key and the number of partitions, in every process and
-release. It is the leading part of the hash, as the slot of `Slots` is: `hash * partitions >> 64`. A task that was
-placed by another number than that of its queue is not added: its key would run in two lanes.
+release. It is the leading part of the hash, as the slot of `Slots` is: `hash * partitions >> 64`. A task is
+refused if its caller used another number of partitions than the queue has. Otherwise its key would run in two lanes.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ def counted(tasks: Iterable[NewTask]) -> list[tuple[str, int]]:
 
 
 def check_counted(tasks: Iterable[NewTask], queue: str, found: int | None) -> None:
-    """Raise `InvalidInput` where tasks of a queue were placed by another number of partitions than the one it has."""
+    """Raise `InvalidInput` if a caller used another number of partitions for these tasks than their queue has."""
     for name, wanted in counted(tasks):
         if name == queue and wanted != found:
             raise _other(queue, found, wanted)
@@ -55,6 +55,6 @@ def agreed(queue: str, found: int | None, wanted: int) -> int:
 def _other(queue: str, found: int | None, wanted: int) -> InvalidInput:
     name = f"partitions of queue {queue.rpartition('/')[2]}"
     if found is None:
-        return InvalidInput(name, wanted, "none, as the store has none for it", "Open the queue anew.")
+        return InvalidInput(name, wanted, "none: the store has no number for this queue", "Open the queue anew.")
     hint = f"Open it with partitions={found}, or change the number: apportion tasks resize"
-    return InvalidInput(name, wanted, f"{found}, as it has", hint)
+    return InvalidInput(name, wanted, f"{found}, the number of this queue", hint)

@@ -26,7 +26,7 @@ def accepts(seen: FencingToken | None, token: FencingToken) -> bool:
 
 
 def parted(seen: Iterable[tuple[OwnedLane, FencingToken | None]]) -> tuple[list[OwnedLane], list[OwnedLane]]:
-    """Part lanes, each with the highest token that the store has seen there, into those accepted and those fenced."""
+    """Return the accepted and the fenced lanes. `seen` has each lane with the highest token ever seen there."""
     accepted, fenced = list[OwnedLane](), list[OwnedLane]()
     for lane, token in seen:
         (accepted if accepts(token, lane.token) else fenced).append(lane)

@@ -172,7 +172,7 @@ class Door:
             hint = "Name the primary, or all hosts: postgresql://user@host1,host2/database"
             raise StoreUnavailable(self.name, "the server is a standby, which takes no writes", hint)
         if server.pooled:
-            connection.prepare_threshold = None  # the pooler hands the statements on to another client
+            connection.prepare_threshold = None  # a pooler gives prepared statements to other clients
         version = await self._schema_version(connection, seconds)
         self.schema.require_known(version)
         if version < NEWEST:
@@ -223,7 +223,7 @@ class Door:
 
 
 def _targets(url: StoreUrl) -> list[str]:
-    """Return the connection string of each host. The driver writes the string, so it reads back the same password."""
+    """Return the connection string of each host. The driver encodes the string, so every password arrives unchanged."""
     ports = [str(port or 5432) for _, port in url.hosts] or ["5432"]
     names = (url.option("host") or ",".join(host for host, _ in url.hosts) or "localhost").split(",")
     ports = ports * len(names) if len(ports) == 1 else ports

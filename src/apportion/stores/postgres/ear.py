@@ -1,7 +1,7 @@
 """The ear: receives the hints of PostgreSQL on a connection that also answers requests.
 
 A hint arrives while a statement runs, or between two statements. Between statements the socket becomes readable, and
-the ear takes the hint in. The text of a hint of new tasks is `tasks`. After any other hint, the history shows the
+the ear takes the hint in. A hint with the text `tasks` tells of new tasks. After any other hint, the history shows the
 changes.
 Promises: `is_trusted` says whether hints get through. To find out, the ear sends a hint to itself, since a transaction
 pooler accepts LISTEN and delivers nothing. If a look finds changes without a hint, no hint is trusted until the next

@@ -72,8 +72,8 @@ class PostgresLookout(Lookout):
     def wrote(self, keys: Iterable[bytes] | None = None, *, at: SeenState | None = None) -> None:
         """Wake the watches of keys that this process has written or may have written; look often for a while.
 
-        `at` is the state after a write. If it directly follows the last seen state, it becomes that state. The next
-        look then finds nothing new.
+        `at` is the state after a write. If it directly follows the last seen state, it counts as seen. The next look
+        then finds nothing new.
         """
         if at is not None and at == SeenState(self._state.incarnation, self._state.revision + 1):
             self._state = at
@@ -136,9 +136,9 @@ class PostgresLookout(Lookout):
 
     @property
     def _early_seconds(self) -> float:
-        """The time by which a read of leases may come too early.
+        """The time by which a read of leases may come before it is due.
 
-        With looks at a fixed pace, leases are read at the look nearest to their time. That look may be the one before.
+        With looks at a fixed pace, leases are read at the look nearest to the due time. That look may come before it.
         """
         return self._leases.shortest_seconds / POLLS_PER_TTL / 2 if self._is_polled else 0.0
 
@@ -155,7 +155,7 @@ def state_of(row: Row) -> SeenState:
 
 
 def counters_of(rows: Iterable[Row]) -> tuple[Counter, ...]:
-    """Return the counters in rows of `COUNTERS`; a single row without a lease means that there is none."""
+    """Return the counters in rows of `COUNTERS`. If there are no leases, these are one row without a lease."""
     leases = cast("Iterable[tuple[int, int, int | None, int, float]]", rows)
     return tuple(
         Counter(lease=lease, renewals=count, ttl_seconds=ttl) for _, _, lease, count, ttl in leases if lease is not None

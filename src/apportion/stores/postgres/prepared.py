@@ -69,7 +69,7 @@ def _list(oid: int, items: Encoder) -> Encoder:
 
     def _array(values: Sequence[Any] | bytes) -> bytes:
         if isinstance(values, bytes):
-            return values  # written before
+            return values  # already encoded, by `written`
         if not values:
             return struct.pack("!iii", 0, 0, oid)
         return _head(1, 1 if None in values else 0, oid, len(values), 1) + items(values)

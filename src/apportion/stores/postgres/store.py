@@ -1,8 +1,8 @@
 """The PostgreSQL store: for members on many hosts, in a database that they may already have.
 
 A commit is one round trip: one function of the schema (`migrations.py`) compares and writes, under the lock
-of the one row that counts revisions. NOTIFY announces a change, but only as a hint: every watch reads the history on
-from its own position. Leases are rows, and a reaper ends them.
+of the one row that counts revisions. NOTIFY announces a change, but only as a hint: every watch reads the history
+after its own position. Leases are rows, and a reaper ends them.
 
 Promises: all promises of `CoordinationStore`, if the server flushes. They also hold behind a transaction pooler, but
 without hints. docs/stores/postgresql.md names the losses by a server without flushes and by an asynchronous failover.

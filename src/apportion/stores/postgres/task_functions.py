@@ -4,11 +4,12 @@ The driver fills in `{schema}`, quoted. `begin_tasks` compares the life of the s
 clock. `turn` does the common case. It answers `slow`, before any effect, if a rare rule applies: a limit, an ended
 session, a suspect, an expired task. `tasks.rules` has these rules.
 
-A transaction draws its own number first, and positions from a sequence afterwards. So if a position was
-drawn before a transaction drew the number n, then the transaction of the position has a number below n. Once all
-transactions with numbers below n have ended, that position is visible.
+A transaction draws its own number first, and positions from a sequence afterwards. Take a position that was drawn
+before some transaction got the number n. The transaction of the position has a number below n. So the position is
+visible once all transactions with numbers below n have ended.
 Rows are found only by indexes: a plan that was made for a small table stays in use when the table has grown. Nothing is
-compiled (`jit`): a scan that is off has a high cost, so the planner would compile the plan, which takes 30 ms.
+compiled (`jit`). The planner gives a high cost to a kind of scan that is switched off, so it would compile the plan.
+That takes 30 ms.
 """
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint + offset_ms"

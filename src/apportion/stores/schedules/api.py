@@ -1,4 +1,4 @@
-"""ScheduleStore: the schedules beside the tasks of a store. A slot fires once, whatever node, clock or zone fires it.
+"""ScheduleStore: the schedules beside the tasks of a store. A slot fires once, even if clocks or zone data differ.
 
 - A firing counts by compare-and-set on the version and the last slot of the stored row, and only for later slots.
 - The tasks of a firing are enqueued in the commit that moves the last slot: both are there, or none.
@@ -43,7 +43,7 @@ class ScheduleStore(Protocol):
         """
 
     async def pause(self, queue: str, names: Sequence[str]) -> int:
-        """Let schedules fire no more; return how many fired before. A firing with `resumes` ends the pause."""
+        """Pause schedules; return how many of them were not paused before. A firing with `resumes` ends the pause."""
 
     async def fire(
         self,

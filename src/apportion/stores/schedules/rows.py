@@ -15,7 +15,8 @@ CHANGED = (
 COLUMNS = f"queue, name, {CHANGED}, last_slot, paused, declared"
 LATEST = "(SELECT max(slot) FROM {marks} AS m WHERE m.queue = schedule.queue AND m.name = schedule.name)"
 MARK_COLUMNS = "queue, name, slot, at, by, mark, task"
-# A row that was put back, by damage or by hand, may come to a slot that its history has. Others fire all the same.
+# If damage or an operator set a row back, the schedule may fire a slot that its history has. Then the new mark replaces
+# the old one, so the commit does not fail for the other schedules.
 MARK_ANEW = (
     "ON CONFLICT (queue, name, slot)"
     " DO UPDATE SET at = excluded.at, by = excluded.by, mark = excluded.mark, task = excluded.task"

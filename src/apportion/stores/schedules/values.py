@@ -16,8 +16,8 @@ Missed = Literal["skip", "last", "all"]
 Overlap = Literal["allow", "skip", "queue-one", "cancel-old"]
 Mark = Literal["fired", "skipped", "missed"]
 
-MOST_DUE_SCHEDULES = 100  # that fire in one commit
-KEPT_MARKS = 100  # in the history of each schedule
+MOST_DUE_SCHEDULES = 100  # the most schedules that fire in one commit
+KEPT_MARKS = 100  # the most slots in the history of each schedule
 MOST_LANE = 3
 END_OF_TIME = 253_402_300_800_000  # the year 10 000
 
@@ -91,8 +91,8 @@ class DueSchedule:
 class Firing:
     """One firing of a schedule. It counts if the stored row has this `version` and `last_slot`, and `slot` is later.
 
-    In one commit the row gets `slot` as its last slot and the new next one, the tasks of `cancels` are cancelled, and
-    `tasks` are enqueued. `skipped` are slots that an open task held back. A firing that `resumes` ends a pause.
+    One commit writes `slot` as the last slot and the new next slot, cancels the tasks of `cancels`, and enqueues
+    `tasks`. `skipped` are slots that an open task held back. A firing that `resumes` ends a pause.
     """
 
     queue: str

@@ -160,7 +160,7 @@ class SqliteFile:
     async def _patiently(
         self, step: Callable[[], Result], deadline: float | None = None, *, is_first: bool = True
     ) -> Result:
-        """Run a step as `_tried` does. Unless this is a prompt start, other tasks of the loop run first."""
+        """Run a step as `_tried` does. Inside a task, let other tasks of the loop run first."""
         self.require_open()
         if not is_prompt_start():
             await asyncio.sleep(0)  # else a caller that never pauses would starve renewals and watches

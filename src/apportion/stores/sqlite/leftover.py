@@ -34,7 +34,7 @@ def side_file(path: Path, end: str) -> Path:
 
 
 def has_leftover(path: Path, *, is_restored: bool) -> bool:
-    """Say whether the -wal beside a file belongs to an earlier file. A restored file may have kept its old times."""
+    """Say whether the -wal beside a file belongs to an earlier file. `is_restored`: its times may be old."""
     try:
         file, wal = path.stat(), side_file(path, "-wal").stat()
     except FileNotFoundError:

@@ -61,7 +61,8 @@ class SqliteLink:
     def require_open(self) -> None:
         """Raise `StoreClosed` for a file that was closed or that crossed a fork."""
         if not self.is_ours:
-            _inherited.append(self.connection)  # this is None, unless Python did not see the fork: never close it here
+            # After a fork that Python did not see, the parent's connection is still here. It must never be closed here.
+            _inherited.append(self.connection)
             raise StoreClosed(self.name, "it belongs to the parent of this forked process")
         if self._closed:
             raise StoreClosed(self.name)

@@ -118,7 +118,7 @@ def _cancel(connection: Connection, tasks: Iterable[str], now: int) -> int:
     found = _opened(connection, tasks)
     for task in found:
         if task.session is None:
-            whole = _ended(connection, (task.id,))[0].task if task.is_blocking else task  # its own row has no name
+            whole = _ended(connection, (task.id,))[0].task if task.is_blocking else task  # its open row lost the name
             end(connection, replace(whole, reason="cancelled"), "cancelled", now)
         else:
             connection.execute(sql.CANCEL_CLAIMED, (task.id,))

@@ -117,7 +117,7 @@ _NEW = ", ".join(f"{each} = :{each}" for each in COLUMNS if each not in ("id", "
 RENEW = f"UPDATE task SET pos = (SELECT max(pos) + 1 FROM task), {_NEW} WHERE id = :named RETURNING pos"
 PLACE = "PRAGMA database_list"
 BY_ID = f"{OPEN} WHERE id = ?"
-SHOWN_BY_ID = f"{BY_ID} AND NOT blocking"  # one that blocks its key is shown by its outcome
+SHOWN_BY_ID = f"{BY_ID} AND NOT blocking"  # the outcome of a blocking task is shown instead
 BY_UNIQUE = f"{OPEN} WHERE queue = ? AND uniq = ? AND replaced = 0"
 GIVE_UP_NAME = "UPDATE task SET replaced = 1 WHERE pos = ?"
 REMOVE = "DELETE FROM task WHERE id = ?"
@@ -157,7 +157,7 @@ OF_DEATHS = f"{OPEN} WHERE deaths > 0"
 CONDEMNED = f"{ENDED} WHERE state = 'dead' AND deaths > 0 ORDER BY at, id"
 DUE = f"{OPEN} WHERE queue = ? AND session IS NULL AND due <= ? ORDER BY due, pos LIMIT ?"
 IS_DUE = "SELECT 1 FROM task WHERE queue = ? AND session IS NULL AND due <= ? LIMIT 1"
-# With statistics, SQLite would look for the first task of a queue without an index, though the queue may be empty.
+# The index is named, because SQLite with statistics would read the table instead: slow, if the queue has no ready task.
 IS_READY = (
     "SELECT 1 FROM task INDEXED BY task_ready WHERE session IS NULL AND due IS NULL AND queue = ?"
     f" AND lane < {KEYED_LANES} LIMIT 1"

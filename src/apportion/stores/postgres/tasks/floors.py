@@ -6,8 +6,8 @@ floor, if its transaction took an earlier position and commits later. So a claim
 begins from a *low* position. No ready task is below the low position, and none can come there.
 
 The *mark* is a number of a transaction that was drawn after a floor was seen. The low position moves to that floor once
-two things are true: no transaction with a smaller number runs, and no ready task is left below the floor. A transaction
-draws its number before its positions, so all smaller positions are visible then.
+no transaction with a smaller number runs, and no ready task is left below the floor. A transaction draws its number
+before its positions, so all smaller positions are visible then.
 Promises: a rescan finds each ready task. After a rescan, the next one waits for a second, or 50 times as long as the
 rescan took, if that is longer.
 """
@@ -69,8 +69,8 @@ class Floors:
         """Move the low positions after a rescan, before `claimed` notes its claims.
 
         `left_at` are the first tasks by place that are still ready after the rescan. `mark` is the number of the
-        rescan's transaction. It stands for the floors of former claims only, because the transaction may have drawn it
-        before it saw its own floors.
+        rescan's transaction. The mark is for floors of earlier claims only: the transaction may have drawn its
+        number before it saw floors of its own.
         """
         for (_, place), left in zip(self._of(queues), left_at, strict=True):
             if place.mark is not None and oldest_open >= place.mark:

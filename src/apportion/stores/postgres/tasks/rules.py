@@ -99,7 +99,7 @@ async def settle(transaction: Transaction, settlements: Sequence[Settlement], no
 async def outlive(transaction: Transaction, session: int, now: int) -> None:
     """Remove a session from the deaths of tasks: its lease ended, but its process lives.
 
-    A task that is dead by this session becomes ready again, unless another open task has its unique name.
+    A task that is dead because this session ended becomes ready again, unless another open task has its unique name.
     """
     for task in map(open_task, await transaction.ask(sql.OF_DEATHS)):
         if session in task.deaths_of:
@@ -250,7 +250,7 @@ class _Claiming:
         self._expired = 0
 
     async def claim(self, want: int, places: Places, taken: list[OpenTask]) -> None:
-        """Add ready tasks to `taken`, first lane first. Each eighth place goes to the oldest first task of a lane."""
+        """Add ready tasks to `taken`, first lane first. Each eighth place goes to the oldest head of all lanes."""
         await self._prepare()
         before, is_more = len(taken), True
         while is_more and len(taken) < want:

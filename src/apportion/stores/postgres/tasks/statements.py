@@ -277,7 +277,7 @@ def _short(place: int, values: list[Any]) -> list[Any]:
 
 
 def _columns(tasks: Sequence[NewTask]) -> list[list[Any]]:
-    """Return tasks as columns. Zero in the column of most deaths means that a task may have any number."""
+    """Return tasks as columns. In the column of the most deaths, zero means that there is no limit."""
     return [
         [each.id for each in tasks],
         [each.queue for each in tasks],

@@ -40,7 +40,7 @@ class NewClaims:
         self._left = {queue: self._allowed(queue) for queue in controls}
 
     def claimed(self, most: int, place: int) -> list[Claim]:
-        """Claim ready tasks, those of the first lane first; every eighth place goes to the oldest task at a head."""
+        """Claim ready tasks, those of the first lane first; each eighth place goes to the oldest head of all."""
         taken: list[Claim] = []
         is_more = True
         while is_more and len(taken) < most:
@@ -53,7 +53,7 @@ class NewClaims:
     def _chosen(self, most: int, place: int) -> tuple[list[ReadyTask], bool]:
         """Return ready tasks, and whether to look again, because an expired task took the place of another one."""
         heads, chosen = [found for lane in LANES if (found := self._heads(lane, most))], list[ReadyTask]()
-        if len(heads) == 1 and self._may_take_all(heads[0]):  # the rule, in constant time
+        if len(heads) == 1 and self._may_take_all(heads[0]):  # the usual case, without a choice per task
             return heads[0][: -most - 1 : -1], False
         while len(chosen) < most and (head := self._next(heads, place + len(chosen))) is not None:
             if head.expires is not None and head.expires <= self._now:
@@ -98,7 +98,7 @@ class NewClaims:
             return None
         is_turn_of_the_oldest = (place + 1) % _SHARE_OF_THE_OLDEST == 0
         lane, head = min(heads, key=lambda each: each[1].ready_at) if is_turn_of_the_oldest else heads[0]
-        if lane[-1] is head:  # the rule, in constant time
+        if lane[-1] is head:  # the usual case, in constant time
             lane.pop()
         else:
             lane.remove(head)

@@ -31,7 +31,7 @@ class ReadyTask(NamedTuple):
 
     @property
     def deaths(self) -> int:
-        """The number of sessions that ended under the task; `ValueError` for a list that cannot be read."""
+        """The number of sessions that ended while they ran the task; `ValueError` for a list that cannot be read."""
         return sum(int(each) >= 0 for each in self.deaths_of.split(",")) if self.deaths_of else 0
 
     def claimed(self, session: int, now: int) -> Claim:
@@ -41,7 +41,7 @@ class ReadyTask(NamedTuple):
         is_counted = 0 <= attempt <= MOST_NUMBER and 0 <= failures <= MOST_NUMBER
         is_text = isinstance(name, str) and isinstance(codec, str) and isinstance(trace, str)
         if not (is_counted and is_text and 0 <= crashes <= MOST_NUMBER and isinstance(arguments, bytes)):
-            raise ValueError(f"attempt {attempt} of task {task}, or another column")
+            raise ValueError(f"invalid attempt {attempt} or another invalid column of task {task}")
         receipt, deaths, waited_ms = Receipt(task, attempt + 1, session), self.deaths, max(0, now - ready_at)
         # Names would take half of the time of a claim. The order is that of the fields.
         first = (receipt, queue, lane, name, codec, arguments, failures, deaths, crashes)

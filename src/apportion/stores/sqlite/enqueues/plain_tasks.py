@@ -24,7 +24,7 @@ LAST, TAKE_BACK = "SELECT max(pos) FROM task", "DELETE FROM task WHERE pos > ?"
 _ALIKE = attrgetter(
     "queue", "lane", "name", "codec", "delay_ms", "due_at", "expires_at", "most_deaths", "trace", "schedule", "slot"
 )
-_AT_ONCE, _MOST_BYTES = 1_000, 4 * 2**20  # of one statement
+_AT_ONCE, _MOST_BYTES = 1_000, 4 * 2**20  # the most tasks and bytes of one statement
 _NUL = json.dumps("\0").strip('"')
 
 
@@ -56,7 +56,7 @@ def _added(connection: Connection, alike: Sequence[NewTask], now: int) -> int:
 def _arguments_by_id(tasks: Sequence[NewTask]) -> str | None:
     """Return the arguments of tasks as a JSON object; None if SQLite would not give the same bytes back.
 
-    It ends a string at a NUL, and its limit is a gigabyte.
+    SQLite ends a string at a NUL, and takes at most a gigabyte.
     """
     if sum(len(each.arguments) for each in tasks) > _MOST_BYTES:
         return None
