@@ -217,7 +217,7 @@ def test_a_quarantined_partition_is_owned_again_once_it_is_released(tmp_path):
     with members(tmp_path, "a", quarantine_after=3) as groups:
         assert 3 not in groups["a"].owned
         assert 1 == groups["a"].sight().quarantined
-        with pytest.raises(NotOwner, match="3 sessions ended under it; it is in quarantine"):
+        with pytest.raises(NotOwner, match="3 sessions in a row ended while they owned it; it is in quarantine"):
             groups["a"].token(3)
         text = printed("show", URL, "mailers", folder=tmp_path)
         assert "quarantined" in text

@@ -74,10 +74,10 @@ def test_a_partition_is_not_held_for_one_reason(seen, expected):
 @pytest.mark.parametrize(
     ("quarantine_after", "now", "expected"),
     [
-        (None, 1.5, "4 sessions ended under it; next try in 0.5 s"),
+        (None, 1.5, "4 sessions in a row ended while they owned it; next try in 0.5 s"),
         (None, 2.0, "b owns it"),
-        (4, 1e6, "4 sessions ended under it; it is in quarantine"),
-        (5, 0.0, "4 sessions ended under it; next try in 2.0 s"),
+        (4, 1e6, "4 sessions in a row ended while they owned it; it is in quarantine"),
+        (5, 0.0, "4 sessions in a row ended while they owned it; next try in 2.0 s"),
     ],
 )
 def test_a_partition_under_which_sessions_ended_waits_or_is_in_quarantine(monkeypatch, quarantine_after, now, expected):

@@ -1,9 +1,9 @@
 """Crash loops: after repeated deaths of its owners, a partition waits longer before each next owner (back-off).
 
-An ownership record lists the last sessions that ended under it, each within a minute of taking the partition. A session
-does not count if its process is still alive, or has left the group. After the third death in a row the next owner waits
-a second. Each further death doubles the wait, up to a minute. A minute of service clears the list; a planned transfer
-keeps it.
+An ownership record lists the last sessions that ended while they owned the partition, each within a minute of taking
+it. A session does not count if its process is still alive, or has left the group. After the third death in a row the
+next owner waits a second. Each further death doubles the wait, up to a minute. A minute of service clears the list; a
+planned transfer keeps it.
 
 Promises: no partition is without an owner for longer than a minute because of deaths, unless its group asked for
 quarantine. A pause, a cut network or a node that leaves delays nothing.
@@ -48,7 +48,7 @@ def with_death(
 
 
 def ended(view: View, partition: int) -> tuple[int, ...]:
-    """Return the sessions in a row that ended under a partition soon after they took it, the last one included."""
+    """Return the sessions in a row that ended soon after they took a partition, the last one included."""
     owned = view.owned(partition)
     record = owned.ownership
     before = tuple(each for each in record.ended if each not in view.lived)

@@ -38,8 +38,8 @@ class HandOverEvent(Enum):
     UNWANTED_GRANTED = auto()
     UNWANTED_USED = auto()
     TAKEN = auto()  # the record does not name our session, or not at the epoch that we serve
-    PROVEN = auto()  # we have served for a minute after an earlier session ended under the partition
-    QUIET = auto()  # all work that was begun under it has ended
+    PROVEN = auto()  # we have served for a minute after the death of an earlier owner
+    QUIET = auto()  # all work that was begun on the partition has ended
     DONE = auto()  # our commit happened
     FAILED = auto()  # our commit did not happen, or nobody knows
     OVER = auto()  # our session has ended
@@ -94,7 +94,7 @@ class Known:
 
     `session` is the current session of the owner's id (None: that member is absent). `receiver` is the live member that
     the target names. `stays` is the comparison that no request to leave was sent to the receiver. `ended` are the
-    sessions in a row that ended under the partition: every write lists them. `waits` says that these deaths still delay
+    sessions of its owners that ended in a row: every write lists them. `waits` says that these deaths still delay
     the next owner. `is_proven` says that we have served for a minute after the last of them.
     """
 

@@ -213,9 +213,9 @@ class Holdings(Handle, _Owned):
     def next_change(self) -> GroupChange | None:
         """Return the next change; None if there is none. The call confirms that the work on earlier changes is done.
 
-        While the store has not confirmed our session in time, no partition is ours. After the store has confirmed it, a
-        partition that was ours is told as gained again, once the work on it has ended. O(1) if nothing has changed,
-        else O(partitions held).
+        While the store has not confirmed our session in time, no partition is ours. After the confirmation, a partition
+        that was ours is told as gained again, once the earlier work on that partition has ended. O(1) if nothing has
+        changed, else O(partitions held).
         """
         if self._process != os.getpid():
             return None

@@ -3,7 +3,7 @@
 Promises: the block begins only on a partition that is ours. If the session ends within the block, or the drain times
 out, the block's task is cancelled, once. The block then ends with `NotOwner`. A cancellation by any other caller is
 passed on, even if it comes together with the cancellation from here. If the loop is closed within the block, the block
-cannot be cancelled. Then its hold ends at the moment of the cancellation. A thread cannot be cancelled: long work in a
+cannot be cancelled. Then its hold ends when the cancellation would come. A thread cannot be cancelled: long work in a
 thread must ask for the token again.
 """
 

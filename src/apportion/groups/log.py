@@ -59,7 +59,8 @@ def _log_partition(event: GroupEvent) -> None:
         case Delayed(partition=partition, deaths=deaths, seconds=seconds):
             then = f"it is in quarantine until: apportion group release URL {group} {partition}"
             then = then if seconds is None else f"next try in {seconds:.1f} s"
-            logger.warning("%s: %d sessions ended under partition %d; %s", group, deaths, partition, then)
+            words = "%s: %d sessions in a row ended while they owned partition %d; %s"
+            logger.warning(words, group, deaths, partition, then)
         case HandlerFailed(partition=partition, error=error, seconds=seconds):
             failed = "did not end in time" if error is None else "failed"
             then = "its session is over" if seconds is None else f"again in {seconds:.1f} s"

@@ -2,7 +2,7 @@
 
 Promises: at most one session per id is live. A newcomer waits until the lease of its predecessor has ended, for
 `lease_ttl` plus a second at most. It gets `DuplicateMember` if a scan after that wait still shows the predecessor. It
-waits without limit for an earlier session of its own process, because no process renews that session, so it ends.
+waits without limit for an earlier session of its own process: that session will end, because no process renews it.
 """
 
 from collections import deque

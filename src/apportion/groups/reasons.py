@@ -23,7 +23,7 @@ def not_owned(driver: Driver, partition: int) -> str:
     record, wait = view.owned(partition).ownership, next_try(view, partition) - clock_here().elapsed()
     if wait > 0:
         then = "it is in quarantine" if wait == float("inf") else f"next try in {wait:.1f} s"
-        return f"{len(ended(view, partition))} sessions ended under it; {then}"
+        return f"{len(ended(view, partition))} sessions in a row ended while they owned it; {then}"
     return "nobody owns it" if record.owner is None else f"{record.owner} owns it"
 
 

@@ -77,7 +77,7 @@ class Session:
 
     async def begin(self) -> None:
         """Ask the store for the lease, and keep it alive; `InvalidInput` if the store grants none of this length."""
-        self.incarnation = (await self._store.scan(_NOTHING)).incarnation  # accepts another life of the store
+        self.incarnation = (await self._store.scan(_NOTHING)).incarnation  # a scan accepts any life
         sent = self._clock.elapsed()
         try:
             self.lease = (await self._store.grant(ttl_seconds=self.ttl_seconds)).id
@@ -125,7 +125,7 @@ class Session:
             self._confirm(sent)
 
     def _refused(self, error: InvalidInput) -> InvalidInput:
-        """Return an error that names the user's argument. The limits are read now: a refusal by etcd may tell them."""
+        """Return an error that names the user's argument. The limits are read now: etcd's refusal may change them."""
         limits = self._store.capabilities()
         bounds = f"{limits.min_ttl_seconds:g} to {limits.max_ttl_seconds:g} seconds"
         expected = f"a timedelta that the store grants: {bounds}"

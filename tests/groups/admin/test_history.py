@@ -110,7 +110,7 @@ def test_members_controllers_and_targets_are_told():
     assert ["a is controller (term 103)"] == told(story, chosen, revision=103)
     for revision, paused, digest, text in (
         (104, False, "d", "target 4: 2 of 4 partitions change owner"),
-        (105, False, "", "target 4: 0 of 4 partitions change owner, a step to the next one"),
+        (105, False, "", "target 4: 0 of 4 partitions change owner, as a step to a later target"),
         (106, True, "d", "target 4: paused, all members release everything first (eager mode)"),
     ):
         target = Target(generation=4, digest=digest, owners=tuple("aabb"), is_paused=paused)

@@ -11,9 +11,10 @@ PAUSED = Target(generation=3, digest="d", owners=("a",) * 4, is_paused=True)
 STEPS = [
     ("settled", {"there": [A], "own": [(0, "a", 10, 0)], "target": "aaaa"}, "owned", ""),
     ("quarantined", {"there": [A], "own": [(0, "b", 9, 2)], "target": "aaaa", "quarantine_after": 3}, "quarantined",
-     "quarantined: 3 sessions in a row ended under it, each within a minute"),
+     "quarantined: 3 sessions in a row ended while they owned it, each within a minute"),
     ("crash loop", {"there": [A], "own": [(0, "b", 9, 3)], "target": "aaaa"}, "crash-looping",
-     "crash-looping: 4 sessions in a row ended under it, each within a minute; the next try comes within 2 s"),
+     "crash-looping: 4 sessions in a row ended while they owned it, each within a minute; "
+     "the next try comes within 2 s"),
     ("no member", {"own": [(0, "a", 10, 0)]}, "orphaned", "no target yet: no live member"),
     ("no target", {"there": [A]}, "unowned", "no target yet; there is no controller now"),
     ("draining", {"there": [A, B], "drains": "a", "own": [(0, "a", 10, 0)], "target": "bbbb"}, "owned",

@@ -112,7 +112,7 @@ def _remembered(found: Found, member_id: str) -> Unchanged:
 
 
 async def release(store: CoordinationStore, name: str, partition: int, shown: str) -> int:
-    """Let the next owner take a partition at once; return how many sessions in a row had ended under it."""
+    """Let the next owner take a partition at once; return how many earlier owners in a row had died."""
     while True:
         found = await read(store, name)
         deaths = len(ended(found.view, found.checked_partition(partition)))

@@ -132,7 +132,7 @@ async def forget(url: str, name: str, member_id: str) -> None:
 async def release(url: str, name: str, partition: int) -> int:
     """Let the next owner take a partition at once, after earlier owners died. Return the number of these deaths.
 
-    The call returns 0 and changes nothing if no session has ended under the partition. `InvalidInput` for a partition
+    The call returns 0 and changes nothing if the partition has no deaths. `InvalidInput` for a partition
     that the group does not have.
     """
     return await io_thread().hop(asked(url, acts.release, name, partition, shown_url(url)))

@@ -154,7 +154,7 @@ class Story:
         old = () if before is None else before.owners
         moves = sum(each != owner for each, owner in zip(old, target.owners, strict=False))
         moves += abs(len(target.owners) - len(old))
-        step = "" if target.digest else ", a step to the next one"
+        step = "" if target.digest else ", as a step to a later target"
         return f"target {target.generation}: {moves} of {len(target.owners)} partitions change owner{step}"
 
     def _way(self, partition: int, new: OwnershipRecord) -> _Way:

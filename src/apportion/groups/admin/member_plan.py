@@ -96,7 +96,7 @@ def encode_plan(plan: MemberPlan) -> bytes:
 
 
 def decode_plan(data: bytes) -> MemberPlan:
-    """Return the plan of its bytes; `BadSnapshot` for any other bytes."""
+    """Return the plan that bytes encode; `BadSnapshot` for any other bytes."""
     body = codec.body_in(data, _KIND)
     try:
         return _plan(json.loads(body))

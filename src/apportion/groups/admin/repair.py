@@ -1,6 +1,6 @@
 """Repair: writes each damaged record of a group anew, or removes it.
 
-Promises: an undamaged record is not touched, for each commit compares the record that was read. The epoch of a
+Promises: an undamaged record is not touched: each commit compares the record that was read. The epoch of a
 partition becomes the revision of the store. No epoch that was ever given is above that revision, so no token is given
 twice. If a living member or controller writes its record anew first, that record stands. A partition stays with the
 last owner in the history of the store, while the session of that owner lives. In that case a planned move continues,

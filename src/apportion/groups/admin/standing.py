@@ -148,7 +148,7 @@ def _to_be_taken(found: Found, partition: int, wanted: str) -> tuple[str, str]:
 
 def _crash_loop(found: Found, partition: int, state: State) -> tuple[str, str]:
     deaths, release = len(ended(found.view, partition)), f"apportion group release URL {found.name} {partition}"
-    words = f"{deaths} sessions in a row ended under it, each within a minute"
+    words = f"{deaths} sessions in a row ended while they owned it, each within a minute"
     if state == "quarantined":
         return f"quarantined: {words}", f"Remove the cause, then: {release}"
     wait = f"the next try comes within {found.wait_seconds(partition):g} s"

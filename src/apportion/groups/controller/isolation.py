@@ -3,12 +3,12 @@
 A balancer does not know of deaths. So its answer is changed afterwards by exchanges of partitions, which leave the
 number per member the same; docs/decisions/0017-crash-loops.md has the reasons.
 
-Promises: a suspect is a partition under which at least two sessions in a row ended. Each such session doubles its
+Promises: a suspect is a partition whose owners died at least twice in a row. Each of these deaths doubles its
 weight. If the suspects without an owner are not too many, they are placed one by one, the heaviest first. Each suspect
 goes to the member on which the other suspects together weigh least, if that member can exchange a partition. Exchanges
 take partitions without an owner first, then partitions that move anyway. Any other partition moves only for a clear
-gain: the new member has less weight of other suspects, by at least the weight of this suspect. If a member must give
-partitions away, those under which no session ended are chosen first.
+gain: on the new member, the other suspects weigh less by at least the weight of this suspect. If a member must give
+partitions away, those without deaths are chosen first.
 """
 
 from collections import Counter

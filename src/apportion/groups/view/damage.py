@@ -1,7 +1,7 @@
 """Damage: finds wrong records of a group that can be read, by a comparison of each record with its item in the store.
 
 Promises: each function returns the value of an item, or raises `BadSnapshot` with the reason. An accepted epoch is
-never above the revision that wrote it, for each commit raises an epoch by one. So the revision of the store is an
+never above the revision that wrote it, because each commit raises an epoch by one. So the revision of the store is an
 epoch that was never given, and a repair writes that epoch.
 Refuses: to guess the content of a damaged record.
 """

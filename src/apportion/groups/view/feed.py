@@ -16,7 +16,10 @@ AGAIN_SECONDS = 0.25
 
 
 class GroupFeed:
-    """The changes of one group. `heard` takes each change or scan, `troubled` each error that passes."""
+    """The changes of one group.
+
+    `heard` takes each change or scan. `troubled` takes each error that does not end the feed.
+    """
 
     def __init__(
         self,

@@ -92,8 +92,8 @@ class Intake:
     """All records under `live/<group>/`, decoded. Keys that this release does not know are skipped.
 
     `settings` are the settings of the group. Without settings, a view accepts any partition number and any target.
-    `moves` grows with every ownership record that is taken. `gone` has the end times of sessions. `lived` has ended
-    sessions that are no deaths: the member left, or its process lives on. `damaged` has records by key.
+    `moves` grows with every ownership record that is taken. `gone` has the end times of sessions. `lived` names
+    the ended sessions that are no deaths: the member left, or its process lives on. `damaged` has records by key.
     """
 
     revision: int

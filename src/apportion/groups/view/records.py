@@ -74,7 +74,7 @@ class MemberRecord:
 class OwnershipRecord:
     """The owner of a partition (None: nobody), the session of that owner, and its epoch.
 
-    `ended` lists the last sessions in a row that ended under the partition soon after they took it; see `crash_loops`.
+    `ended` lists the last sessions in a row that ended soon after they took the partition; see `crash_loops`.
     """
 
     owner: str | None = None
