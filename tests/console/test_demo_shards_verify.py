@@ -1,7 +1,6 @@
 """The verifier of the demonstration of shards: each check passes on good traces, and fails on those of its fault."""
 
 import json
-import sqlite3
 from contextlib import closing
 from dataclasses import replace
 
@@ -76,6 +75,19 @@ def changed(shard, **fields):
     return found | {shard: replace(found[shard], **fields)}
 
 
+RETURNED = range(20, 80)
+
+
+def returned():
+    """Return a ledger of places that were written last on shard two, before a way back ended."""
+    lines = [write("done", place, 1, 7, at=2.0, shard="two") for place in RETURNED]
+    return [*lines, {"word": "reversed", "at": 3.0}]
+
+
+def cataloged(*gone):
+    return [*good(), {"word": "catalogs", "names": {"one": (), "two": (*gone,), "three": ()}}]
+
+
 def without(word):
     return [line for line in good() if line["word"] != word]
 
@@ -97,10 +109,27 @@ def without(word):
         ("left_behind", good(), changed("one", places={10: (0, 5), 11: (1, 3)})),
         ("pause_ms", [line | {"at": line["at"] + 2 * (line["at"] > 1.05)} for line in good()], files()),
         ("pause_ms", [line for line in good() if line.get("shard") != "two"], files()),
+        ("reversed_lost", returned(), changed("two", places={})),
+        ("reversed_lost", returned(), changed("two", places=dict.fromkeys(RETURNED, (1, 3)))),
+        ("reversed_lost", [*good(), {"word": "reversed", "at": 9.0}], files()),
+        ("catalogs_clean", cataloged(), changed("two", catalog=["table forgotten"])),
+        ("catalogs_clean", cataloged("trigger gone"), files()),
     ],
 )
 def test_a_fault_is_found(check, lines, found):
     assert check in failed(lines, found)
+
+
+def test_good_traces_of_a_way_back_pass():
+    names = {"pause_ms", "acknowledged", "refused"}
+    assert names == failed(returned(), changed("two", places=dict.fromkeys(RETURNED, (1, 7))))
+    assert set() == failed(cataloged())
+
+
+def test_the_longest_pause_of_several_moves_counts():
+    moves = [("one", 1.0), ("two", 1.1), ("two", 2.0), ("one", 3.5), ("one", 4.0), ("two", 4.2)]
+    lines = [write("done", 11, 1, 1_000, at=at, shard=shard) for shard, at in moves]
+    assert 1_500 == checks(lines, files(), PLAN)["pause_ms"]["value"]
 
 
 def test_a_ledger_keeps_whole_lines(tmp_path):
@@ -120,8 +149,8 @@ def test_a_ledger_keeps_whole_lines(tmp_path):
 def test_a_file_is_read_with_all_that_a_move_could_leave(tmp_path):
     world = DemoWorld(tmp_path)
     world.found()
-    found = shard_in(world.file("one"))
+    found = shard_in(world.databases, "one")
     assert (1_024, 69_472, []) == (len(found.states), len(found.places), list(found.left))
-    with closing(sqlite3.connect(world.file("one"))) as connection:
+    with closing(world.databases.connect("one")) as connection:
         connection.execute("CREATE TABLE apportion_log (id)")
-    assert ["apportion_log"] == list(shard_in(world.file("one")).left)
+    assert ["apportion_log"] == list(shard_in(world.databases, "one").left)

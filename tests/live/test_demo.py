@@ -1,17 +1,24 @@
 """The demonstrations themselves: real processes on one file, and verifiers that are seen to fail."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.live
 
 
+COMMAND = [sys.executable, "-m", "apportion.console.main", "demo"]
+
+
 def demo(*words):
-    command = [sys.executable, "-m", "apportion.console.main", "demo", *words, "--exit", "--json"]
+    command = [*COMMAND, *words, "--exit", "--json"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     return done.returncode, json.loads(done.stdout.splitlines()[-1])["checks"]
 
@@ -89,3 +96,44 @@ def test_every_check_of_shards_passes():
 def test_a_fault_is_planted_for_each_check_of_shards_and_found():
     code, checks = demo("shards", "--selftest")
     assert (1, SHARD_CHECKS) == (code, {name for name, check in checks.items() if not check["passed"]})
+
+
+SERVER_CHECKS = SHARD_CHECKS | {"reversed_lost", "catalogs_clean"}
+
+
+def test_every_check_of_shards_on_servers_passes():
+    code, checks = demo("shards", "--postgres")
+    assert {} == {name: check for name, check in checks.items() if not check["passed"]}
+    assert (0, SERVER_CHECKS) == (code, set(checks))
+
+
+def test_a_fault_is_planted_for_each_check_of_shards_on_servers_and_found():
+    code, checks = demo("shards", "--postgres", "--selftest")
+    assert (1, SERVER_CHECKS) == (code, {name for name, check in checks.items() if not check["passed"]})
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_no_server_and_no_folder_behind(number):
+    home = Path(tempfile.mkdtemp(prefix="signal-"))  # a short name, and one that other users may pass
+    home.chmod(0o711)
+    command, environment = [*COMMAND, "shards", "--postgres"], os.environ | {"TMPDIR": str(home)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as run:
+        while "has read" not in (line := run.stdout.readline()):
+            assert line, run.stderr.read()
+        assert named(home)
+        run.send_signal(number)
+        assert 128 + number == run.wait(60)
+    assert [] == named(home)
+    home.rmdir()
+
+
+def named(folder):
+    """Return the commands of all processes that name a folder."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = each.read_bytes().replace(b"\0", b" ").decode()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        found += [words] if str(folder) in words else []
+    return found

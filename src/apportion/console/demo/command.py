@@ -13,9 +13,11 @@ from apportion.console.demo.groups.show import show_groups
 from apportion.console.demo.keys.show import MEANINGS as OF_KEYS
 from apportion.console.demo.keys.show import show_keys
 from apportion.console.demo.screen import Screen
+from apportion.console.demo.signals import ended_by_signals
 from apportion.console.demo.tasks.show import MEANINGS as OF_TASKS
 from apportion.console.demo.tasks.show import show_tasks
 from apportion.console.demo.verdict import Verdict
+from apportion.errors import InvalidInput
 
 
 class Show(Protocol):
@@ -40,6 +42,7 @@ def demo(
     json: bool = False,
     stops: Annotated[bool, Parameter(name="--exit")] = False,
     selftest: bool = False,
+    postgres: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Let processes share real work, disturb them, and let a separate process read the traces of their work.
 
@@ -54,20 +57,25 @@ def demo(
         End after the verification. Without this option, on a terminal, the workers go on until Ctrl-C.
     selftest
         Plant faults in the traces before they are verified; the verifier must find them.
+    postgres
+        Of shards: use two servers of PostgreSQL, made for this run alone. The slots of one go to the other, back, and
+        there again, and the source server crashes. PostgreSQL must be installed on this machine.
     """
-    show, meanings = _of_shards() if subject == "shards" else _SUBJECTS[subject]
-    with Screen(is_quiet=json) as screen:
+    if postgres and subject != "shards":
+        raise InvalidInput("--postgres", subject, "shards with it", "Write: apportion demo shards --postgres")
+    show, meanings = _of_shards(has_servers=postgres) if subject == "shards" else _SUBJECTS[subject]
+    with ended_by_signals(), Screen(is_quiet=json) as screen:
         found = show(screen, stays=not stops and not json and sys.stdout.isatty(), selftest=selftest)
     passed = all(check["passed"] for check in found.values())
     _tell(found, meanings, passed=passed, as_json=json)
     return 0 if passed else 1
 
 
-def _of_shards() -> tuple[Show, dict[str, str]]:
-    """Return the show of shards; `MissingExtra` without SQLAlchemy."""
-    from apportion.console.demo.shards.show import MEANINGS, show_shards  # noqa: PLC0415 - an extra
+def _of_shards(*, has_servers: bool) -> tuple[Show, dict[str, str]]:
+    """Return the show of shards on files or on servers; `MissingExtra` without SQLAlchemy."""
+    from apportion.console.demo.shards.show import MEANINGS, show_servers, show_shards  # noqa: PLC0415 - an extra
 
-    return show_shards, MEANINGS
+    return show_servers if has_servers else show_shards, MEANINGS
 
 
 def _tell(found: Verdict, meanings: dict[str, str], *, passed: bool, as_json: bool) -> None:

@@ -1,7 +1,9 @@
-"""Choice: the next write of a writer. A writer has every eighth place, so no other process writes to its places."""
+"""Choice: the next write of a writer. A writer has every eighth place, so no other process writes to its places.
+
+A place whose last write was not acknowledged is left alone. The writer does not know its value.
+"""
 
 import random
-import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -29,20 +31,31 @@ class PlaceWrite:
 
 
 class WriteChoice:
-    """Chooses the writes of one writer, by a seed. Deleted places come back now and then."""
+    """Chooses the writes of one writer, by a seed. Deleted places come back now and then.
+
+    `rest_seconds` is the time to wait after each write.
+    """
 
     def __init__(self, world: DemoWorld, number: int) -> None:
         self._random = random.Random(number)  # noqa: S311 - no secret
-        with closing(sqlite3.connect(world.file(FIRST))) as connection:
+        with closing(world.databases.connect(FIRST)) as connection:
             rows = connection.execute("SELECT id, country, slot FROM place WHERE id % ? = ?", (WRITERS, number))
             self._alive = {place: (country, slot) for place, country, slot in rows}
         self._ids = sorted(self._alive)
         self._deleted: list[tuple[int, str, int]] = []
         self._newest = _FIRST_NEW + number
         self._written = 0
+        self._open: PlaceWrite | None = None
+        self.rest_seconds: float = world.databases.rest_seconds
 
     def next(self) -> PlaceWrite:
         """Return the next write."""
+        if self._open is not None:
+            self._forget(self._open.id)
+        self._open = self._chosen()
+        return self._open
+
+    def _chosen(self) -> PlaceWrite:
         self._written += 1
         what = self._random.random()
         place = self._random.choice(self._ids)
@@ -59,9 +72,9 @@ class WriteChoice:
 
     def done(self, write: PlaceWrite) -> None:
         """Take an acknowledged write into account."""
+        self._open = None
         if write.value is None:
-            del self._alive[write.id]
-            self._ids.remove(write.id)
+            self._forget(write.id)
             self._deleted.append((write.id, write.country, write.slot))
         elif write.is_new:
             self._alive[write.id] = (write.country, write.slot)
@@ -72,3 +85,7 @@ class WriteChoice:
         self._alive = {place: each for place, each in self._alive.items() if each[0] != country}
         self._ids = sorted(self._alive)
         self._deleted = [each for each in self._deleted if each[1] != country]
+
+    def _forget(self, place: int) -> None:
+        if self._alive.pop(place, None) is not None:
+            self._ids.remove(place)

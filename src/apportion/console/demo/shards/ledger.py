@@ -5,6 +5,8 @@ A line is a JSON object: `word`, `at` (elapsed seconds of this machine), and mor
     tries, done       a write, before and after its commit: `id`, `slot`, `value` (None deletes), and `shard` when done
     refused           a refused write of the session that slept, or of the stray statement, with its `reason`
     turned away       a write of one of the writers that was refused, or was not possible, with its `reason`
+    catalogs          the names of all objects in each database before the first move: `names`
+    reversed          the end of the way back of all moves
 
 Promises: a line `done` is on the disk before the writer goes on.
 """
@@ -32,12 +34,15 @@ class ShardLedger:
 
     def done(self, line: LedgerLine) -> None:
         """Note an acknowledged write, durably."""
-        self._append({"word": "done", **line})
-        os.fsync(self._target)
+        self.notes("done", line)
 
     def refused(self, word: str, reason: object) -> None:
         """Note a refusal, durably."""
-        self._append({"word": word, "reason": str(reason).splitlines()[0]})
+        self.notes(word, {"reason": str(reason).splitlines()[0]})
+
+    def notes(self, word: str, line: LedgerLine) -> None:
+        """Note another event, durably."""
+        self._append({"word": word, **line})
         os.fsync(self._target)
 
     def _append(self, line: LedgerLine) -> None:

@@ -1,22 +1,20 @@
-"""Show of shards: the script of the demonstration of shards, and the verdict of a separate process on its traces."""
+"""Show of shards: the demonstration on files or on servers, and the verdict of a separate process on its traces."""
 
-import asyncio
-import sqlite3
 import tempfile
 import time
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from rich.text import Text
 
 from apportion.console.demo.screen import COLOURS, Screen
+from apportion.console.demo.shards.course import Course, split, there_and_back
+from apportion.console.demo.shards.databases import SERVERS
 from apportion.console.demo.shards.plant import plant
-from apportion.console.demo.shards.troop import Troop, owned_slots
+from apportion.console.demo.shards.troop import Troop
 from apportion.console.demo.shards.verify import LEAST_ACKNOWLEDGED, LONGEST_PAUSE_MS
-from apportion.console.demo.shards.world import FIRST, OTHERS, SET, WRITERS, DemoWorld, WorldBase
+from apportion.console.demo.shards.world import SET, DemoWorld
 from apportion.console.demo.verdict import Verdict, verified
-from apportion.shards import admin
-from apportion.shards.plan import ShardPlan, encode_shard_plan
 
 MEANINGS = {
     "acknowledged": f"writes that were acknowledged (at least {LEAST_ACKNOWLEDGED})",
@@ -24,75 +22,47 @@ MEANINGS = {
     "resurrected": "places that are there, though their deletion was acknowledged",
     "stale": "places with a value before their last acknowledged one",
     "owned_twice": "slots without exactly one owner, and places that two owners have",
-    "refused": "late writes that the first file refused (2: the session that slept, the stray UPDATE)",
+    "refused": "late writes that the first shard refused (2: the session that slept, the stray UPDATE)",
     "unplanned_moves": "slots with another owner than the plan says",
     "left_behind": "tables, triggers and rows that moves have left",
     "pause_ms": f"the longest pause of a group of slots (at most {LONGEST_PAUSE_MS} ms)",
+    "reversed_lost": "places whose last write the way back has lost",
+    "catalogs_clean": "each database has the objects that it had before",
 }
-_WIDTH = 60
-_AROUND_SECONDS = 1.5
+_PREFIX, _WIDTH = "apportion-demo-", 60
 
 
 def show_shards(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
     """Split one file into three while processes write to it, and return the verdict on their work."""
-    with tempfile.TemporaryDirectory(prefix="apportion-demo-") as folder:
-        world = DemoWorld(Path(folder))
-        troop = Troop(world, lambda there: screen.show(_picture(there)))
-        try:
-            _play(troop, screen)
-            if stays:
-                _linger(troop, screen)
-        finally:
-            troop.end()
-        if selftest:
-            plant(world)
-        return verified("shards", str(world.folder))
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
+        return _shown(Path(folder), split, screen, stays=stays, selftest=selftest)
 
 
-def _play(troop: Troop, screen: Screen) -> None:
-    world = troop.world
-    screen.say(f"{world.found()} places of the world lie in one file, {world.file(FIRST)}; a country is a tenant")
-    troop.write()
-    screen.say(f"{WRITERS} processes write to it: one with an event loop, one is a bare script of sqlite3")
-    time.sleep(_AROUND_SECONDS)
-    plan = _planned(world)
-    screen.say(f"two empty files are added; {plan.summary}")
-    country, slot = _largest(world, plan)
-    troop.sleep(country)
-    screen.say(f"a session of {country} has read, and its process is stopped with SIGSTOP")
+def show_servers(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
+    """Move slots between two servers while processes write to them, and return the verdict on their work."""
+    from apportion.console.demo.shards.server import running  # noqa: PLC0415 - an extra
+    from apportion.console.demo.shards.servers import DemoServers  # noqa: PLC0415 - an extra
 
-    took = troop.move(dies_at="chunk.after:20")
-    screen.say(f"the mover is killed with SIGKILL after {took:.2f} s, in the middle of a copy")
-    took = troop.move()
-    screen.say(f"another mover goes on, and ends all moves after {took:.2f} s: {_slots_text(world)}")
-
-    screen.say(f"the session of {country} wakes up, and writes at once; slot {slot} lies elsewhere now")
-    troop.wake()
-    screen.say(f"a stray UPDATE of {country} goes to the first file, where its old rows still are")
-    troop.stray(country)
-    took = troop.clean()
-    screen.say(f"the old rows are deleted after {took:.2f} s")
-    time.sleep(_AROUND_SECONDS)
-    troop.check()
+    with (
+        tempfile.TemporaryDirectory(prefix=_PREFIX) as folder,
+        running(Path(folder) / SERVERS, DemoServers.shards) as servers,
+    ):
+        course = partial(there_and_back, servers=servers)
+        return _shown(Path(folder), course, screen, stays=stays, selftest=selftest)
 
 
-def _planned(world: DemoWorld) -> ShardPlan:
-    shards = {shard: world.address(shard) for shard in OTHERS}
-    asyncio.run(admin.add(world.url, SET, shards, base=WorldBase))
-    for shard in OTHERS:
-        with closing(sqlite3.connect(world.file(shard))) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-    plan = asyncio.run(admin.plan(world.url, SET, weights=dict.fromkeys(OTHERS, 1)))
-    world.plan.write_bytes(encode_shard_plan(plan))
-    return plan
-
-
-def _largest(world: DemoWorld, plan: ShardPlan) -> tuple[str, int]:
-    """Return the largest country that moves, and its slot."""
-    moving = {slot for group in plan.groups for slot in group.slots}
-    with closing(sqlite3.connect(world.file(FIRST), timeout=30)) as connection:
-        query = "SELECT country, slot FROM place GROUP BY country, slot ORDER BY count(*) DESC"
-        return next((country, slot) for country, slot in connection.execute(query) if slot in moving)
+def _shown(folder: Path, course: Course, screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
+    world = DemoWorld(folder)
+    troop = Troop(world, lambda there: screen.show(_picture(there)))
+    try:
+        course(troop, screen)
+        if stays:
+            _linger(troop, screen)
+    finally:
+        troop.end()
+    if selftest:
+        plant(world)
+    return verified("shards", str(world.folder))
 
 
 def _linger(troop: Troop, screen: Screen) -> None:
@@ -107,12 +77,8 @@ def _linger(troop: Troop, screen: Screen) -> None:
 
 
 def _picture(world: DemoWorld) -> Text:
-    text, slots = Text(), owned_slots(world)
+    text, slots = Text(), world.owned_slots()
     for number, (shard, count) in enumerate(slots.items()):
         text.append(f"{shard:6}{count:5} slots ", style=COLOURS[number])
         text.append("█" * round(count * _WIDTH / max(1, sum(slots.values()))) + "\n", style=COLOURS[number])
     return text
-
-
-def _slots_text(world: DemoWorld) -> str:
-    return ", ".join(f"{shard} has {count} slots" for shard, count in owned_slots(world).items())

@@ -2,16 +2,15 @@
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import TypeAlias
 
 from apportion.console.demo.shards.ledger import ShardLedger
-from apportion.console.demo.shards.world import FIRST, OTHERS, SET, WRITERS, DemoWorld
+from apportion.console.demo.shards.world import FIRST, SET, WRITERS, DemoWorld
 
 PATIENCE_SECONDS = 240.0
 _LOOK_SECONDS, _MOST_TOLD = 0.1, 2_000
@@ -33,6 +32,7 @@ class Troop:
         self._look, self._errors = look, world.folder / "errors"
         self._writers: list[Process] = []
         self._sleeper: Process | None = None
+        self._mover: Process | None = None
 
     def write(self) -> None:
         """Start the writers, and wait until they write."""
@@ -61,19 +61,26 @@ class Troop:
             raise OutOfTime(f"the session that slept has failed: {self._errors.read_text()[-_MOST_TOLD:]}")
 
     def stray(self, country: str) -> None:
-        """Send an UPDATE of a country to the first file, as cron jobs do."""
+        """Send an UPDATE of a country to the first shard, as cron jobs do."""
         ledger = ShardLedger(self.world.ledger("stray"))
-        with closing(sqlite3.connect(self.world.file(FIRST), timeout=PATIENCE_SECONDS)) as connection:
+        with closing(self.world.databases.connect(FIRST)) as connection:
             try:
-                with connection:
-                    connection.execute("UPDATE place SET visits = -2 WHERE country = ?", (country,))
-            except sqlite3.IntegrityError as error:
+                connection.execute("UPDATE place SET visits = -2 WHERE country = ?", (country,))
+            except self.world.databases.refusal as error:
                 ledger.refused("refused", error)
 
-    def move(self, *, dies_at: str = "") -> float:
-        """Run `apportion shards apply` to its end, or to its death; return the seconds that it took."""
+    def move(self, *options: str, dies_at: str = "", meanwhile: Callable[[], None] | None = None) -> float:
+        """Run `apportion shards apply` to its end, or to its death; return the seconds that it took.
+
+        `meanwhile` is called once while it runs.
+        """
         variables = {"APPORTION_SHARDS_STOP_AT": dies_at} if dies_at else {}
-        return self._command("apply", str(self.world.plan), dies=bool(dies_at), variables=variables)
+        words = (str(self.world.plan), *options)
+        return self._command("apply", *words, dies=bool(dies_at), variables=variables, meanwhile=meanwhile)
+
+    def reverse(self, moves: Sequence[str]) -> float:
+        """Run `apportion shards reverse`; return the seconds that it took."""
+        return self._command("reverse", *moves)
 
     def clean(self) -> float:
         """Run `apportion shards clean` without a wait; return the seconds that it took."""
@@ -81,6 +88,9 @@ class Troop:
 
     def end(self) -> None:
         """Let all processes leave, and wait for them."""
+        if self._mover is not None:
+            self._mover.kill()
+            self._mover.wait()
         everyone = [*self._writers, *([self._sleeper] if self._sleeper else [])]
         for each in everyone:
             each.send_signal(signal.SIGCONT)
@@ -96,10 +106,20 @@ class Troop:
         if any(writer.poll() is not None for writer in self._writers):
             raise OutOfTime(f"a writer has ended: {self._errors.read_text()[-_MOST_TOLD:]}")
 
-    def _command(self, name: str, *words: str, dies: bool = False, variables: dict[str, str] | None = None) -> float:
+    def _command(
+        self,
+        name: str,
+        *words: str,
+        dies: bool = False,
+        variables: dict[str, str] | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> float:
         began = time.monotonic()
         module = "apportion.console.main"
         process = self._started(module, "shards", name, self.world.url, SET, *words, variables=variables)
+        self._mover = process
+        if meanwhile is not None:
+            meanwhile()
         while process.poll() is None:
             if time.monotonic() - began > PATIENCE_SECONDS:
                 process.kill()
@@ -126,14 +146,3 @@ class Troop:
     def _heard(self, process: Process) -> None:
         if process.stdout is None or not process.stdout.readline():
             raise OutOfTime(f"a process has ended: {self._errors.read_text()[-_MOST_TOLD:]}")
-
-
-def owned_slots(world: DemoWorld) -> dict[str, int]:
-    """Return the number of slots that each file owns."""
-    found = {}
-    for shard in (FIRST, *OTHERS):
-        if world.file(shard).exists():
-            with closing(sqlite3.connect(world.file(shard), timeout=PATIENCE_SECONDS)) as connection:
-                query = "SELECT count(*) FROM apportion_slot WHERE state = 'owner'"
-                ((found[shard],),) = connection.execute(query).fetchall()
-    return found

@@ -1,19 +1,19 @@
 """World: the places of the tour as rows of a set of shards; a country is a tenant, and lies on one shard as a whole."""
 
 import asyncio
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from apportion.console.demo.shards.databases import DemoDatabases, databases_in
 from apportion.console.tour.places import places
 from apportion.shards import Sharded, admin
 
 SET = "world"
 MODELS = "apportion.console.demo.shards.world:WorldBase"
-FIRST, OTHERS = "one", ("two", "three")
+FIRST = "one"
 WRITERS = 8
 SLOTS = 1_024
 
@@ -35,20 +35,18 @@ class WorldPlace(Sharded, WorldBase):
 
 
 class DemoWorld:
-    """The files of the demonstration: the control store, a file of each shard, the plan, and a ledger per process."""
+    """The folder of the demonstration: the control store, the databases, the plan, and a ledger per process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder: Path = folder
+        self.databases: DemoDatabases = databases_in(folder)
         self.url: str = f"sqlite:///{folder / 'control.db'}"
         self.plan: Path = folder / "plan.json"
 
-    def file(self, shard: str) -> Path:
-        """Return the file of a shard."""
-        return self.folder / f"{shard}.db"
-
-    def address(self, shard: str) -> str:
-        """Return the URL of a shard."""
-        return f"sqlite:///{self.file(shard)}"
+    @property
+    def others(self) -> dict[str, str]:
+        """The URL of each shard that gets slots of the first one."""
+        return {shard: self.databases.address(shard) for shard in self.databases.shards if shard != FIRST}
 
     def ledger(self, process: str) -> Path:
         """Return the ledger of a process."""
@@ -56,13 +54,28 @@ class DemoWorld:
 
     def found(self) -> int:
         """Make the set with one shard, and fill it; return the number of places."""
-        with closing(sqlite3.connect(self.file(FIRST))) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-        asyncio.run(admin.init(self.url, SET, {FIRST: self.address(FIRST)}, base=WorldBase, slots=SLOTS))
+        self.databases.make()
+        asyncio.run(admin.init(self.url, SET, {FIRST: self.databases.address(FIRST)}, base=WorldBase, slots=SLOTS))
         table = asyncio.run(admin.status(self.url, SET)).table
         named = [line.decode().split("/") for line in places()]
         slots = {country: table.slot(country) for country in {country for country, *_ in named}}
         rows = [(int(number), slots[country], country, "/".join(name), 0) for country, *name, number in named]
-        with closing(sqlite3.connect(self.file(FIRST))) as connection, connection:
-            connection.executemany("INSERT INTO place (id, slot, country, name, visits) VALUES (?, ?, ?, ?, ?)", rows)
+        self.databases.fill(FIRST, rows)
         return len(rows)
+
+    def owned_slots(self) -> dict[str, int]:
+        """Return the number of slots that each shard owns."""
+        query = f"SELECT count(*) FROM {self.databases.prefix}slot WHERE state = 'owner'"  # noqa: S608 - ours
+        found = {}
+        for shard in self.databases.shards:
+            with closing(self.databases.connect(shard)) as connection:
+                ((found[shard],),) = connection.execute(query).fetchall()
+        return found
+
+    def catalogs(self) -> dict[str, list[str]]:
+        """Return the names of all objects of each database."""
+        found = {}
+        for shard in self.databases.shards:
+            with closing(self.databases.connect(shard)) as connection:
+                found[shard] = self.databases.catalog(connection)
+        return found

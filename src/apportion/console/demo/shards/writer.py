@@ -3,54 +3,57 @@
     python -m apportion.console.demo.shards.writer FOLDER NUMBER KIND
 
 The kinds: `session` writes through `apportion.sync.open_shards`, `async` through `apportion.open_shards`, and `bare` is
-a script without the library, which knows the first file alone.
+a script without the library, which knows the first database alone.
 """
 
 import asyncio
 import signal
-import sqlite3
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Delete, Engine, Insert, Update, create_engine, delete, insert, update
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy import URL, Delete, Insert, Update, create_engine, delete, insert, update
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 
 import apportion
 from apportion.console.demo.shards.choice import PlaceWrite, WriteChoice
+from apportion.console.demo.shards.databases import DemoConnection, DemoDatabases
 from apportion.console.demo.shards.ledger import ShardLedger
 from apportion.console.demo.shards.world import FIRST, SET, DemoWorld, WorldBase, WorldPlace
 from apportion.errors import Outdated, Unavailable
 
-_PAUSE_SECONDS = 0.02
-_BUSY_SECONDS = 30.0
+_AWAY_SECONDS = 0.1
 ends: list[int] = []
 
 
 def write_by_session(world: DemoWorld, choice: WriteChoice, ledger: ShardLedger) -> None:
     """Write through pinned sessions."""
-    with apportion.sync.open_shards(world.url, SET, base=WorldBase, create_engine=_engine) as router:
+    engine = partial(_made, create_engine, world)
+    with apportion.sync.open_shards(world.url, SET, base=WorldBase, create_engine=engine) as router:
         print("ready", flush=True)
         while not ends:
             write = choice.next()
             ledger.tries(write.line)
             try:
                 shard = router.run(write.country, partial(_written, write))
-            except (Outdated, Unavailable) as error:
-                ledger.refused("turned away", error)
+            except (Outdated, Unavailable, OperationalError) as error:
+                _turned_away(ledger, error)
             else:
                 _acknowledged(choice, ledger, write, shard)
 
 
 async def write_by_async_session(world: DemoWorld, choice: WriteChoice, ledger: ShardLedger) -> None:
     """Write through pinned sessions of an event loop."""
-    async with apportion.open_shards(world.url, SET, base=WorldBase, create_engine=_async_engine) as router:
+    engine = partial(_made, create_async_engine, world)
+    async with apportion.open_shards(world.url, SET, base=WorldBase, create_engine=engine) as router:
         print("ready", flush=True)
         while not ends:
             write = choice.next()
@@ -63,39 +66,46 @@ async def write_by_async_session(world: DemoWorld, choice: WriteChoice, ledger: 
 
             try:
                 shard = await router.run(write.country, work)
-            except (Outdated, Unavailable) as error:
-                ledger.refused("turned away", error)
+            except (Outdated, Unavailable, OperationalError) as error:
+                _turned_away(ledger, error)
             else:
                 _acknowledged(choice, ledger, write, shard)
 
 
 def write_bare(world: DemoWorld, choice: WriteChoice, ledger: ShardLedger) -> None:
-    """Write to the first file, as a script does that has never heard of shards."""
+    """Write to the first database, as a script does that has never heard of shards."""
     print("ready", flush=True)
-    with closing(sqlite3.connect(world.file(FIRST), timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
-        while not ends:
-            write = choice.next()
-            ledger.tries(write.line)
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                count = connection.execute(*_bare(write)).rowcount
-                connection.execute("COMMIT" if count else "ROLLBACK")
-            except sqlite3.IntegrityError as error:
-                connection.execute("ROLLBACK")
-                ledger.refused("turned away", error)
-                count = 0
-            if count:
-                _acknowledged(choice, ledger, write, FIRST)
-            else:
-                choice.leave(write.country)
+    while not ends:
+        try:
+            with closing(world.databases.connect(FIRST)) as connection:
+                _write_bare(connection, world.databases, choice, ledger)
+        except world.databases.cut as error:
+            _turned_away(ledger, error)
 
 
-def _engine(url: URL) -> Engine:
-    return create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+def _write_bare(connection: DemoConnection, databases: DemoDatabases, choice: WriteChoice, ledger: ShardLedger) -> None:
+    while not ends:
+        write, count = choice.next(), 0
+        ledger.tries(write.line)
+        try:
+            count = connection.execute(*_bare(write)).rowcount
+        except databases.cut:  # a kind of refusal in some drivers
+            raise
+        except databases.refusal as error:
+            _turned_away(ledger, error)
+        if count:
+            _acknowledged(choice, ledger, write, FIRST)
+        else:
+            choice.leave(write.country)
 
 
-def _async_engine(url: URL) -> AsyncEngine:
-    return create_async_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+def _made(create: Callable[..., Any], world: DemoWorld, url: URL) -> Any:  # noqa: ANN401 - of either form
+    return create(url, **world.databases.engine_options)
+
+
+def _turned_away(ledger: ShardLedger, error: Exception) -> None:
+    ledger.refused("turned away", error)
+    time.sleep(_AWAY_SECONDS)
 
 
 def _written(write: PlaceWrite, session: Session) -> str:
@@ -123,7 +133,7 @@ def _bare(write: PlaceWrite) -> tuple[str, tuple[object, ...]]:
 def _acknowledged(choice: WriteChoice, ledger: ShardLedger, write: PlaceWrite, shard: str) -> None:
     ledger.done(write.line | {"shard": shard})
     choice.done(write)
-    time.sleep(_PAUSE_SECONDS)
+    time.sleep(choice.rest_seconds)
 
 
 def _end_with_parent() -> None:
@@ -140,7 +150,7 @@ def main(folder: str, number: str, kind: str) -> None:
     choice, ledger = WriteChoice(world, int(number)), ShardLedger(world.ledger(f"writer-{number}"))
     if kind == "bare":
         write_bare(world, choice, ledger)
-    elif kind == "async" and find_spec("aiosqlite") is not None:
+    elif kind == "async" and find_spec(world.databases.loop_client) is not None:
         asyncio.run(write_by_async_session(world, choice, ledger))
     else:
         write_by_session(world, choice, ledger)

@@ -1,0 +1,78 @@
+"""Databases of the demonstration of shards: files of SQLite, or servers of PostgreSQL. All else is the same for both.
+
+Statements have `?` for each value, and `apportion_slot` or `apportion.slot` by the prefix of the kind of database.
+Promises: a connection commits each statement, and knows nothing of this library.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+SERVERS = "servers"
+"""The name of the folder of the servers. A demonstration without it is one of files."""
+
+
+class DemoConnection(Protocol):
+    """A bare connection to the database of one shard."""
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Any:  # noqa: ANN401 - a cursor of any driver
+        """Run a statement, and return its cursor."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class DemoDatabases(Protocol):
+    """The databases of the demonstration, by the ids of their shards.
+
+    - `noun`, `client`: the words for one database, and for the driver of a bare script.
+    - `prefix`: the beginning of the names of all tables that the library makes.
+    - `loop_client`: the driver for event loops.
+    - `rest_seconds`: the time between two writes of a writer. Those to servers cost more.
+    - `engine_options`: the options of the engines that the writers make.
+    - `refusal`: the error of a trigger that refuses a write.
+    - `cut`: the errors after which nobody knows whether a write was made.
+    """
+
+    shards: tuple[str, ...]
+    noun: str
+    client: str
+    prefix: str
+    loop_client: str
+    rest_seconds: float
+    engine_options: Mapping[str, Any]
+    refusal: type[Exception]
+    cut: tuple[type[Exception], ...]
+
+    def make(self) -> None:
+        """Make an empty database for each shard."""
+
+    def address(self, shard: str) -> str:
+        """Return the URL of a shard."""
+
+    def connect(self, shard: str) -> DemoConnection:
+        """Open a bare connection."""
+
+    def unguarded(self, shard: str) -> AbstractContextManager[DemoConnection]:
+        """Open a connection whose writes no trigger refuses, to plant faults."""
+
+    def fill(self, shard: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert places: id, slot, country, name, visits."""
+
+    def left(self, connection: DemoConnection) -> list[str]:
+        """Return the names of all that moves have left in a database."""
+
+    def catalog(self, connection: DemoConnection) -> list[str]:
+        """Return the names of all objects of a database, sorted."""
+
+
+def databases_in(folder: Path) -> DemoDatabases:
+    """Return the databases of the demonstration in a folder. `MissingExtra` for servers without their client."""
+    if (folder / SERVERS).is_dir():
+        from apportion.console.demo.shards.servers import DemoServers  # noqa: PLC0415 - an extra
+
+        return DemoServers(folder / SERVERS)
+    from apportion.console.demo.shards.files import DemoFiles  # noqa: PLC0415 - beside the other kind
+
+    return DemoFiles(folder)
