@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("psycopg")
 
 from apportion.console.demo.shards import server
-from apportion.console.demo.shards.databases import SERVERS, databases_in
 from apportion.console.demo.shards.server import running
+from apportion.console.demo.shards.world import SERVERS, databases_in
 from apportion.errors import InvalidInput
 from tests.console.running import refused, run
 

@@ -6,11 +6,7 @@ Promises: a connection commits each statement, and knows nothing of this library
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, Protocol
-
-SERVERS = "servers"
-"""The name of the folder of the servers. A demonstration without it is one of files."""
 
 
 class DemoConnection(Protocol):
@@ -65,14 +61,3 @@ class DemoDatabases(Protocol):
 
     def catalog(self, connection: DemoConnection) -> list[str]:
         """Return the names of all objects of a database, sorted."""
-
-
-def databases_in(folder: Path) -> DemoDatabases:
-    """Return the databases of the demonstration in a folder. `MissingExtra` for servers without their client."""
-    if (folder / SERVERS).is_dir():
-        from apportion.console.demo.shards.servers import DemoServers  # noqa: PLC0415 - an extra
-
-        return DemoServers(folder / SERVERS)
-    from apportion.console.demo.shards.files import DemoFiles  # noqa: PLC0415 - beside the other kind
-
-    return DemoFiles(folder)

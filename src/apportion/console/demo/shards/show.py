@@ -9,11 +9,10 @@ from rich.text import Text
 
 from apportion.console.demo.screen import COLOURS, Screen
 from apportion.console.demo.shards.course import Course, split, there_and_back
-from apportion.console.demo.shards.databases import SERVERS
 from apportion.console.demo.shards.plant import plant
 from apportion.console.demo.shards.troop import Troop
 from apportion.console.demo.shards.verify import LEAST_ACKNOWLEDGED, LONGEST_PAUSE_MS
-from apportion.console.demo.shards.world import SET, DemoWorld
+from apportion.console.demo.shards.world import SERVERS, SET, DemoWorld
 from apportion.console.demo.verdict import Verdict, verified
 
 MEANINGS = {

@@ -7,13 +7,17 @@ from typing import Any, ClassVar
 
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from apportion.console.demo.shards.databases import DemoDatabases, databases_in
+from apportion.console.demo.shards.databases import DemoDatabases
+from apportion.console.demo.shards.files import DemoFiles
 from apportion.console.tour.places import places
 from apportion.shards import Sharded, admin
 
 SET = "world"
 MODELS = "apportion.console.demo.shards.world:WorldBase"
 FIRST = "one"
+SERVERS = "servers"
+"""The name of the folder of the servers. A demonstration without it is one of files."""
+
 WRITERS = 8
 SLOTS = 1_024
 
@@ -79,3 +83,12 @@ class DemoWorld:
             with closing(self.databases.connect(shard)) as connection:
                 found[shard] = self.databases.catalog(connection)
         return found
+
+
+def databases_in(folder: Path) -> DemoDatabases:
+    """Return the databases of the demonstration in a folder. `MissingExtra` for servers without their client."""
+    if (folder / SERVERS).is_dir():
+        from apportion.console.demo.shards.servers import DemoServers  # noqa: PLC0415 - an extra
+
+        return DemoServers(folder / SERVERS)
+    return DemoFiles(folder)
