@@ -1,6 +1,6 @@
 """Choice: the next write of a writer. A writer has every eighth place, so no other process writes to its places.
 
-A place whose last write was not acknowledged is left alone. The writer does not know its value.
+A place is left alone after a write that was not acknowledged. The writer does not know its value.
 """
 
 import random

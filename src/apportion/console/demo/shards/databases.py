@@ -51,7 +51,7 @@ class DemoDatabases(Protocol):
         """Open a bare connection."""
 
     def unguarded(self, shard: str) -> AbstractContextManager[DemoConnection]:
-        """Open a connection whose writes no trigger refuses, to plant faults."""
+        """Open a connection that no trigger refuses, to plant faults."""
 
     def fill(self, shard: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Insert places: id, slot, country, name, visits."""

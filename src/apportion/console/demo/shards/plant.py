@@ -33,7 +33,7 @@ def plant(world: DemoWorld) -> None:
 
 
 def _plant_places(world: DemoWorld, lines: list[LedgerLine]) -> set[int]:
-    """Plant wrong places among those whose last write was on another shard than the first one. Return their ids."""
+    """Plant wrong places among those with their last write on another shard than the first one. Return their ids."""
     last = {line["id"]: line for line in lines if line["word"] == "done"}
     moved = [line for line in last.values() if line["shard"] != FIRST]
     written = [line for line in moved if line["value"] is not None]

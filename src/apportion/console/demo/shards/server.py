@@ -121,7 +121,7 @@ def running(folder: Path, shards: Sequence[str]) -> Iterator[Mapping[str, DemoSe
 
 
 def _check_sockets(folder: Path) -> None:
-    """Refuse a folder whose sockets would have too long a name for the system."""
+    """Refuse a folder with too long a name for the sockets in it."""
     size = len(os.fsencode(folder)) + _MOST_NAME_BYTES
     if size > _MOST_SOCKET_BYTES:
         expected = f"one of at most {_MOST_SOCKET_BYTES - _MOST_NAME_BYTES} bytes"

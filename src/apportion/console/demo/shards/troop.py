@@ -62,11 +62,11 @@ class Troop:
 
     def stray(self, country: str) -> None:
         """Send an UPDATE of a country to the first shard, as cron jobs do."""
-        ledger = ShardLedger(self.world.ledger("stray"))
-        with closing(self.world.databases.connect(FIRST)) as connection:
+        ledger, databases = ShardLedger(self.world.ledger("stray")), self.world.databases
+        with closing(databases.connect(FIRST)) as connection:
             try:
                 connection.execute("UPDATE place SET visits = -2 WHERE country = ?", (country,))
-            except self.world.databases.refusal as error:
+            except databases.refusal as error:
                 ledger.refused("refused", error)
 
     def move(self, *options: str, dies_at: str = "", meanwhile: Callable[[], None] | None = None) -> float:

@@ -56,7 +56,7 @@ def checks(lines: Sequence[LedgerLine], shards: Mapping[str, FoundShard], plan: 
 
     With ledgers that tell of a way back, there is also:
 
-    reversed_lost     wrong places whose last write came after their switch, and before the end of the way back.
+    reversed_lost     wrong places with their last write after their switch, and before the end of the way back.
     catalogs_clean    whether each database has the objects that it had before the first move, and no other.
     """
     done = [line for line in lines if line["word"] == "done"]
@@ -92,7 +92,7 @@ def checks(lines: Sequence[LedgerLine], shards: Mapping[str, FoundShard], plan: 
 
 
 def _reversed_lost(done: Iterable[LedgerLine], ended: float, wrong: set[int]) -> dict[str, object]:
-    """Judge the places whose last write was on another shard than the first one, before the way back ended."""
+    """Judge the places with their last write on another shard than the first one, before the way back ended."""
     last = {line["id"]: line for line in done}
     returned = {place for place, line in last.items() if line["shard"] != FIRST and line["at"] < ended}
     number = len(returned & wrong)
