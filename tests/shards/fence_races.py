@@ -32,10 +32,10 @@ def bare(writer):
     writer.execute("INSERT INTO place (id, country, visits, slot) VALUES (%s, 'FR', 1, %s)", (uuid4(), SLOT))
 
 
-def fence_slot(mover, state="fenced"):
-    """Fence the slot as a mover does, without the end of its transaction."""
-    mover.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCK_CLASS, SLOT))
-    mover.execute("UPDATE apportion.slot SET state = %s WHERE slot = %s", (state, SLOT))
+def fence_slot(mover, state="fenced", slot=SLOT):
+    """Fence a slot as a mover does, without the end of its transaction."""
+    mover.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCK_CLASS, slot))
+    mover.execute("UPDATE apportion.slot SET state = %s WHERE slot = %s", (state, slot))
 
 
 def late_writer(files, level, write):
