@@ -13,16 +13,21 @@ from tests.shards.sample import SET, Base
 
 def write_until_the_input_ends(work, url, folder, first, writers):
     """Run `work(router, writer, ledger, stopped)` in a thread for each writer, from the number `first` on."""
-    stopped = threading.Event()
     with apportion.sync.open_shards(url, SET, base=Base) as router:
-        threads = []
-        for writer in range(int(first), int(first) + int(writers)):
-            ledger = os.open(f"{folder}/ledger-{writer}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            threads.append(threading.Thread(target=work, args=(router, writer, ledger, stopped)))
-        for thread in threads:
-            thread.start()
-        print("ready", flush=True)
-        sys.stdin.read()
-        stopped.set()
-        for thread in threads:
-            thread.join()
+        write_with(router, work, folder, first, writers)
+
+
+def write_with(router, work, folder, first, writers):
+    """Let the writers work with a router until the input ends."""
+    stopped = threading.Event()
+    threads = []
+    for writer in range(int(first), int(first) + int(writers)):
+        ledger = os.open(f"{folder}/ledger-{writer}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        threads.append(threading.Thread(target=work, args=(router, writer, ledger, stopped)))
+    for thread in threads:
+        thread.start()
+    print("ready", flush=True)
+    sys.stdin.read()
+    stopped.set()
+    for thread in threads:
+        thread.join()

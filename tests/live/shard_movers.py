@@ -3,16 +3,20 @@
 python -m tests.live.shard_movers URL FOLDER CHANNEL ID=URL...
 
 An order is a line `MOVE SOURCE TARGET SLOTS EPOCH WISH STOP`. The mover lists the move if it is not there, changes its
-wish, and does all acts under a token of that epoch. The wish `there` makes a reversible move and does not clean up, and
-`back` reverses it. The mover notes the time of each stop point in the file `points`.
+wish, and does all acts under a token of that epoch. With the epoch `-`, the mover stands for election. The wish `there`
+makes a reversible move and does not clean up, and `back` reverses it. The mover notes the time of each stop point in
+the file `points`.
 """
 
 import asyncio
 import os
 import sys
 import time
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
+from apportion.groups.leader import leader
 from apportion.model.epoch import FencingToken
 from apportion.model.topology import Node
 from apportion.runtime.clock import SystemClock
@@ -26,40 +30,58 @@ from apportion.stores.catalog import connect
 from tests.shards.sample import SET
 
 SHARDS = ("one", "two")
+ELECTED, ELECTED_TTL = "-", timedelta(seconds=1)
 
 
 async def moved(url, folder, channel, places, order):
-    """Carry out an order."""
-    move, source, target, slots, epoch, wish, stop = order.split()
+    """Carry out an order, and say how it ended."""
+    *given, stop = order.split()
     if stop != "-":
         os.environ[VARIABLE] = stop
     points, stops = os.open(f"{folder}/points", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), stop_point()
 
     def reached(label):
-        os.write(points, f"{move} {label} {time.monotonic():.6f}\n".encode())
+        os.write(points, f"{given[0]} {label} {time.monotonic():.6f}\n".encode())
         stops(label)
 
+    is_over = f"{given[0]} release.before" in (Path(folder) / "points").read_text()
+    entry, left = await carried_out(url, channel, places, given, reached, is_over=is_over)
+    print(f"{'over' if entry is None else entry.record.state} {','.join(left) or '-'}", flush=True)
+
+
+async def carried_out(url, channel, places, given, reached, *, is_over):
+    """Carry out an order. Return the record of the move, and all that is left behind. A move that is over stays so."""
+    move, source, target, slots, epoch, wish = given
     store = await connect(url)
     sites = sites_of(SET, {shard: ShardRecord(url=place) for shard, place in places.items()}, channel)
     nodes = {shard: Node(shard) for shard in SHARDS}
     mover = Mover(store, SET, sites, nodes, clock=SystemClock(), wall=time.time, reached=reached)
-    group = MoveGroup(move=move, source=source, target=target, slots=tuple(map(int, slots.split(","))))
-    token = FencingToken(
-        resource=f"{SET}.mover", holder=epoch, incarnation=2**60, epoch=int(epoch)
-    )  # routers that rescue are older
-    kept = (await mover.book.read()).kept.get(move)
-    if kept is None and f"{move} release.before" not in (Path(folder) / "points").read_text():
-        await mover.begin(group, is_reversible=wish == "there")
-    elif kept is not None and wish in ("go", "pause", "abort") and kept.entry.wish != wish:
-        await mover.book.write(kept, kept.entry.wished(wish))
-    if wish == "back" and not is_back(kept):
-        entry = await reverse(mover, move, token)
-    else:
-        entry = await mover.run(move, token, cleans=wish not in ("there", "back"))
-    left = [name for shard in SHARDS for name in await (await sites.shard(shard)).left_behind(move)]
-    await sites.close()
-    await store.close()
-    print(f"{'over' if entry is None else entry.record.state} {','.join(left) or '-'}", flush=True)
+    try:
+        kept = (await mover.book.read()).kept.get(move)
+        if kept is None and not is_over:
+            group = MoveGroup(move=move, source=source, target=target, slots=tuple(map(int, slots.split(","))))
+            await mover.begin(group, is_reversible=wish == "there")
+        elif kept is not None and wish in ("go", "pause", "abort") and kept.entry.wish != wish:
+            await mover.book.write(kept, kept.entry.wished(wish))
+        async with token_of(url, epoch) as token:
+            if wish == "back" and not is_back(kept):
+                entry = await reverse(mover, move, token)
+            else:
+                entry = await mover.run(move, token, cleans=wish not in ("there", "back"))
+        return entry, [name for shard in SHARDS for name in await (await sites.shard(shard)).left_behind(move)]
+    finally:
+        await sites.close()
+        await store.close()
+
+
+@asynccontextmanager
+async def token_of(url, epoch):
+    """Yield a token of an epoch that is newer than those of routers that rescue, or the token of an election."""
+    if epoch != ELECTED:
+        yield FencingToken(resource=f"{SET}.mover", holder=epoch, incarnation=2**60, epoch=int(epoch))
+        return
+    async with leader(url, f"{SET}.mover", lease_ttl=ELECTED_TTL) as election:
+        yield await election.wait_until_elected()
 
 
 def is_back(kept):

@@ -3,8 +3,9 @@
 python -m tests.live.shard_writers URL FOLDER FIRST COUNT
 
 A writer has keys of its own, four in a country. A transaction writes or deletes all four keys of a country. The ledger
-has a line `I COUNTRY NUMBER` before it, and a line `A COUNTRY NUMBER SECONDS` after it was acknowledged. Numbers grow;
-the transaction of every tenth number deletes. The process ends when its input ends.
+has a line `I COUNTRY NUMBER` before it. After it there is a line `A COUNTRY NUMBER SECONDS` if it was acknowledged, or
+else `F COUNTRY NUMBER ERROR`. Numbers grow; the transaction of every tenth number deletes. The process ends when its
+input ends.
 """
 
 import os
@@ -55,18 +56,23 @@ def write(session, country, number):
 
 def work(router, writer, ledger, stopped):
     """Write until the end."""
+    write_countries(router, writer, ledger, stopped, countries(router, writer))
+
+
+def write_countries(router, writer, ledger, stopped, mine):
+    """Write the countries of a writer until the end."""
     draw, number = random.Random(writer), 0
-    mine = countries(router, writer)
     while not stopped.is_set():
         number += 1
         country = draw.choice(mine)
         os.write(ledger, f"I {country} {number}\n".encode())
         try:
             router.run(country, lambda session, place=country, value=number: write(session, place, value))
-        except (StaleRoute, StoreUnavailable, OperationalError):
-            continue  # perhaps it was written, perhaps not
-        os.write(ledger, f"A {country} {number} {time.monotonic():.6f}\n".encode())
-        os.fdatasync(ledger)
+        except (StaleRoute, StoreUnavailable, OperationalError) as error:  # perhaps it was written, perhaps not
+            os.write(ledger, f"F {country} {number} {type(error).__name__}\n".encode())
+        else:
+            os.write(ledger, f"A {country} {number} {time.monotonic():.6f}\n".encode())
+            os.fdatasync(ledger)
         stopped.wait(PAUSE_SECONDS)
 
 

@@ -9,10 +9,11 @@ import subprocess
 import sys
 from bisect import bisect
 from contextlib import closing
-from itertools import count
+from itertools import count, repeat
 
 import pytest
 
+from tests.live.shard_movers import ELECTED
 from tests.live.shard_verdict import read_shard, verdict
 from tests.live.writer_processes import servers, writing
 from tests.shards.sample import Files
@@ -38,14 +39,14 @@ PAUSE = [f"{step}.{side}" for step in ("retreat", "unfence", "withdraw") for sid
 
 
 class Movers:
-    """The process that forks movers, and the orders to it."""
+    """The process that forks movers, and the orders to it. `is_elected`: each mover stands for election."""
 
-    def __init__(self, files, slots, env, channel="keys"):
+    def __init__(self, files, slots, env, channel="keys", *, is_elected=False):
         places = [f"{shard}={files.place(shard)}" for shard in ("one", "two")]
         command = [sys.executable, "-m", "tests.live.shard_movers", files.url, str(files.folder), channel, *places]
         self._process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert "ready" == self._process.stdout.readline().strip()
-        self._epochs, self._moves = count(1), count(1)
+        self._epochs, self._moves = repeat(ELECTED) if is_elected else count(1), count(1)
         self._slots = ",".join(map(str, slots))
         self.kills, self.left, self.place = [], [], "one"
 
@@ -145,7 +146,7 @@ def check_killed(files, record_property, user, owner, channel="keys"):
         pause(movers)
     result = verdict(tmp_path, [read_shard(files, shard) for shard in ("one", "two")])
     around = windows(tmp_path, result.times)
-    record_property("kills", len(movers.kills))
+    record_property("figures", f"kill points of movers on {files.kind} ({channel}): {len(movers.kills)}")
     record_property("acknowledged", result.acknowledged)
     record_property("around", f"{around}")
     assert {"lost": 0, "stale": 0, "resurrected": 0, "owned_twice": 0} == result.harm

@@ -18,6 +18,7 @@ from tests.shards.sample import Files
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 
+FEW_WRITERS = 2
 REST_SECONDS, LEAST_AFTER_SWITCH, LONGEST_PAUSE_SECONDS = 0.5, 100, 1.0
 STEPS = [
     "reverse", "prepare", "record", "apply-log", "verify", "record", "intent", "fence", "drain", "announce", "switch",
@@ -31,26 +32,49 @@ def test_no_write_after_a_switch_is_lost_when_movers_are_killed_on_the_way_back(
     check(Files(tmp_path), record_property, os.environ, os.environ)
 
 
-def test_none_is_lost_on_the_way_back_between_servers_either(tmp_path, record_property, monkeypatch):
+@pytest.mark.parametrize("channel", ["keys", pytest.param("native", marks=pytest.mark.soak)])
+def test_none_is_lost_on_the_way_back_between_servers_either(tmp_path, record_property, monkeypatch, channel):
     with servers(tmp_path, monkeypatch) as (files, user, owner):
-        check(files, record_property, user, owner)
+        check(files, record_property, user, owner, channel)
 
 
-def check(files, record_property, user, owner):
+def test_none_is_lost_on_the_way_back_of_a_native_move(tmp_path, record_property, monkeypatch):
+    """The rows come by logical replication, and go back by a log of keys. Nobody is killed."""
+    with servers(tmp_path, monkeypatch) as (files, user, owner):
+        with (
+            writing("tests.live.shard_writers", files, FEW_WRITERS, user),
+            closing(Movers(files, moving(files)[::2], owner, "native")) as movers,
+        ):
+            move = there(movers)
+            assert "complete" == movers.order(move, wish="back")
+            end(movers, move)
+        judge(files, record_property, movers)
+
+
+def moving(files):
+    """Return the slots of shard one."""
+    return [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot ORDER BY slot")]
+
+
+def check(files, record_property, user, owner, channel="keys"):
     """Kill movers on the way back beside writers, each with the environment of its role, and judge."""
-    slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot")]
     with (
         writing("tests.live.shard_writers", files, WRITERS, user),
-        closing(Movers(files, slots, owner, "keys")) as movers,
+        closing(Movers(files, moving(files), owner, channel)) as movers,
     ):
         come_back(movers)
+    record_property("figures", f"kill points on the way back on {files.kind} ({channel}): {len(movers.kills)}")
+    judge(files, record_property, movers)
+    assert len(movers.kills) >= len(POINTS) - MISSED
+
+
+def judge(files, record_property, movers):
+    """Judge the ledgers, the rows, and the moves."""
     result = verdict(files.folder, [read_shard(files, shard) for shard in ("one", "two")])
     found = ways_back(files.folder, result.times)
-    record_property("kills", len(movers.kills))
     record_property("acknowledged", result.acknowledged)
     record_property("ways_back", f"{found}")
     assert ({"lost": 0, "stale": 0, "resurrected": 0, "owned_twice": 0}, []) == (result.harm, movers.left)
-    assert len(movers.kills) >= len(POINTS) - MISSED
     assert sum(written for written, _, _ in found.values()) >= LEAST_AFTER_SWITCH
     assert [0] * len(found) == [chunks for _, chunks, _ in found.values()]
     *_, pause = [pause for _, _, pause in found.values()]

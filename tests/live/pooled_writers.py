@@ -1,0 +1,47 @@
+"""Writers whose sessions go through poolers that lend connections by the transaction.
+
+python -m tests.live.pooled_writers URL FOLDER FIRST COUNT
+
+The environment names the port of each pooler: `POOLER_PORTS=DATABASE=PORT,...`. The ledgers are those of
+`shard_writers`. The process of the first writers has the driver psycopg, and every other one has asyncpg.
+"""
+
+import os
+import sys
+from uuid import uuid4
+
+from sqlalchemy import NullPool
+
+from tests.live.ledgers import write_with
+from tests.live.shard_writers import work
+from tests.shards.drivers import opened
+
+PORTS = "POOLER_PORTS"
+OPTIONS = {
+    "psycopg": {"connect_args": {"prepare_threshold": None}},
+    "asyncpg": {
+        "poolclass": NullPool,
+        "connect_args": {
+            "statement_cache_size": 0,
+            "prepared_statement_cache_size": 0,
+            "prepared_statement_name_func": lambda: f"s{uuid4().hex}",
+        },
+    },
+}
+"""The options of an engine behind PgBouncer before 1.21: the server of a prepared statement may be another one."""
+
+
+def main(url, folder, first, writers):
+    """Let writers work until the input ends."""
+    ports = dict(each.split("=") for each in os.environ[PORTS].split(","))
+    driver = "asyncpg" if int(first) else "psycopg"
+
+    def place(url):
+        return url.set(port=int(ports[url.database]))
+
+    with opened(url, driver, place, **OPTIONS[driver]) as driven:
+        write_with(driven, work, folder, first, writers)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
