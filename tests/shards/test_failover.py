@@ -114,7 +114,7 @@ def test_rows_that_differ_are_refused_and_nothing_is_noted(play):
         for changed, words in (
             ({foreign: SlotRow(state="owner")}, f"it accepts slot {foreign}"),
             ({own: SlotRow(state="fenced")}, f"it does not accept slot {own}"),
-            ({own: SlotRow(state="moved")}, f"it lost slot {own}"),
+            ({own: SlotRow(state="moved")}, f"it may lack rows of slot {own}"),
         ):
             with pytest.raises(StoreWentBack, match=words):
                 await admitted(store, (SET, "one"), SECOND, {**rows, **changed})

@@ -211,7 +211,7 @@ def test_a_row_without_a_slot_is_refused_before_and_after_a_fence_in_the_same_co
     null = f"INSERT INTO place {COLUMNS} VALUES ('{NEW}', 'FR', 1, NULL)"
     with files.connect("one", user=USER, autocommit=True) as connection:
         for _ in range(2):
-            with pytest.raises(psycopg.Error, match="a row has a slot"):
+            with pytest.raises(psycopg.Error, match="a row needs a slot"):
                 connection.execute(null)
             connection.execute(f"SELECT apportion.fence(ARRAY[{OWNED}::smallint], 1, 7)")
 

@@ -79,7 +79,7 @@ def test_a_full_disk_is_seen_before_the_copy(tmp_path, monkeypatch, free):
     if free:
         assert asyncio.run(moved(files)).is_whole
     else:
-        assert "free bytes beside shard two is 0, expected at least" in refused(files).problem
+        assert "free bytes on the disk of shard two is 0, expected at least" in refused(files).problem
 
 
 WELL = {"is_standby": False, "texts": ("UTF8", "c", "C", "C"), "unlogged": (), "heirs": (), "prepared": ()}

@@ -227,7 +227,7 @@ def test_a_key_that_was_pinned_after_the_copy_is_a_doubt(files):
     act("pin", files, ["acme"], base=Base)
     restored(files)
     found = act("recover", files)
-    assert (f"slot {SLOTS}: it is that of a pinned key, and the table has no such key",) == found.doubts
+    assert (f"slot {SLOTS}: it belongs to a pinned key, and the table has no such key",) == found.doubts
     (advice,) = [each.advice for each in act("doctor", files) if f"unknown to the table: {SLOTS}" == each.found]
     assert "restore a newer copy" in advice
 

@@ -317,7 +317,7 @@ def test_a_file_that_was_replaced_or_moved_away_takes_no_write(tmp_path, is_ther
         here.rename(tmp_path / "old.db")
         if is_there:
             here.write_bytes(saved)
-        with pytest.raises(StoreUnavailable, match="another file, or none, has its name now"):
+        with pytest.raises(StoreUnavailable, match="the file was replaced or removed"):
             router.run(FR, write)
         if not is_there:
             (tmp_path / "old.db").rename(here)

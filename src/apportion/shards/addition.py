@@ -2,7 +2,7 @@
 
 Promises: a database joins only with the tables that the other shards have, and with the rows of their reference tables.
 The same call again finishes a call that was cut off. A database that names itself this shard of this set joins with its
-rows and slots, because a control store from an old copy does not know the shard.
+rows and slots. A control store from an old copy may not know such a shard.
 Refuses: another database with rows, a database of another set, and an id that another database has.
 """
 

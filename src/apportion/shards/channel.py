@@ -5,9 +5,9 @@ applied. To apply a logged key is to read its row again and to write the row to 
 source is deleted on the target. The channel never copies a chunk while it applies the log, so no older row is written
 over a newer one.
 
-Promises: the cursor of a chunk, or of the log, is written in the transaction that writes the rows. So the mover after a
-killed one copies at most one chunk again. A writer of the source waits at most 20 ms for a lock of the channel.
-Refuses: to call rows equal if it compared none although the source has some.
+Promises: the cursor of a chunk, or of the log, is written in the transaction that writes the rows. So after a kill, the
+next mover copies at most one chunk again. A writer of the source waits at most 20 ms for a lock of the channel.
+Refuses: to call rows equal if the source has rows and none of them was compared.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,10 @@ from typing import Literal, Protocol, TypeAlias
 from apportion.model.epoch import FencingToken
 
 ChannelKind: TypeAlias = Literal["keys", "native", "auto"]
-"""The channel that a caller asks for: a log of keys, logical replication, or the latter wherever it is possible."""
+"""The channel that a caller asks for: "keys" is a log of keys, and "native" is logical replication.
+
+"auto" is "native" wherever that is possible, and otherwise "keys".
+"""
 
 CHANNEL_KINDS: tuple[ChannelKind, ...] = ("keys", "native", "auto")
 
@@ -25,12 +28,13 @@ CHANNEL_KINDS: tuple[ChannelKind, ...] = ("keys", "native", "auto")
 class ChannelState:
     """The progress of a channel. `lag` is the number of logged changes that the target does not have yet.
 
-    A channel without a log counts the markers that it has raised in their place.
+    A native channel has no log. There, `lag` counts the raised markers that the target does not have yet.
 
     - `is_captured`: each write of the source is logged.
     - `is_captured_back`: the target has a log too. The channel of the reversed group reads it.
     - `is_copied`: every chunk has been copied.
-    - `is_near`: changes reach the target fast enough for a fence. A channel with a log tells it by `lag` alone.
+    - `is_near`: changes reach the target fast enough for a fence. A channel with a log leaves it True, because there
+      `lag` alone decides.
     - `is_drained`: the target has every logged change of the source.
     - `is_verified`: the rows of both shards were compared in the named attempt, and were equal. Rows of keys that were
       logged later were compared when they were applied.

@@ -30,7 +30,7 @@ class AsyncShardRouter(ShardRouter):
     ) -> AsyncShardSession:
         """Return a session that is pinned to the slot of a key for its whole life.
 
-        - `key`: the value of the shard key, or a tuple for several columns. A block of `pin` needs no key here.
+        - `key`: the value of the shard key, or a tuple for several columns. Leave it out inside a block of `pin`.
         - `keys`: several keys, all on one shard.
         - `read_only`: the session takes no lock and refuses writes.
 
@@ -53,7 +53,7 @@ class AsyncShardRouter(ShardRouter):
         if not callable(work):
             raise InvalidInput("work", work, "a function that takes a session", "Pass the function, without a call.")
         if type(attempts) is not int or attempts < 1:
-            raise InvalidInput("attempts", attempts, "an int of at least 1", "Leave it out for 5.")
+            raise InvalidInput("attempts", attempts, "an int of at least 1", "Leave it out to get 5.")
         for attempt in range(attempts):
             try:
                 async with self.session(key) as session:

@@ -100,7 +100,7 @@ async def surveyed(shards: Mapping[str, ShardRecord], base: type[DeclarativeBase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Founded:
-    """A set and its shards while they are made. `like` is a shard, and the tables that the new shards must have."""
+    """A set and its shards while they are made. `like` is a shard, by id and tables, that the new ones must equal."""
 
     name: str
     record: SetRecord
@@ -129,7 +129,7 @@ class Founded:
     def holder(self) -> str:
         """Return the shard that has rows, "" if none has.
 
-        Refuse a database of another set, a generated column slot, and rows in two databases.
+        Refuse a database of another set, a generated column `slot`, and rows in two databases.
         """
         there = [shard for shard in self.shards if self.has_rows(shard)]
         if len(there) > 1:

@@ -1,7 +1,8 @@
 """Models of a set: a sharded table has the slot of each row, and a reference table is equal on every shard.
 
-`Sharded` adds a column `slot` and a unique index over (slot, primary key). A child without the shard key names the
-column of its parent. With a foreign key (slot, parent), the database itself compares the two slots.
+`Sharded` adds a column `slot` and a unique index over (slot, primary key). A child without the shard key names its own
+column with the foreign key to the parent. With a foreign key (slot, parent), the database itself compares the two
+slots.
 
 Promises: a model says how its rows find their slot. If it does not, the class statement raises.
 Source: https://docs.sqlalchemy.org/en/20/orm/declarative_mixins.html
@@ -74,7 +75,7 @@ def check_models(base: type[DeclarativeBase]) -> None:
         raise InvalidInput("base", base, "a subclass of sqlalchemy.orm.DeclarativeBase", "Pass the base of the models.")
     sharded = [mapper.class_ for mapper in base.registry.mappers if issubclass(mapper.class_, Sharded)]
     if not sharded:
-        hint = "class Place(shards.Sharded, Base), with __shard_key__."
+        hint = "Write class Place(shards.Sharded, Base), with a __shard_key__."
         raise InvalidInput("base", base.__name__, "a declarative base with a model of Sharded", hint)
     for model in sharded:
         rule_of(model)

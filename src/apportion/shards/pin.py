@@ -64,7 +64,7 @@ class Fence(Protocol):
     def enter(self, connection: Connection, slots: Sequence[int], version: Version, *, is_read_only: bool) -> None:
         """Ask the shard in a transaction that has just begun. `NotAccepted` if the shard refuses any of the slots.
 
-        `StoreWentBack` if the server is on another timeline than the noted one, and the two may differ.
+        `StoreWentBack` if the server is not on the noted timeline, and may lack commits.
         """
 
     def settle(self, engine: Engine, slots: Sequence[int], version: Version) -> None:
@@ -111,7 +111,7 @@ class Roads(Protocol):
         """Note a connection that a session uses. `StoreClosed` if the router has ended."""
 
     def rescue(self, slots: Sequence[int]) -> None:
-        """Begin to end the fence of slots in the background, in case their mover has died."""
+        """Start a task that ends the fence of slots, in case their mover has died."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

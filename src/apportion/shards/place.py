@@ -87,9 +87,9 @@ class DatabasePlace:
         return {slot: slot_row(slot, state, life, number) for slot, state, life, number in rows}
 
     def marks_left(self, connection: Connection) -> int:
-        """Return the number of mover marks outside of a transaction.
+        """Return the number of marks of movers that stand without a transaction.
 
-        It is 0 unless another program wrote such marks.
+        A mover deletes its mark in the transaction that wrote it. So the number is 0 unless another program wrote one.
         """
         if self.url.get_backend_name() != "sqlite" or not inspect(connection).has_table(SQLITE_TABLES[0]):
             return 0
@@ -114,7 +114,7 @@ class DatabasePlace:
         return [*filterfalse(found.__contains__, named)]
 
     def stray_slots(self, connection: Connection) -> list[str]:
-        """Return the replication slots of apportion in this database of PostgreSQL that no move lists."""
+        """Return apportion's replication slots in this database that no move lists. SQLite has none."""
         if self.url.get_backend_name() == "sqlite":
             return []
         return [*connection.exec_driver_sql(_STRAY_SLOTS).scalars()]

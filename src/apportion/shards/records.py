@@ -6,7 +6,7 @@
     shards/<set>/move/<id>     a move; `mover.records` reads it
     table/<set>/…              the table of the slots, written by the publisher of tables
 
-Promises: a record that another release or another program wrote is `BadSnapshot`. No field is guessed.
+Promises: a record of an unknown format, or with a damaged field, raises `BadSnapshot`. No field is guessed.
 Refuses: passwords in URLs. Write `${NAME}`, and each process fills in the value from its environment.
 """
 
@@ -126,8 +126,8 @@ class ShardRecord:
     def address(self) -> str:
         """Return the URL with the values of the environment.
 
-        `InvalidInput` for a variable that is not set, for a name or a password that would end at its own `@`, and for a
-        text that is no URL.
+        `InvalidInput` for a variable that is not set, and for a text that is no URL. `InvalidInput` also for a value
+        with an `@`: the URL would be cut there.
         """
         for match in _NAME.finditer(self.url.rpartition("@")[0]):
             if "@" in _from_environment(match):
@@ -183,7 +183,7 @@ def check_shard_id(shard_id: str) -> str:
 def _from_environment(match: re.Match[str]) -> str:
     value = os.environ.get(match[1])
     if value is None:
-        raise InvalidInput(f"environment variable {match[1]}", None, "the part of a shard's URL", "Set it, and retry.")
+        raise InvalidInput(f"environment variable {match[1]}", None, "a value for a shard's URL", "Set it, and retry.")
     return value
 
 

@@ -1,8 +1,8 @@
 """Reshard: the machine that moves a group of slots from one shard to another while programs write to them.
 
-The mover reads the record, the table and both shards, asks for the next act, does this one act, and reads again. So the
-mover after a killed one goes on from the state that it finds. If a reply was lost, the next reading shows whether the
-act was done.
+The mover reads the record, the table and both shards, asks for the next act, does this one act, and reads again. So
+after a kill, the next mover goes on from the state that it finds. If a reply was lost, the next reading shows whether
+the act was done.
 
     planned -> prepared -> copying -> catching-up -> verified -> fenced -> switched -> complete -> cleaned
                                            ^                        |
@@ -104,7 +104,7 @@ class MoveAct:
 
 
 def delay_seconds(attempt: int) -> float:
-    """Return the time for which writers go on after a retreat, before the fence of this attempt.
+    """Return the time between a retreat and the fence of this attempt. Writers go on meanwhile.
 
     It doubles with each attempt. So a machine that is too busy for a switch serves its writers most of the time.
 
@@ -154,7 +154,7 @@ def _copying(found: MoveView) -> MoveAct:
 
 
 def _catching_up(found: MoveView) -> MoveAct:
-    """Begin an attempt, the first one or one after a retreat. The record has ended the attempt before it.
+    """Begin an attempt, the first one or one after a retreat. By then the record says that the attempt before is over.
 
     The source is opened first, also while the target is away. That is safe, because no table names the target. The
     target of a reversible move logs its writes before a switch can open it.
@@ -218,7 +218,7 @@ def _aborted(found: MoveView) -> MoveAct | None:
     """Undo the move.
 
     The target never accepted writers: no table names it, because a switch would have changed the record. On the way
-    back, the target has old rows also where it was not prepared.
+    back, the target has old rows even if the move never prepared it.
     """
     if found.source.state == "fenced":
         return MoveAct(label="unfence")

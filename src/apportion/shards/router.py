@@ -126,7 +126,7 @@ async def set_left(followed: FollowedSet) -> None:
 def table_of(routes: Routes) -> SlotTable:
     """Return the table of slots in followed routes. `BadSnapshot` if another kind of table was published."""
     if not isinstance(routes.value, Assignment):
-        hint = "Publish tables of keys under another name than a set's."
+        hint = "Publish a table of keys under a name that no set has."
         raise BadSnapshot("table of the set", "a table", "an assignment of slots", hint)
     return SlotTable.of(routes.version, routes.value)
 
@@ -142,7 +142,7 @@ class RouterOptions:
 
     def __post_init__(self) -> None:
         if type(self.pool_size) is not int or self.pool_size < 1:
-            raise InvalidInput("pool_size", self.pool_size, "an int of at least 1", f"Leave it out for {POOL_SIZE}.")
+            raise InvalidInput("pool_size", self.pool_size, "an int of at least 1", f"Leave it out to get {POOL_SIZE}.")
         if not isinstance(self.session, Mapping):
             hint = 'Write session={"expire_on_commit": False}.'
             raise InvalidInput("session", self.session, "a mapping of options", hint)
@@ -214,7 +214,7 @@ class ShardRouter(Handle):
 
     @contextmanager
     def pin(self, key: ShardKey) -> Iterator[None]:
-        """Pin the sessions that this task or thread makes in the block to one key. Another key is `CrossShard`."""
+        """Inside the block, pin all new sessions of this task or thread to one key. Another key raises `CrossShard`."""
         mark = self._pinned.set(self._pin_for(key, (), is_read_only=False))
         try:
             yield
@@ -294,7 +294,7 @@ class ShardRouter(Handle):
         return admission_to(followed.store, followed.shards, meta, lambda: wait(followed.has_left(shard)), wait)
 
     def rescue(self, slots: Sequence[int]) -> None:
-        """Begin to end the fence of slots in the background. Only one rescue runs at a time."""
+        """Start a task that ends the fence of slots. Only one rescue runs at a time."""
         with self._making:
             if self._is_rescuing or self._is_closed:
                 return

@@ -1,4 +1,4 @@
-"""Schema: the tables of a set in one database. Two shards can be compared, and models with a shard.
+"""Schema: the tables of a set in one database. The module compares two shards, and the models with a shard.
 
 Types are compared by the way in which the database stores values: in SQLite by the affinity of a column. The order of
 columns does not count. In a shard that had rows before, the column of the slot has no NOT NULL: triggers refuse NULL
@@ -92,13 +92,13 @@ def check_models_on(connection: Connection, shard: str, base: type[DeclarativeBa
 
 
 def check_equal(first: tuple[str, Schema], second: tuple[str, Schema]) -> None:
-    """Raise `SchemaDiffers` if two shards, each with its id, have different tables."""
+    """Raise `SchemaDiffers` if two shards have different tables. Each argument is an id and the tables of a shard."""
     if differences := [*schema_differences(first, second)]:
         raise SchemaDiffers(f"shard {first[0]}", f"shard {second[0]}", differences)
 
 
 def schema_differences(first: tuple[str, Schema], second: tuple[str, Schema]) -> Iterator[str]:
-    """Yield each difference between the tables of two shards, each with its id."""
+    """Yield each difference between the tables of two shards. Each argument is an id and the tables of a shard."""
     for (_, ours), (shard, theirs) in ((first, second), (second, first)):
         for name, form in ours.items():
             other = theirs.get(name)

@@ -32,7 +32,7 @@ class Shard(Protocol):
     """A database of the set."""
 
     async def guard(self, group: MoveGroup, token: FencingToken) -> None:
-        """From now on refuse each writer for the group with an older token."""
+        """From now on, refuse each mover of the group with an older token."""
 
     async def rows(self, group: MoveGroup) -> Sequence[SlotRow | None]:
         """Return the rows of the group's slots from one read, in the order of the slots."""

@@ -1,9 +1,9 @@
 """Slots of a set: a key's hash picks one of a fixed number of slots, and the published table names the shard of each.
 
-Partition names of the table are the slots: `"17"`, or `"9000=acme"` for a key that has a slot of its own. The key is
+The table names each partition by its slot: `"17"`, or `"9000=acme"` for a key that has a slot of its own. The key is
 percent-encoded there. So the table is published like any other assignment, and a follower needs no second format.
 
-Promises: an unpinned key has the slot that `Slots` gives it, with as many slots and the default hasher.
+Promises: an unpinned key has the same slot as in `Slots` with this number of slots and the default hasher.
 Refuses: names of any other form, a gap in the hash slots, and a slot or key that is named twice.
 """
 

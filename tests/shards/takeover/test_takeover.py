@@ -160,7 +160,7 @@ def _exchanged(old, town, other, new):
     [
         ("INSERT INTO street VALUES (900, 777)", "rows of street without a row of town is 1, expected a parent"),
         ("UPDATE stamp SET year = 0.5 WHERE year = 3", "shard key country, year of stamp: key is 0.5"),
-        ("DROP TABLE street", "table street is None, expected one beside house"),
+        ("DROP TABLE street", "table street is None, expected the table of the parents of house"),
         ("ALTER TABLE town ADD COLUMN slot INTEGER DEFAULT 7", "slot of the row 0 of town is 'another value'"),
     ],
 )

@@ -83,7 +83,7 @@ __all__ = [
 ]
 
 TOLERANCE = 0.1
-"""The part of its share by which the rows or bytes of a shard may differ from it."""
+"""The largest difference between the rows or bytes of a shard and its share, as a part of the share."""
 
 SKEW = 0.15
 """The coefficient of variation of the shards above which `rebalance` moves slots."""
@@ -218,11 +218,11 @@ async def rebalance(
     if_skewed: float = SKEW,
     observer: MoveObserved | None = None,
 ) -> MovesMade:
-    """Bring each shard to its share and carry the plan out, if the shards are uneven; for a call at regular times.
+    """If the shards are uneven, make a plan that gives each shard its share, and carry the plan out.
 
-    They are uneven if the coefficient of variation (CV) of their amounts, each divided by its share, is above
-    `if_skewed`. Moves that another call has begun are brought to their ends in any case. The other arguments and the
-    errors are those of `plan` and `apply`.
+    Programs may call it at regular times. The shards are uneven if the coefficient of variation (CV) of their amounts,
+    each divided by its share, is above `if_skewed`. Moves that another call has begun are brought to their ends in any
+    case. The other arguments and the errors are those of `plan` and `apply`.
     """
     measure = measure_of(by, tolerance)
     check_skew(if_skewed)
@@ -280,9 +280,9 @@ async def apply(
     """Finish the moves that have begun, then carry out a plan, while programs write. Old rows stay on the source.
 
     - `plan`: the plan. Without it, only moves that have begun are finished.
-    - `channel`: a log of keys, or "native" replication of PostgreSQL. "auto" is the latter where it is possible.
+    - `channel`: "keys" for a log of keys, or "native" for replication of PostgreSQL. "auto" prefers "native".
     - `is_reversible`: let targets log the keys of changed rows until `clean`, so that `reverse` can undo a switch.
-    - `bytes_per_second`: the most bytes of rows to copy. Logged changes are not delayed. Not for native replication.
+    - `bytes_per_second`: the most bytes of rows to copy per second. It delays no logged change. Only for "keys".
     - `observer`: a function that is called with each `MoveEvent`, in the I/O thread.
 
     The same call again finishes a call that was cut off. While another process moves slots of the set, this call waits.
@@ -298,7 +298,7 @@ async def remove(url: str, name: str, shard: str, *, force: bool = False) -> Non
 
     The tables of the application stay. The id may be added again later.
 
-    - `force`: a database that does not answer is gone for good. A database that answers is checked in any case.
+    - `force`: say that a database without an answer is gone for good. A database that answers is checked in any case.
 
     The same call again finishes a call that was cut off. `InvalidInput` names the slots, moves or rows that the shard
     still has. `StoreUnavailable` for a silent database without `force`.
@@ -319,8 +319,8 @@ async def verify(url: str, name: str, *, base: type[DeclarativeBase]) -> SetVeri
 async def repair(url: str, name: str) -> tuple[str, ...]:
     """Write a damaged list of moving slots anew, from the records of the moves. Return its damages, () if it had none.
 
-    The next call that moves slots finishes a pin that was under way. `BadSnapshot` names the record of a move, and the
-    field of it, that only a copy of the control store can mend. Then nothing was written.
+    The next call that moves slots finishes a pin that was under way. `BadSnapshot` names a damaged record of a move,
+    and its field. Only a copy of the control store can mend that record. Then nothing was written.
     """
     return await io_thread().hop(repaired(url, name))
 
@@ -336,7 +336,7 @@ async def recover(url: str, name: str, *, is_check: bool = False, observer: Move
     - `observer`: a function that is called with each `MoveEvent`, in the I/O thread.
 
     Every shard must answer. If nobody can tell the owner of a slot, nothing is written, and `doubts` names the slot.
-    `StoreWentBack` if the store was not told. `Conflict` if a slot got another owner meanwhile.
+    `StoreWentBack` if nobody has told the store of its restore. `Conflict` if a slot got another owner meanwhile.
     """
     return await carried(url, name, lambda carrier: recovered(carrier, is_check=is_check), observer, settles=False)
 

@@ -1,6 +1,7 @@
 """Channels: for each pair of shards of a plan, the best channel that is possible, with the reason. Nothing is written.
 
-Promises: files of SQLite have one channel, so they are left out. A shard that does not answer is the reason then.
+Promises: files of SQLite have one channel, so they are left out. If a shard does not answer, the channel is "keys", and
+the reason is the error.
 """
 
 from collections.abc import Iterable, Mapping

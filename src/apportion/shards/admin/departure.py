@@ -46,7 +46,7 @@ async def check_drain(url: str, name: str, shard: str) -> None:
 
 
 async def check_drained(url: str, name: str, shard: str) -> None:
-    """Raise `Conflict` if a shard has slots after its drain, as if another call pinned a key there."""
+    """Raise `Conflict` if a shard has slots after its drain, for example because another call pinned a key there."""
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
         owned = _owned(followed, shard)
@@ -96,7 +96,7 @@ def _check_others(followed: FollowedSet, shard: str) -> None:
         raise UnknownOption("shard", shard, followed.shards)
     if not any(record.weight for each, record in followed.shards.items() if each != shard):
         hint = "Give another shard weight first: apportion shards plan URL SET --weight ID=1 -o plan.json, then apply."
-        raise InvalidInput("shard", shard, "a shard beside another one with a weight above 0", hint)
+        raise InvalidInput("shard", shard, "a shard of a set with another shard of weight above 0", hint)
 
 
 def _shards_of(kept: KeptMove) -> tuple[str, str]:
@@ -144,7 +144,7 @@ class _Leaving:
         return DatabasePlace(self.followed.shards[self.shard].address())
 
     def silence(self) -> StoreUnavailable | None:
-        """Return the error if the database does not answer, None if it does. Raise an error that is its answer."""
+        """Return the error of a database that does not answer, None if it answers. Raise the error of an answer."""
         place, shard = self._place, self.shard
         if not place.is_there():
             return StoreUnavailable(f"database of shard {shard}", f"there is no file {place.path}")

@@ -90,7 +90,9 @@ class Doctor:
         known = [row.number for row in rows.values() if row.number is not None and row.state != "incoming"]
         newest = max(known, default=None)
         is_ahead = newest is not None and newest > self.table.version
-        found = f"the shard knows version {newest}, the table is {self.table.version}" if is_ahead else "none is ahead"
+        found = "no slot is ahead of the table"
+        if is_ahead:
+            found = f"the shard knows version {newest}, the table is {self.table.version}"
         advice = (
             "The control store is an old copy, and the shards refuse old routes. Run apportion store restored URL, and "
             "then apportion shards recover URL SET"
@@ -105,7 +107,7 @@ class Doctor:
                 counted += 1
                 wrong += [f"{each.name} {place}"] if counted <= _MOST_NAMED else []
         looked = "all slots" if self.sampled is None else f"{len(self.sampled)} sampled slots"
-        found = f"{counted} with a wrong slot: {_named(wrong)}" if counted else f"none is wrong in {looked}"
+        found = f"{counted} with a wrong slot: {_named(wrong)}" if counted else f"no row is wrong in {looked}"
         advice = "Write each of these rows again in a session of its key, and delete the old row."
         yield judged(f"rows of {shard}", found, advice if counted else "", verdict="error")
 
@@ -231,9 +233,9 @@ def _unknown(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[int
     for shard, each in found.items():
         if each.rows and (unknown := each.rows.keys() - table.owners.keys() - open_pins):
             advice = (
-                "No key of the table has these slots. After a restore of the control store, keys that were pinned "
-                "after the copy have them: restore a newer copy. Otherwise, if the next doctor finds them too, delete "
-                "their rows in apportion_slot."
+                "No key of the table has these slots. If the control store was restored from a copy, they belong to "
+                "keys that were pinned later: restore a newer copy. Otherwise, if the next doctor finds them too, "
+                "delete their rows in apportion_slot."
             )
             said = f"unknown to the table: {_named(_words(unknown))}"
             yield Finding(subject=f"slots of {shard}", found=said, verdict="warning", advice=advice)

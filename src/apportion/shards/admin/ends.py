@@ -34,8 +34,8 @@ async def reverse(url: str, name: str, moves: Sequence[str], *, observer: MoveOb
 
     The same call again finishes a call that was cut off; so does `apply`. Until the switch, `abort` leaves the slots
     where they are, and ends the way back. `Conflict` for a move that has not switched, that has no way back, or that is
-    reversed already. `InvalidInput` for an unknown move, and for one whose log lacks changes. After these errors of the
-    first move, nothing was changed.
+    reversed already. `InvalidInput` for an unknown move, and for one whose log lacks changes. If the first move raises
+    one of these errors, nothing was changed.
     """
     wanted = _checked(moves)
     return await carried(url, name, lambda carrier: carrier.reverse(wanted), observer)

@@ -8,7 +8,8 @@
 
 Promises: the newest table decides. No router writes to the shard before its rows are right. The same call again resumes
 a call that was cut off.
-Refuses: without the caller's word, slots with a move to this shard that is unknown there. Their rows may be lost.
+Refuses: slots that moved to this shard if its server does not know the move, unless the caller accepts the loss of
+rows.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ class FailOver:
       nothing has to be accepted. `noted` is None before the first connection.
     - `refused`: the slots of other shards that this shard must refuse.
     - `accepted`: the slots of this shard that it must accept again.
-    - `lost`: the slots of this shard that may lack rows, because their move to it is unknown there.
+    - `lost`: the slots that moved to this shard, while its server does not know the move. They may lack rows.
     - `ahead`: the slots with a newer version than the table. The control store is an old copy.
     - `moves`: the moves of the shard that are under way. Those that have not switched are taken back.
     - `unended`: the moves that did not come to their end in time. The next `apply` ends them.
@@ -102,7 +103,7 @@ class _Look:
         return self.found == self.kept.timeline
 
     def told(self, shard: str) -> FailOver:
-        """Return the facts for the caller. Rows may differ from the table on the noted timeline, while slots move."""
+        """Return the facts for the caller. On the noted timeline, leave out differing slots: they are moving."""
         noted = self.kept.timeline
         plain = FailOver(shard=shard, noted=None if noted is None else f"{noted}", found=f"{self.found}")
         if self.is_noted:
@@ -160,7 +161,7 @@ async def _accepted(carrier: Carrier, shard: str, *, accepts_loss: bool) -> Fail
 
 
 async def _taken_back(book: MoveBook, look: _Look) -> None:
-    """Write into the records of the moves that have not switched that they are aborted."""
+    """Write the state `aborted` into the records of the moves that have not switched."""
     for kept in _kept(look):
         entry = kept.entry
         if entry.record.state in BEFORE_SWITCH:
@@ -172,7 +173,8 @@ async def _taken_back(book: MoveBook, look: _Look) -> None:
 async def _asserted(carrier: Carrier, shard: str, look: _Look) -> None:
     """Make the slot rows agree with the table. The rows that refuse come first.
 
-    Rows of slots that lie elsewhere, and have no move under way, were deleted before; the standby did not know.
+    A slot that lies elsewhere may have no move under way. Then its old rows were deleted before, and the promoted
+    standby still has them.
     """
     site, token = await carrier.mover.sites.shard(shard), carrier.token
     for kept in _kept(look):

@@ -3,7 +3,7 @@
     added → planned → moving → published → soaking → clean           a shard that gets slots
     draining → moving → published → soaking → removable              a shard that gives them all away
 
-Promises: pure; the answer depends on the status alone, and on the time for the end of a soak. A step names the command
+Promises: pure; the answer depends on the status, and on `now` and `soak_seconds` for a soak. A step names the command
 that ends it. A shard at rest is `clean`.
 Refuses: to know a plan that nobody has applied yet, because a plan is a file.
 """

@@ -3,8 +3,8 @@
     paces = paced({}, first.moves, at=0.0)
     paces = paced(paces, second.moves, at=1.0)
 
-Progress of a move is a state that it reaches for the first time, one more copied row, or a lag below every earlier lag
-of its state. So a move that falls back from its fence again and again makes no progress.
+Progress of a move is one more copied row, or a state that it reaches for the first time. A lag below every earlier lag
+of the state is progress too. So a move that falls back from its fence again and again makes no progress.
 
 Promises: pure; `at` is the elapsed time of the caller's clock, in seconds. A rate covers the last ten seconds.
 Refuses: to guess. A time that is left is unknown without a rate or without the number of rows.

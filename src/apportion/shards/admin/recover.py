@@ -1,7 +1,7 @@
 """Recover: brings a control store that was restored from an old copy up to the state of its shards.
 
     read       the slot rows of every shard, and the remains that moves have left there
-    close      the slots that wait for a switch that is taken back: without a number, they accept nobody
+    close      the target of a move that is taken back loses the numbers of its slots, and accepts nobody
     publish    the table of the owners, and in the same commit a record of each move to end
     end        the moves, one after another, as any mover does
 
@@ -110,8 +110,8 @@ def _check_life(name: str, version: Version, rows: Rows) -> None:
 async def _found(carrier: Carrier, table: SlotTable, moves: KnownMoves) -> _Found:
     """Read the slot rows of all shards. The slot of a pin that was cut off may have no row.
 
-    A shard that was removed after the copy has no rows. Beside such a shard, a slot that is fenced and waits nowhere is
-    a doubt: nobody can tell whether that database is the right one.
+    A shard that was removed after the copy has no rows. If there is such a shard, a slot that is fenced and nowhere
+    incoming is a doubt: nobody can tell whether that database is the right one.
     """
     followed = carrier.followed
     read = {shard: await asyncio.to_thread(_rows, followed, shard) for shard in sorted(followed.shards)}
@@ -119,7 +119,7 @@ async def _found(carrier: Carrier, table: SlotTable, moves: KnownMoves) -> _Foun
     pins = {slot_of_pin(move) for move in moves.moving}
     owners, doubts = owners_in(rows, (slot for slot in table.owners if slot not in pins))
     unknown = [slot for slot in owners if slot not in table.owners]
-    doubts += tuple(f"slot {slot}: it is that of a pinned key, and the table has no such key" for slot in unknown)
+    doubts += tuple(f"slot {slot}: it belongs to a pinned key, and the table has no such key" for slot in unknown)
     if left := ", ".join(read.keys() - rows.keys()):
         alone = [slot for slot, owner in owners.items() if _is_alone(slot, owner, rows)]
         doubts += tuple(f"slot {slot}: fenced on {owners[slot]}, and {left} has no table of the set" for slot in alone)
@@ -164,7 +164,7 @@ async def _ended(carrier: Carrier, rows: Rows, entry: MoveEntry) -> None:
 
 
 async def _close(carrier: Carrier, rows: Rows, due: Sequence[MoveEntry]) -> None:
-    """Refuse older movers on both shards of each move. Remove the number of slots from targets of aborted moves."""
+    """Refuse older movers on both shards of each move. Slots of aborted moves lose their version on the target."""
     for group, entry in ((each.group, each) for each in due if _is_there(rows, each.group)):
         token = replace(carrier.token, resource=carrier.mover.book.keys.move(group.move))
         source, target = [await carrier.mover.sites.shard(each) for each in (group.source, group.target)]

@@ -1,7 +1,7 @@
 """Remains: the moves that have left something on the shards, as the databases name them.
 
-Most slot rows name the last move of their slot, also long after its end. So the moves are named here first, and then
-each shard is asked for the parts of each move that are still there.
+Most slot rows name the last move of their slot, also long after its end. So the names of the moves are collected first.
+Then each shard is asked which parts of these moves are still there.
 """
 
 # ruff: noqa: S608 - the names of the tables are fixed
@@ -25,7 +25,7 @@ _PUBLISHED = "SELECT move FROM apportion.move WHERE relation = 'publication'"
 
 
 async def remains_of(shards: Mapping[str, ShardRecord], sites: ShardSites) -> AllRemains:
-    """Return what moves have left on the shards. `StoreUnavailable` if a shard does not answer."""
+    """Return the parts of moves that are left on the shards. `StoreUnavailable` if a shard does not answer."""
     found: defaultdict[str, dict[str, MoveRemains]] = defaultdict(dict)
     for shard, record in sorted(shards.items()):
         site = await sites.shard(shard)

@@ -106,7 +106,7 @@ async def set_status(
     """Return a set in the control store.
 
     Errors are those of `open_shards`. `has_rows` asks each shard for its rows too, and `has_progress` for its moves.
-    `counted` has sizes that were counted before, for the rows of moves.
+    `counted` has the sizes of an earlier count, which give the rows of the moves.
     """
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
@@ -219,7 +219,7 @@ async def _sizes(followed: FollowedSet) -> dict[str, ShardSizes]:
 async def _left_behind(followed: FollowedSet, moves: KnownMoves) -> dict[str, tuple[str, ...]]:
     """Return, for each move, the names of its parts that its shards still have.
 
-    A silent shard is named in their place.
+    A shard that does not answer is named in place of the parts.
     """
     found = {}
     for move, kept in moves.kept.items():

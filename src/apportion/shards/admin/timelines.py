@@ -1,6 +1,6 @@
 """Timelines of a set: compares the servers of all shards with their records before a command writes to them.
 
-A timeline that may go on by itself is noted, as a session does. A server that is silent, or on a timeline that nobody
+A new timeline without objections is noted, as a session notes it. A server that is silent, or on a timeline that nobody
 has accepted, is left alone: the acts that need it raise.
 """
 
@@ -18,7 +18,7 @@ from apportion.shards.timeline.timeline import Timeline
 
 
 async def noticed(followed: FollowedSet, trusts: Callable[[str], bool]) -> None:
-    """Bring the timelines in the known records of a set up to date. `trusts` picks shards on whatever timeline.
+    """Bring the timelines in the known records of a set up to date. `trusts` picks shards that may be on any timeline.
 
     The timeline of a trusted shard is not noted in the control store.
     """
@@ -51,7 +51,7 @@ async def state_of_server(name: str, shard: str, record: ShardRecord) -> tuple[T
 
 
 async def note_all(followed: FollowedSet) -> None:
-    """Write the timelines of the known records into the control store, where it has another one."""
+    """Write the timeline of each known record into the control store, if the store has another one."""
     for shard, record in sorted(followed.shards.items()):
         kept = await record_of(followed.store, followed.keys, shard)
         if record.timeline is not None and kept.record.timeline != record.timeline:

@@ -6,7 +6,7 @@ transactions begin anew.
 Promises: in a sound set each slot has one owner, and each row has the slot of its key or of its parent. No primary key
 lies in owned slots of two shards. Rows of reference tables are equal on all shards. O(rows) in time, and 100 bytes per
 row in memory.
-Refuses: to call a set without any row sound.
+Refuses: to call a set sound if it has no rows.
 """
 
 import asyncio

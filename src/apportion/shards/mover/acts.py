@@ -23,7 +23,7 @@ from apportion.tables.layout import Version
 from apportion.tables.publisher import Publisher
 
 INTENT_SECONDS = 1.0
-"""A control store with a longer last commit is too slow to end a fence."""
+"""If its last commit took longer, the control store is too slow to end a fence."""
 
 _ON_WAY_BACK = frozenset({"capture-back", "uncapture-back"})
 _ON_SOURCE = frozenset({"fence", "unfence", "settle-source", "clean-batch"})

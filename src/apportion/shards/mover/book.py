@@ -1,7 +1,7 @@
 """Book: reads the records of moves from the control store, and changes them by commits that compare the old records.
 
 Promises: no commit changes a record that another process changed meanwhile. A slot is listed for one move at most.
-Refuses: to take a commit without a reply for a failure. It raises `StoreUnavailable`, and the caller reads again.
+Refuses: to treat a commit without a reply as failed. It raises `StoreUnavailable`, and the caller reads again.
 """
 
 from collections.abc import Collection, Mapping

@@ -3,7 +3,7 @@
 A bucket holds the bytes that may be copied at once, at most those of one second. A chunk may leave it in debt. Then no
 chunk is copied until the debt is paid.
 
-Promises: a wait lasts a quarter of a second at most. Then the mover looks for the wish of an operator, and comes again.
+Promises: a wait lasts a quarter of a second at most. Then the mover reads the wish of the operator, and calls again.
 Refuses: to delay logged changes. They have to reach the target before a switch.
 """
 
@@ -32,7 +32,7 @@ class ByteBucket:
         self._rate, self._left, self._at = bytes_per_second, bytes_per_second, now
 
     def take(self, size: float, now: float) -> None:
-        """Take bytes out, even if there are fewer."""
+        """Take bytes out, even more than are left: the rest is a debt."""
         self._left, self._at = self._filled(now) - size, now
 
     def wait_seconds(self, now: float) -> float:

@@ -27,7 +27,7 @@ class RetreatDelay:
     async def due(self, act: MoveAct, lag: int) -> MoveAct | None:
         """Return the act, unless it begins the next attempt too early: then the log comes first.
 
-        Return None after a nap, if the log is empty too.
+        Return None after a nap, if it is too early and the log is empty.
         """
         left = self._ends - self._clock.elapsed()
         if left <= 0 or act.record is None or act.record.state != "verified":

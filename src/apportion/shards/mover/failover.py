@@ -44,7 +44,7 @@ async def admitted(
 ) -> ShardRecord:
     """Note the timeline on which a shard was found, and return its record. `place` is the set and the shard.
 
-    A timeline that is noted already is fine. `StoreWentBack` tells all that speaks against another one.
+    The noted timeline needs no commit. `StoreWentBack` lists the objections to another timeline.
     """
     name, shard = place
     book = MoveBook(store, name, SystemClock())
@@ -61,7 +61,7 @@ async def admitted(
             if said:
                 raise went_back(place, before, found, said)
         await kept.note(store, found, [same_table, book.list_compare(moves)])
-    hint = "Nothing was written. The same call goes on."
+    hint = "Nothing was written. Run the same call again to go on."
     raise Conflict(f"the records of set {name} changed while shard {shard} was examined.", hint)
 
 
@@ -111,7 +111,7 @@ def moves_at(shard: str, moves: KnownMoves) -> tuple[str, ...]:
 def copied_to(shard: str, rows: Mapping[int, SlotRow], moves: KnownMoves) -> frozenset[int]:
     """Return the slots that a move copies to a shard, or has to delete there because it was taken back.
 
-    The move itself ends with these slots.
+    The end of the move corrects the rows of these slots.
     """
     coming = {slot for slot, row in rows.items() if row.state == "incoming"}
     entries = (kept.entry for kept in moves.kept.values() if kept.entry.group.target == shard)

@@ -86,14 +86,14 @@ async def looked(sites: ShardSites, kept: KeptMove, newest: Version, away: Appor
 
 
 def source_row(rows: Sequence[SlotRow | None]) -> SlotRow:
-    """Return one row for all slot rows of a group on its source: the row that is least far in the move."""
+    """Return one row for all slot rows of a group on its source: the row with the earliest state of a move."""
     states = {"moved" if row is None else row.state for row in rows}
     state = next(each for each in _SOURCE if each in states)
     return SlotRow(state="owner" if state == "incoming" else state)
 
 
 def target_row(rows: Sequence[SlotRow | None]) -> SlotRow | None:
-    """Return one row for all slot rows of a group on its target: the row that is least far in the move.
+    """Return one row for all slot rows of a group on its target: the row with the earliest state of a move.
 
     None if a row is absent.
     """

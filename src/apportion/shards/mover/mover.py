@@ -41,7 +41,7 @@ END_SECONDS = 5.0
 """The longest time for which a cancelled mover goes on, to end a fence."""
 
 REST_SECONDS = 10.0
-"""The longest wait of an aborted move for readers of the source, which keep its log there."""
+"""The longest wait of an aborted move for long readers of the source. As long as they read, its log stays there."""
 
 _SILENT_SECONDS = 15.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 1.0
@@ -111,12 +111,11 @@ class Mover:
         """Do all acts that are due, and return the record. Return None if nothing is left of the move.
 
         Without `cleans`, the move ends as `complete`: the old rows stay on the source. The log also stays there while
-        another program holds a lock of its tables. An aborted move ends with its log there after ten seconds. `rows` is
-        the number of rows of the group, for events. A rescue does only the acts that let writers go on. `Fenced` if a
-        newer mover has begun.
-        After `StoreUnavailable` the mover waits and tries again, as long as `check` allows it. So it does after
-        `StoreDenied` once both shards have accepted it. After any other error, or an error of `check`, the mover ends
-        a fence that stands, and then raises the error.
+        another program holds a lock of its tables. After ten seconds of such a wait, an aborted move ends and leaves
+        its log. `rows` is the number of rows of the group, for events. A rescue does only the acts that let writers go
+        on. `Fenced` if a newer mover has begun. After `StoreUnavailable` the mover waits and tries again, as long as
+        `check` allows it. After `StoreDenied` it does the same if both shards have accepted it before. After any other
+        error, or an error of `check`, the mover ends a fence that stands, and then raises the error.
         """
         keys = self.book.keys
         course = _Course(self, move, replace(token, resource=keys.move(move)), cleans=cleans, rows=rows)
@@ -188,7 +187,7 @@ class _Course:
             return False
         if act.label == "release" and not self._is_last_look:
             self._is_last_look = True
-            self._guarded.clear()  # A new guard comes after each act of an older mover that is still on its way.
+            self._guarded.clear()  # A late act of an older mover comes before the new guard, or is refused.
             return True
         due = await self._delay.due(act, look.channel.lag)
         return due is None or await self._acted(due, look.kept, look)
@@ -307,7 +306,8 @@ class _Course:
     def _next(self, look: Look) -> MoveAct | None:
         """Return the next act. After a try to end the capture of a complete move, the old rows come first.
 
-        No writer changes moved slots, so the capture does nothing. A long reader of the source may keep its triggers.
+        No writer changes moved slots, so the capture does nothing. A long reader of the source may delay the end of its
+        triggers.
         """
         view = look.view(is_late=self._is_late(), is_cleaned=self._is_cleaned)
         if self._is_put_off and not self._is_cleaned:

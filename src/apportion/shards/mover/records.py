@@ -1,11 +1,11 @@
 """Records of moves in the control store: the slots that are moving, and each move with its state.
 
-    shards/<set>/moving       the ranges of slots of each move, and of each pin under way by the name pin-<slot>
+    shards/<set>/moving       the ranges of slots of each move, and of each pin under way; a pin is named pin-<slot>
     shards/<set>/move/<id>    the move: its slots, its pair of shards, its state, and the wish of the operator
 
 All moving slots are in one value, so a commit that would list a slot twice fails.
 
-Promises: a record that another release or another program wrote is `BadSnapshot`. No field is guessed.
+Promises: a record of an unknown format, or with a damaged field, raises `BadSnapshot`. No field is guessed.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,11 +1,11 @@
 """Recovery: finds the owner of each slot, and the moves to end, from the shards alone.
 
-The control store decides while it remembers. A store that was restored from an old copy does not know the last moves.
-The slot rows of the shards know their outcomes. A shard that accepted a write of a slot has made itself the `owner`.
+As a rule, the control store decides. A store that was restored from an old copy does not know the last moves. The slot
+rows of the shards know their outcomes. A shard that accepted a write of a slot has made itself the `owner`.
 
     one owner                    it owns the slot
     no owner, one fenced         the source owns it: nobody has written to the target yet
-    no owner, none fenced        the shard that waits for the slot under a number owns it: its source has let it go
+    no owner, none fenced        the shard with the slot `incoming` under a number owns it: the source has released it
     anything else                nobody can tell, and an operator decides
 
 Promises: a slot is never given to a shard while another one may hold newer writes of it.
@@ -79,7 +79,7 @@ def moves_to_end(
     if remains and len(rows) < 2:
         alone = f"{', '.join(rows)} alone, with the rest of move {min(remains)}"
         hint = "Add a shard: apportion shards add URL SET ID=URL. Then run the same call again."
-        raise InvalidInput("shards of the set", alone, "a shard beside it, with which the move ends", hint)
+        raise InvalidInput("shards of the set", alone, "a second shard, with which the move can end", hint)
     taken: set[int] = set()
     for move in sorted({*remains, *kept}):
         entry = kept.get(move)

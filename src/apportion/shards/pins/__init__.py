@@ -1,1 +1,1 @@
-"""Pins: the parts of pinned sessions that no other part of the room shares."""
+"""Pins: the slot of a pinned session as an SQL expression, and a router's counts of its sessions."""

@@ -1,11 +1,11 @@
 """The channel of a move group between two shards in PostgreSQL: chunks, a log of keys, and a comparison.
 
-The mover has a connection to each server. It needs no right of replication, and no way from one server to the other.
-A part of the log is taken from the source, the rows are read again, and the target commits first. So a mover that was
-killed between the two commits applies the part again.
+The mover has a connection to each server. It needs no right of replication, and no connection from one server to the
+other. A part of the log is taken from the source, the rows are read again, and the target commits first. So a mover
+that was killed between the two commits applies the part again.
 
-Promises: the cursor of a chunk is written in the transaction that writes the rows. Rows count as compared while both
-schemas are those of the comparison. After a change on both servers, the rows that it left unequal are copied again.
+Promises: the cursor of a chunk is written in the transaction that writes the rows. A comparison of rows counts until
+one of the schemas changes. If both schemas change, the rows that this change made unequal are copied again.
 Refuses: tables that are not the same on both servers, with `SchemaDiffers`.
 """
 
@@ -57,7 +57,7 @@ class PostgresChannel:
         self._group = group
         self._source, self._target = ShardServer(source), ShardServer(target)
         self._digests: RowDigests | None = None
-        self._marks, self._is_changed = "", False  # of the schemas at the last look, and whether they have changed
+        self._marks, self._is_changed = "", False  # the marks of both schemas; whether a schema has changed
 
     async def has_begun(self) -> bool:
         """Whether the source has a log of this move."""
@@ -206,8 +206,8 @@ class PostgresChannel:
     async def _equal(self, token: FencingToken, source: _Form | None = None) -> tuple[tuple[ServerTable, ...], str]:
         """Return the tables of the target, which are those of the source, and the marks of both schemas.
 
-        After a change of a schema, the changes of the tables are logged as they are now. `source` is the form of the
-        source if it is known.
+        After a change of a schema, the triggers of the log are made anew for the changed tables. `source` is the form
+        of the source if it is known.
         """
         here = await self._form(self._source) if source is None else source
         there = await self._form(self._target)
@@ -238,7 +238,7 @@ class PostgresChannel:
         return {name for _, name in wanted} <= {name for (name,) in logged}, int(lag), mark
 
     def _all_logged(self, tables: Sequence[ServerTable], logged: Sequence[Sequence[Any]]) -> bool:
-        """Return whether the changes of all tables are logged. After a change of a schema, the next look mends that.
+        """Return whether the changes of all tables are logged. After a change of a schema, the next call mends the log.
 
         `Unequal` without such a change.
         """
@@ -273,9 +273,10 @@ class PostgresChannel:
 
 
 def _keys_of(table: ServerTable, logged: Sequence[Sequence[str]]) -> list[str]:
-    """Return the logged keys of a table, each once. A key of other columns is from before a change of the schema.
+    """Return the logged keys of a table, each once. Leave out keys of other columns.
 
-    The rows of such a key are compared, because the comparison of before that change does not count any more.
+    Such a key was logged before a change of the schema. A new comparison finds its row, because each change of a schema
+    ends the comparison before.
     """
     keys = dict.fromkeys(key for name, key in logged if name == table.name)
     return [key for key in keys if _has_form(key, table.key_names)]

@@ -1,7 +1,7 @@
 """Chosen channel: the channel of a move group, native or by a log of keys.
 
 The source knows the channel of a move that has begun to capture. Before that, the wish of the caller decides, together
-with the facts of both servers. So the mover after a killed one goes on with the same channel. A way back always has a
+with the facts of both servers. So after a kill, the next mover goes on with the same channel. A way back always has a
 log of keys.
 """
 
@@ -64,7 +64,7 @@ class ChosenChannel:
         await self._keys.close()
 
     async def _current(self) -> Channel:
-        """Return the channel that has begun. Before that, either tells that nothing is captured."""
+        """Return the channel that has begun. Until then, return the log of keys, which reports no capture."""
         return await self._found() or self._keys
 
     async def _found(self) -> Channel | None:
@@ -80,6 +80,6 @@ class ChosenChannel:
         choice = await self.choice()
         if self._wished == "native" and choice.kind != "native":
             subject = f"native channel from shard {self._group.source} to {self._group.target}"
-            hint = "Change it, or ask for the log of keys: --channel keys"
+            hint = "Remove this obstacle, or ask for the log of keys: --channel keys"
             raise InvalidInput(subject, choice.reason, "servers that replicate", hint)
         return self._native if choice.kind == "native" else self._keys

@@ -24,7 +24,7 @@ _MOST_WRONG = 1_000
 
 
 class RowDigests:
-    """One comparison; it goes on from call to call, and begins again in another process. `mark` tells which one."""
+    """One comparison. It goes on from call to call. Another process begins anew. `mark` has its attempt and schemas."""
 
     def __init__(self, group: MoveGroup, mark: str) -> None:
         self.mark: str = mark
@@ -54,7 +54,7 @@ class RowDigests:
         """Return the error that names the rows of the first table that differ."""
         name = self.wrong[0][0]
         found = [f"{key} of slot {slot}" for table, slot, key in self.wrong if table == name]
-        return Unequal(name, found, "has rows that differ on the target, and that no log names")
+        return Unequal(name, found, "has rows that differ on the target and are not in the log")
 
     async def log(self, connection: Connection) -> None:
         """Log the rows that differ, so that they are copied again."""

@@ -46,7 +46,7 @@ _IS_EMPTY = """SELECT NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oi
 
 
 def answers(error: BaseException | None) -> bool:
-    """Whether the server answered, for example to a wrong password. That no database has this name is no answer.
+    """Whether the server answered, for example to a wrong password. The error of an absent database is no answer.
 
     The driver gives no code for a failed connect, so the words decide.
     """
@@ -57,7 +57,7 @@ def answers(error: BaseException | None) -> bool:
 def sharded(connection: Connection) -> Iterator[str]:
     """Yield the quoted name of each table with a trigger of the set, or with its index."""
     for name in connection.exec_driver_sql(_SHARDED).scalars().all():
-        yield name.replace("%", "%%")  # as drivers read it
+        yield name.replace("%", "%%")  # drivers read %% as one percent sign
 
 
 def drop_triggers(connection: Connection) -> None:
@@ -68,7 +68,7 @@ def drop_triggers(connection: Connection) -> None:
 
 
 def drop_rest(connection: Connection, prefix: str) -> None:
-    """Drop tables and functions of the set, and an empty schema. `prefix` begins the resources of its movers."""
+    """Drop tables and functions of the set, and an empty schema. The resources of its movers begin with `prefix`."""
     for statement in connection.exec_driver_sql(_FUNCTIONS, (list(_OURS),)).scalars().all():
         connection.exec_driver_sql(statement.replace("%", "%%"))
     for statement in connection.exec_driver_sql(_LOGS).scalars().all():

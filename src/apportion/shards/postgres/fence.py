@@ -1,8 +1,8 @@
 """The fence of a shard in PostgreSQL: the first statement of each transaction takes the shared lock of its slots.
 
 The mover takes the same lock exclusively before it changes the row of a slot. So it waits for writers in flight. A
-writer that waited for the mover reads the new row. Lock and setting end with the transaction. So a session works
-through a pooler that lends connections by the transaction.
+writer that waited for the mover reads the new row. The lock ends with the transaction, and so does the setting that
+names the slots. So a session works through a pooler that lends connections by the transaction.
 
 A new connection also compares the shard and the timeline of its server. Each transaction compares the timeline again in
 the round trip of its fence, because a pooler may lend it another server.
@@ -92,7 +92,7 @@ class PostgresFence:
                 self._admit(connection, _called(connection, "fence", slots, version))
 
     def _admit(self, connection: Connection, number: int | None = None) -> None:
-        """Admit a connection that is new, or behind which a pooler has a server with another `number` of timeline."""
+        """Admit a new connection, or a pooled one that now leads to a server with another timeline `number`."""
         seen = connection.info.get(_SEEN)
         if self._admission is None or (isinstance(seen, Timeline) and number in (None, seen.number)):
             return

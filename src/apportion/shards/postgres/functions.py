@@ -1,14 +1,15 @@
 """The functions of a shard in PostgreSQL: the fence of a transaction, and the guard of each row.
 
     accepts    whether this shard accepts slots under a version of the table; takes the shared lock of each slot
-    await      waits for the lock of a slot that a mover holds, 2 s at most, or half the limit of a statement
+    await      waits for the lock of a slot that a mover holds: 2 s, or half of a shorter statement_timeout
     fence      the first statement of a transaction that writes: accepts, or raises
     read       the first statement of a transaction that only reads: takes no lock, works on a standby
     guard      the trigger of rows, for writers with a fence and for those without
     keep       the trigger that refuses TRUNCATE
 
-They raise AP001: the slot moved, is unknown, or wants a newer version; AP002: a switch is under way; AP003: a row of a
-slot that this transaction did not fence. They belong to the role that made the set; every role may call them.
+They raise AP001 if the slot moved, is unknown, or wants a newer version. They raise AP002 while a switch is under way,
+and AP003 for a row of a slot that this transaction did not fence. They belong to the role that made the set; every role
+may call them.
 
 Promises: an accepted transaction ends before a mover fences its slot, at each isolation level. Lock and read are two
 statements, because one statement would read a snapshot that is older than the lock. At other levels than READ
@@ -31,8 +32,8 @@ _SAFE = "LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog
 _CALLER = "slots smallint[], my_life bigint, my_number bigint"
 _NAMES = "DECLARE s smallint; is_taken boolean; is_waiting boolean; said text;"
 
-# A role may have a limit for its statements. The wait ends before that limit: a lock that was not free is tried again,
-# and a cancelled statement is an error of the program.
+# A role may have a statement_timeout. The wait ends before that time. So the caller tries the lock again, and the
+# program gets no error of a cancelled statement.
 AWAIT = f"""CREATE OR REPLACE FUNCTION apportion.await(slot smallint) RETURNS void
 {_SAFE} SET lock_timeout = '{SWITCH_SECONDS * 1000:.0f}ms' AS $$
 BEGIN
@@ -54,7 +55,7 @@ _TAKE = f"""FOREACH s IN ARRAY slots LOOP
     CONTINUE WHEN is_taken;
     IF is_waiting THEN
       UPDATE apportion.slot SET state = 'owner' WHERE slot = s AND {_AWAITED};
-      SELECT {_OWNED} INTO is_taken FROM apportion.slot WHERE slot = s; -- another first writer may have turned it
+      SELECT {_OWNED} INTO is_taken FROM apportion.slot WHERE slot = s; -- another first writer may have made it owner
     END IF;
     EXIT WHEN is_taken IS NOT TRUE;
   END LOOP;"""
@@ -101,7 +102,7 @@ DECLARE mine text := coalesce(current_setting('apportion.slots', true), '');
         kept record; s smallint;
 BEGIN
   IF TG_OP = 'DELETE' THEN kept := OLD; ELSE kept := NEW; END IF;
-  IF pg_typeof(kept.slot) <> 'smallint'::regtype THEN -- the cast of a type of another role would run as our role
+  IF pg_typeof(kept.slot) <> 'smallint'::regtype THEN -- a cast that another role made would run with our rights
     RAISE EXCEPTION 'apportion: the slot of a row is a smallint' USING ERRCODE = '{FOREIGN}';
   END IF;
   s := kept.slot;
@@ -118,7 +119,7 @@ BEGIN
     RAISE EXCEPTION 'apportion: a row keeps its slot' USING ERRCODE = '{FOREIGN}';
   END IF;
   IF s IS NULL THEN
-    RAISE EXCEPTION 'apportion: a row has a slot' USING ERRCODE = '{FOREIGN}';
+    RAISE EXCEPTION 'apportion: a row needs a slot' USING ERRCODE = '{FOREIGN}';
   END IF;
   IF strpos(',' || mine || ',' || bare || ',', ',' || s || ',') > 0 THEN RETURN kept; END IF;
   IF mine <> '' THEN

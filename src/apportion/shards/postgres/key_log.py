@@ -44,7 +44,7 @@ _HAS = "SELECT to_regclass(format('apportion.%%I', %s::text)) IS NOT NULL"
 
 
 def log_name(move: str) -> str:
-    """Return the name of the log of a move, which is that of its triggers too."""
+    """Return the name of the log of a move. The names of its triggers contain it."""
     return f"log_{move}"
 
 
@@ -62,7 +62,7 @@ def _names(move: str) -> dict[str, str]:
 
 
 async def begin(connection: Connection, group: MoveGroup, tables: Sequence[ServerTable]) -> None:
-    """Log the changes of a group from now on, in the open transaction; a part that is there already stays."""
+    """Log the changes of a group from now on, in the open transaction. An existing log stays, with new triggers."""
     log, slots = log_name(group.move), f"ANY ('{{{','.join(map(str, group.slots))}}}'::smallint[])"
     made = "id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, key jsonb NOT NULL"
     await rows(connection, f"CREATE TABLE IF NOT EXISTS apportion.{quoted(log)} ({made})".replace("%", "%%"))

@@ -24,7 +24,7 @@ def locks_of(slots: Sequence[int]) -> Statement:
 
 
 async def swept(connection: Connection, tables: Sequence[ServerTable], slots: Sequence[int], most: int) -> int:
-    """Delete at most so many rows of some slots, from one table after another; return how many."""
+    """Delete at most `most` rows of some slots, from one table after another. Return their number."""
     done = 0
     for table in tables:
         if done < most and slots:

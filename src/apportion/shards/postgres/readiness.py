@@ -1,4 +1,4 @@
-"""Readiness: all that would stop a move between two servers later, asked before anything of the move is made.
+"""Readiness: finds the obstacles to a move between two servers, before any part of the move is made.
 
 Promises: each refusal names the shard, what was found there, and the next step. Nothing is written.
 Refuses: a role that may not write rows without their triggers. A standby, unlogged tables, tables that inherit from a
@@ -84,7 +84,7 @@ def _require_usable(shard: str, facts: ServerFacts) -> None:
     if facts.heirs:
         hint = f"No trigger would log its rows. Make it a partition, or: ALTER TABLE {facts.heirs[0]} NO INHERIT …"
         found = f"the table {facts.heirs[0]}, which inherits from a sharded one"
-        raise InvalidInput(f"tables of shard {shard}", found, "tables of their own, or partitions", hint)
+        raise InvalidInput(f"tables of shard {shard}", found, "tables that inherit from none, or partitions", hint)
     if facts.prepared:
         hint = "It may hold the locks of moving slots. Let its owner commit it or roll it back."
         found = f"the prepared transaction {facts.prepared[0]}"

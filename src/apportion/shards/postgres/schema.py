@@ -4,11 +4,11 @@
     slot         a row for each slot that this shard owns, gets, or owned before
     fences       the newest token of each mover, as `SqlGuard` keeps it
     move         how far each table of a move has come
-    marker       the attempt of a move that was fenced last
+    marker       the newest marker of each move with a native channel
 
-A control store may use the same schema, because it has other names. Triggers refuse each write of a row in a slot that
-this shard does not own, or that the transaction did not fence. They do so for every program. If a session fenced one
-slot alone, the condition of a trigger skips the function for rows of that slot.
+A control store may use the same schema, because its tables have other names. Triggers refuse each write of a row in a
+slot that this shard does not own, or that the transaction did not fence. They do so for every program. If a session
+fenced one slot alone, the condition of a trigger skips the function for rows of that slot.
 Source: https://www.postgresql.org/docs/current/sql-createtrigger.html
 """
 

@@ -1,8 +1,8 @@
 """Schema mark: a short text that stands for the form of all sharded tables of a database, and for their files.
 
-A column that is added, dropped or changed gives another mark. So does another primary key, a partition that is attached
-or detached, a new sharded table, and each statement that writes all rows of a table anew. No trigger sees the rows that
-such a statement changes. So a mover that finds another mark compares all rows again.
+A column that is added, dropped or changed gives another mark. So does another primary key, a new sharded table, and a
+partition that is attached or detached. Each statement that writes all rows of a table anew gives another mark too. No
+trigger sees the rows that such a statement changes. So a mover that finds another mark compares all rows again.
 
 Refuses: to tell which part differs; `table_differences` does.
 Source: https://www.postgresql.org/docs/current/sql-altertable.html#SQL-ALTERTABLE-NOTES

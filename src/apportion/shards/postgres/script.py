@@ -3,8 +3,8 @@
 The server runs them one after another. In READ COMMITTED each statement sees everything that was committed before it
 began, as if it had come alone. An error ends the script, and leaves its transaction open until a rollback.
 
-The server reads the whole text before it runs the first statement. So a setting of how literals are read, such as
-`standard_conforming_strings`, acts from the next script on. Values are written so that all settings read them alike.
+The server reads the whole text before it runs the first statement. So a setting for literals, such as
+`standard_conforming_strings`, takes effect in the next script. Values are written so that all settings read them alike.
 Source: https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-MULTI-STATEMENT
 """
 

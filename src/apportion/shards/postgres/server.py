@@ -45,9 +45,10 @@ _PATIENCE: dict[str, Any] = {
 }
 _HELD = frozenset({"55P03", "55006", "40P01", "40001"})
 
-# A standby, which may be promoted soon; and limits of a role that came before our own settings.
+# Codes of errors that may pass: of a standby, which may be promoted soon, and of limits of a role that act before our
+# settings.
 _PASSING = frozenset({"25006", "25P03", "25P04"})
-_RETRY_HINT = "Nothing was changed. The same call goes on."
+_RETRY_HINT = "Nothing was changed. Run the same call again to go on."
 
 # These settings decide how values become text, and replace limits that a role may have by default. They end with the
 # transaction, because a pooler then lends the connection to an application.
@@ -84,7 +85,8 @@ _MARK = f"SELECT set_config('apportion.mover', %s, true), {NUMBER}"  # a pooler 
 REPLICA = Statement("SET LOCAL session_replication_role = replica")
 """The statement that switches triggers and foreign keys off until the end of a transaction."""
 
-# A prepared transaction has no process. Its locks have the virtual transaction of the lock of its own number.
+# A prepared transaction has no process. All its locks have one virtual transaction, and one of these locks names the
+# number of the transaction.
 _HOLDERS = f"""SELECT l.pid, p.gid, coalesce(a.usename, p.owner, a.backend_type),
     extract(epoch FROM max(now() - coalesce(a.xact_start, p.prepared)))::int
     FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
@@ -215,7 +217,8 @@ class ShardServer:
         named = {"host": url.host, "port": url.port, "user": url.username, "password": url.password}
         options: dict[str, Any] = {"application_name": "apportion mover", **_PATIENCE}
         options |= {"dbname": url.database, **named, **url.query}
-        options |= {"autocommit": True, "prepare_threshold": None}  # a pooler's connection has others' statements
+        # A pooler lends connections with prepared statements of other clients.
+        options |= {"autocommit": True, "prepare_threshold": None}
         try:
             connection: Connection = await psycopg.AsyncConnection.connect(**options)
         except psycopg.OperationalError as error:
@@ -240,7 +243,7 @@ class ShardServer:
         self._require_timeline(self.timeline.number)
 
     def _require_timeline(self, number: int) -> None:
-        """Raise unless the server is on the noted timeline. A standby only reads, and each write compares again."""
+        """Raise unless the server is on the noted timeline. A standby passes, because it takes no writes."""
         noted = self.place.timeline
         if noted is None or self.timeline is None:
             return
@@ -249,7 +252,7 @@ class ShardServer:
             raise went_back((self.place.set_name, self.place.shard), noted, found, ())
 
     async def _translated(self, error: psycopg.Error, within: float) -> ApportionError:
-        """Return our error for an error of the server. After any other kind of error, a mover leaves its fence."""
+        """Return our error for an error of the server. After any other error, the fence of a mover would stay."""
         code = error.sqlstate or ""
         if code in _HELD:
             return StoreUnavailable(self.name, await self._holders(within))
@@ -264,7 +267,7 @@ class ShardServer:
         if is_lost or code in _PASSING or code[:2] in ("08", "53", "57", "58"):
             await self.close()
             return StoreUnavailable(self.name, error.diag.message_primary or f"{error}".strip(), _RETRY_HINT)
-        hint = "Compare the tables and the settings of the set's shards. The same call goes on."
+        hint = "Compare the tables and the settings of the set's shards. Then run the same call again."
         return InvalidInput(f"reply of {self.name}", error.diag.message_primary or f"{error}", "success", hint)
 
     async def _holders(self, within: float) -> str:

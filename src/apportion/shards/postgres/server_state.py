@@ -16,5 +16,5 @@ async def server_state(place: ServerPlace) -> tuple[Timeline, dict[int, SlotRow]
     finally:
         await server.close()
     if server.timeline is None:
-        raise StoreUnavailable(f"shard {place.shard}", "it told no timeline")
+        raise StoreUnavailable(f"shard {place.shard}", "its server told no timeline")
     return server.timeline, {slot: slot_row(slot, state, life, number) for slot, state, life, number in found}

@@ -4,7 +4,7 @@ A row keeps its number when it moves to another shard, so the numbers of all sha
 database begin anew above every number that any shard gave out before.
 
 Promises: a stride that was made is left as it is, so a call that was cut off is finished by the same call again.
-Programs go on meanwhile: a sequence is locked for its own change.
+Programs go on meanwhile: each sequence is locked only while it changes.
 Refuses: a shard that has another residue; more than 64 shards; a number that the type of the column cannot hold.
 Bound: 33 million numbers for each shard where the column is an `integer`; take `bigint` for more.
 Source: https://www.postgresql.org/docs/current/sql-altersequence.html
@@ -36,7 +36,7 @@ ORDER BY 1, 2"""
 class GivenKey:
     """A column with numbers that a sequence gives out.
 
-    - `last`: no higher number was given out or is in a row.
+    - `last`: the highest number that was given out, or that a row has.
     - `residue`: the residue of all numbers from now on, None if they have no stride.
     """
 
@@ -119,7 +119,7 @@ def set_stride(
     changed = []
     for key in given_keys(connection, tables):
         if key.residue is not None and key.residue != residue:
-            hint = "Each shard keeps its residue; look at the sequences of the others."
+            hint = "All sequences of a shard share one residue. Compare the sequences of this shard."
             raise InvalidInput(f"residue of {key.sequence}", key.residue, f"{residue}", hint)
         if key.residue is None:
             # ALTER SEQUENCE blocks nextval until the transaction ends. So the last number is read after this statement.

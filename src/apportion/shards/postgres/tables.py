@@ -1,8 +1,8 @@
 """The sharded tables of a database, as its catalog tells them: those with the triggers that a set puts on its tables.
 
 Promises: parents come before their children. Columns that the database computes are left out: nobody can write them.
-Refuses: a table without a primary key. It also refuses a table with the index of a sharded table and without triggers:
-its changes would not be logged, and its rows would stay behind.
+Refuses: a table without a primary key. It also refuses a table with the index of a sharded table and without triggers.
+Changes of such a table would not be logged, and its rows would stay behind.
 """
 
 # ruff: noqa: S608 - every statement is ours
@@ -67,7 +67,8 @@ _OF_OTHERS = """SELECT relname FROM pg_class WHERE oid = ANY (%s::oid[]) AND NOT
 class Rivalry:
     """A rule by which two rows cannot both be in a table: that of a unique index, or of an exclusion.
 
-    `parts` has an expression and an operator each. The rule holds among rows that fulfil `condition`, if there is one.
+    `parts` has pairs of an expression and an operator. The rule holds among rows that fulfil `condition`, if there is
+    one.
     """
 
     parts: tuple[tuple[str, str], ...]
@@ -156,7 +157,7 @@ def _table(
 ) -> ServerTable:
     key = next((raw for is_key, raw in uniques if is_key), None)
     if key is None:
-        raise InvalidInput(f"table {name}", "no primary key", "a primary key", "Give each row a key that stays.")
+        raise InvalidInput(f"table {name}", "no primary key", "a primary key", "Give it a key that never changes.")
     forms = {raw: (column, form) for column, form, raw, _ in found}
     others = frozenset(
         tuple(forms[each][0] for each in raw) for is_key, raw in uniques if not is_key and not set(key) <= set(raw)

@@ -1,12 +1,12 @@
 """Takeover in PostgreSQL: a column that may be NULL, triggers that empty it, then an index and constraints.
 
-    begin   the column, and triggers that empty the slot of a row with another key, and those of its children
+    begin   the column, and triggers: a changed key empties the slot of its row, and the slots of its children
     index   CREATE UNIQUE INDEX CONCURRENTLY; one that a killed call left invalid is built again
     lock    writers wait until the last rows have their slots
     end     CHECK and foreign key NOT VALID, and the triggers of the fence in place of those of the backfill
     seal    VALIDATE, NOT NULL, and the replica identity, while programs write again
 
-Promises: no statement waits longer than 5 s for a lock; `StoreUnavailable` then, and the same call goes on.
+Promises: no statement waits longer than 5 s for a lock. Then `StoreUnavailable` is raised, and the same call resumes.
 Source: https://www.postgresql.org/docs/current/sql-altertable.html#SQL-ALTERTABLE-NOTES
 """
 
@@ -48,7 +48,7 @@ class PostgresTakeover:
             connection.exec_driver_sql(body)
 
     def index(self, engine: Engine, table: ShardedTable) -> None:
-        """Build the unique index over (slot, primary key), beside writers."""
+        """Build the unique index over (slot, primary key) while writers go on."""
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             index, place = f"{table.name}_by_slot", _name(connection, table.mapped)
             states = "SELECT indisvalid FROM pg_index WHERE indrelid = %s::regclass AND indexrelid::regclass::text = %s"

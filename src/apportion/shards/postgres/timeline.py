@@ -1,4 +1,4 @@
-"""Reads the timeline of a server, as a role without any right may do.
+"""Reads the timeline of a server. Any role may read it.
 
 `pg_control_checkpoint()` still names the old timeline for a while after a promotion. So the number comes from the name
 of the file of the log that the server writes to.

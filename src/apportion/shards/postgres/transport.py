@@ -1,7 +1,7 @@
 """Rows on their way from one server to another, in the text form of COPY, which keeps every value.
 
 The rows go into a temporary table of the target, and from there into place within the same transaction. A row of the
-group with the same key as a new row, or with another equal unique value, is out of date, and is deleted.
+group is out of date if it has the key, or another unique value, of a new row. So it is deleted.
 
 Refuses: to write over a row of a slot that does not move. `Unequal` names the key.
 """
@@ -34,8 +34,8 @@ def text(value: str) -> str:
 def given(forms: Sequence[tuple[str, str]], keys: Sequence[str]) -> str:
     """Return a query of keys, each in JSON; `forms` has the name and the type of each column.
 
-    The query does not use the type of the whole row: PostgreSQL would check the domains of all columns, but only those
-    of the key have values.
+    The query does not use the type of the whole row. PostgreSQL would then check the domains of all columns, but only
+    the columns of the key have values.
     """
     made = ", ".join(f"{name} {form}" for name, form in forms)
     names = columns(name for name, _ in forms)
@@ -43,7 +43,7 @@ def given(forms: Sequence[tuple[str, str]], keys: Sequence[str]) -> str:
 
 
 def digest(table: ServerTable, alias: str = "kept") -> str:
-    """Return the expression that makes a number of 60 bits of a row."""
+    """Return the expression for the digest of a row, a number of 60 bits."""
     return f"('x' || left(md5(ROW({table.listed(alias)})::text), 15))::bit(60)::bigint"
 
 
@@ -83,7 +83,7 @@ def _written(statement: str) -> Statement:
 
 
 def _rivals_gone(group: MoveGroup, table: ServerTable, rivalry: Rivalry) -> str:
-    """Return the statement that deletes the rows of the group that cannot be beside the staged ones."""
+    """Return the statement that deletes the rows of the group in conflict with the staged rows."""
     named = [(part, sign, f"row.apportion_{number}") for number, (part, sign) in enumerate(rivalry.parts)]
     staged_parts = ", ".join(f"({part}) AS {other.removeprefix('row.')}" for part, _, other in named)
     condition = f"({rivalry.condition})" if rivalry.condition else "true"

@@ -4,7 +4,7 @@ A different row is no error while its key is in the log, because it is compared 
 different row is logged, copied again and reported.
 
 Promises: the comparison finds a row that either side lacks, a value of another type, and a row of another slot.
-Refuses: to call rows equal if it compared none although the source has some.
+Refuses: to call rows equal if the source has rows and none of them was compared.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
@@ -101,7 +101,7 @@ class RowComparison:
         """Return the error that names the rows of the first table that differ."""
         name = self.wrong[0][0]
         rows = [row_name(slot, key) for table, slot, key in self.wrong if table == name]
-        return Unequal(name, rows, "has rows that differ on the target, and that no log names")
+        return Unequal(name, rows, "has rows that differ on the target and are not in the log")
 
     def _open(self) -> ShardTable | None:
         return next((table for name, table in self._tables.items() if not self._now[name].is_done), None)

@@ -25,7 +25,7 @@ _DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 
 
 def answers(error: BaseException | None) -> bool:
-    """Whether the file of an error is there and sound. A lock, or absent rights, are no reason to give it up."""
+    """Whether the file of an error is there and sound, for example after an error of a lock or of rights."""
     return isinstance(error, sqlite3.Error) and code_of(error) not in _DAMAGES
 
 
@@ -41,7 +41,7 @@ def drop_triggers(connection: Connection) -> None:
 
 
 def drop_rest(connection: Connection, prefix: str) -> None:
-    """Drop the tables of the set. `prefix` begins the resources of its movers."""
+    """Drop the tables of the set. The resources of its movers begin with `prefix`."""
     for name in _TABLES:
         connection.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
     there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"

@@ -66,7 +66,7 @@ class SqliteFence:
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
         """Return the state of each slot that has a row here. Leave out an incoming slot that has no number yet."""
         said = "SELECT slot, state FROM apportion_slot WHERE state <> 'incoming' OR number IS NOT NULL"
-        rows = connection.exec_driver_sql(said).all()  # An open cursor of an error keeps its lock.
+        rows = connection.exec_driver_sql(said).all()  # After an error, an open cursor would keep its lock.
         return {slot: slot_row(slot, state, None, None).state for slot, state in rows}
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
@@ -128,7 +128,7 @@ def _check_file(connection: Connection) -> None:
     if identity(path) != opened:
         connection.invalidate()
         hint = "Nothing was written. Look at the file: apportion shards doctor URL SET. Then run the work again."
-        raise StoreUnavailable(f"{path}", "another file, or none, has its name now", hint)
+        raise StoreUnavailable(f"{path}", "the file was replaced or removed", hint)
 
 
 def _begun(connection: Connection) -> None:

@@ -156,7 +156,7 @@ class ShardFile:
         if code == sqlite3.SQLITE_FULL:
             return StoreUnavailable(self.name, "its disk is full", "Nothing was changed. Free some space, then go on.")
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-            return StoreDenied(self.name, "the file is read-only", "Let this user write file and folder.")
+            return StoreDenied(self.name, "the file is read-only", "Allow this user to write both file and folder.")
         if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             self._let_go()
             return StoreUnavailable(self.name, f"{error}", _AGAIN)

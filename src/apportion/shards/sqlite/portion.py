@@ -1,6 +1,6 @@
 """Portion: the number of rows for one transaction.
 
-It follows the measured time, so that a lock is held about as planned.
+It follows the measured time, so that a lock is held for about the planned time.
 """
 
 import sqlite3
@@ -19,7 +19,7 @@ def read_seconds(connection: sqlite3.Connection) -> float:
 
 
 class Portion:
-    """A number of rows that follows the measured time: it grows by half, and shrinks at once."""
+    """A number of rows that follows the measured time: it grows by half at most, and shrinks at once."""
 
     def __init__(self, rows: int, *, least: int = 20, most: int = 5_000, seconds: float = LOCK_SECONDS) -> None:
         self.rows: int = rows

@@ -37,4 +37,4 @@ def require_space(target: ShardPath, size: int) -> None:
     free, needed = shutil.disk_usage(target.path.parent).free, int(SPACE * size)
     if free < needed:
         hint = "Free space there, or plan fewer slots at once."
-        raise InvalidInput(f"free bytes beside shard {target.shard}", free, f"at least {needed}", hint)
+        raise InvalidInput(f"free bytes on the disk of shard {target.shard}", free, f"at least {needed}", hint)

@@ -3,8 +3,8 @@
 Promises: parents come before their children. Columns that the database computes are left out, because they cannot be
 written.
 Refuses: a table without a primary key, or with a key of more than four columns, because the log keeps four. It also
-refuses a table with the index of a sharded table and without triggers: its changes would not be logged, and its rows
-would stay behind.
+refuses a table with the index of a sharded table and without triggers. Changes of such a table would not be logged, and
+its rows would stay behind.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
@@ -30,7 +30,8 @@ class ShardTable:
     """One sharded table. `columns` are the columns with stored values, in the order of their names, each with its form.
 
     The form is the affinity of the declared type, by which the database converts values. So the declarations may differ
-    in a file that had rows before: in the words and the order of columns, or in NOT NULL for a key or a slot.
+    in a file that had rows before. They may have other words, another order of columns, or no NOT NULL for a key or a
+    slot.
 
     `uniques` are the other lists of columns with unique values.
     """

@@ -1,8 +1,8 @@
 """Takeover in SQLite: adds a column that may be empty, and triggers that empty it when a row changes its slot.
 
-SQLite cannot add NOT NULL or a foreign key to a table without a copy of the table, under the lock of the file. So
-triggers do this work here. The triggers of the fence refuse each row without a slot, because no shard owns it. Other
-triggers refuse a child with another slot than its parent.
+To add NOT NULL or a foreign key, SQLite would need a copy of the table, made under the lock of the file. So triggers do
+this work here. The triggers of the fence refuse each row without a slot, because no shard owns it. Other triggers
+refuse a child with another slot than its parent.
 
     apportion_<table>_rekey      until the end: a row with a changed key, or a child with another parent, loses its slot
     apportion_<table>_orphan_*   until the end: the children of a changed, deleted or replaced parent lose their slots

@@ -1,7 +1,7 @@
 """Obstacles: all tables of the models or the database that cannot move, and all rules that hold on one shard only.
 
-Promises: an obstacle is found before anything is changed, and names the next step. No obstacle stops a set of one
-shard. Primary keys that the database gives out stop a set of two shards.
+Promises: an obstacle is found before anything is changed, and names the next step. Only a generated slot stops a set of
+one shard. Primary keys that the database gives out, without a stride, stop a set of two shards.
 """
 
 from collections.abc import Iterator

@@ -36,7 +36,8 @@ class Tables:
 
     def fill(self, connection: Connection, table: ShardedTable, after: Place | None = None) -> tuple[int, Place | None]:
         """Set the slots of the next rows without one. Return their number, and the primary key of the last row."""
-        width = len(table.primary_key)  # locks these rows and their parents, so no writer changes a key
+        width = len(table.primary_key)
+        # The query locks these rows and their parents, so no writer changes a key.
         found = [(tuple(row[:width]), row[width:]) for row in connection.execute(self._unfilled(table, after))]
         if not found:
             return 0, None

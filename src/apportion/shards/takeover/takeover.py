@@ -135,7 +135,7 @@ def tables_there(connection: Connection, base: type[DeclarativeBase], slots: int
     for each in found:
         if each.parent is not None and each.parent.table not in there:
             hint = f"A row of {each.name} gets the slot of its parent."
-            raise InvalidInput(f"table {each.parent.table}", None, f"one beside {each.name}", hint)
+            raise InvalidInput(f"table {each.parent.table}", None, f"the table of the parents of {each.name}", hint)
     return Tables(each=found, slots=slots)
 
 

@@ -1,7 +1,7 @@
 """Admission: lets a new connection to a shard take part only on the noted timeline of its server.
 
-A connection that finds another timeline reads the slot rows, and asks the control store. One round trip per connection
-is all that it costs otherwise.
+A connection that finds another timeline reads the slot rows, and asks the control store. Otherwise the admission costs
+one round trip per connection.
 
 Promises: after a refusal, the control store is asked again after one second at the earliest.
 """

@@ -2,10 +2,10 @@
 
 A promoted standby may lack the last commits of the old primary, and with them the fence of a move. Then it would accept
 writers of slots that lie elsewhere by now. So the control store notes the timeline of each shard, and each new
-connection compares.
+connection compares its server with the note.
 
-Writes go on by themselves on a later timeline of the same cluster, if each slot row agrees with the newest table and no
-move of the shard is under way. In all other cases an operator decides: `apportion shards accept-failover`.
+On a later timeline of the same cluster, writes go on by themselves if each slot row agrees with the newest table. No
+move of the shard may be under way then. In all other cases an operator decides: `apportion shards accept-failover`.
 
 Refuses: to guess an order of two clusters. An earlier timeline is that of an old primary that came back.
 """
@@ -25,7 +25,7 @@ _MOST_NAMED = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The system identifier of a cluster, and the number of its timeline. A standby has none of its own: 0.
+    """The system identifier of a cluster, and the number of its timeline. The number of a standby is 0.
 
     >>> str(Timeline(cluster="7712776492628838731", number=2))
     '7712776492628838731/2'
@@ -56,7 +56,7 @@ class Disagreement:
 
     - `losing`: slots of other shards that this shard accepts, or may accept soon.
     - `winning`: slots of this shard that it does not accept, though it has their rows.
-    - `lost`: slots of this shard with a move to it that is not known there, so it may lack their rows.
+    - `lost`: slots that moved to this shard, while its server does not know the move. It may lack their rows.
     - `ahead`: slots with a number above the version of the table.
     """
 
@@ -87,7 +87,7 @@ def disagreement(
 def _kind(row: SlotRow | None, table: SlotTable, *, is_ours: bool) -> str:
     """Return the kind of disagreement of a slot, "" if its row agrees with the table.
 
-    The number of an incoming slot is that of a version that no mover has published yet, or never will.
+    An incoming slot has the number of a version that is not published yet, and perhaps never will be.
     """
     if row is not None and row.state != "incoming" and row.number is not None and row.number > table.version:
         return "ahead"
@@ -99,7 +99,7 @@ def _kind(row: SlotRow | None, table: SlotTable, *, is_ours: bool) -> str:
 
 
 def objections(noted: Timeline, found: Timeline, wrong: Disagreement, moves: Collection[str]) -> tuple[str, ...]:
-    """Return all that speaks against another timeline than the noted one. Return () if writes may go on.
+    """Return the objections to a timeline other than the noted one. Return () if writes may go on.
 
     `moves` names the moves and pins of the shard that are under way.
 
@@ -117,7 +117,7 @@ def objections(noted: Timeline, found: Timeline, wrong: Disagreement, moves: Col
     for slots, words in (
         (wrong.losing, "it accepts {}, which {} elsewhere"),
         (wrong.winning, "it does not accept {}, which {} here"),
-        (wrong.lost, "it lost {}, which {} here"),
+        (wrong.lost, "it may lack rows of {}, which {} here"),
         (wrong.ahead, "the table is older than its {}"),
     ):
         said += [words.format(_named(slots), "lie" if len(slots) > 1 else "lies")] if slots else []

@@ -148,7 +148,7 @@ class MemoryChannel:
         if unlogged:
             await self._source.guarded("again", group.move, token, lambda base: base.log(group, unlogged))
             keys = [place.key for place in unlogged]
-            raise Unequal(unlogged[0].table, keys, "has rows that differ on the target, and that no log names")
+            raise Unequal(unlogged[0].table, keys, "has rows that differ on the target and are not in the log")
 
         def _mark(database: ShardDatabase) -> None:
             cursor = database.cursors.get(group.move, CopyCursor())

@@ -152,7 +152,8 @@ class NativeChannel:
         await self._source.read(lambda base: require_movable(base, self._group.source))
         here = await self._source.read(lambda base: at_source.published(base, self._name, self._group.move))
         if not here.is_whole:
-            raise InvalidInput(f"publication of shard {self._group.source}", "without a sharded table", "all", AGAIN)
+            subject = f"publication of shard {self._group.source}"
+            raise InvalidInput(subject, "without one of the sharded tables", "one of all sharded tables", AGAIN)
         compared = f"{attempt} {await self._marks()}"
         if self._digests is None or self._digests.mark != compared:
             self._digests = StreamDigests(self._group, compared, self._source, self._target)
@@ -190,7 +191,7 @@ class NativeChannel:
             await each.close()
 
     async def _there(self) -> tuple[int, Mapping[str, str], bool]:
-        """Return the marker of the target, its marks of this move, and whether it logs keys for the way back."""
+        """Return marker and notes of this move on the target, and whether the target logs keys for the way back."""
         move = self._group.move
         log = f"apportion.{key_log.quoted(key_log.log_name(move))}"
         [(marker, kept, has_log)] = await self._target.read(lambda base: rows(base, _THERE, move, move, log))
@@ -202,7 +203,7 @@ class NativeChannel:
         return target
 
     async def _marks(self) -> str:
-        """Return the marks of both schemas. Rows count as compared while the marks are those of the comparison."""
+        """Return the marks of both schemas. A comparison of rows counts while the marks stay the same."""
         found = [await server.read(lambda base: rows(base, SCHEMA_MARK)) for server in (self._source, self._target)]
         return " ".join(mark for [(mark,)] in found)
 

@@ -1,7 +1,8 @@
 """Choice of the channel between two shards in PostgreSQL, from the facts of both servers, with the reason.
 
-A native channel needs logical replication: `wal_level = logical` and free slots on the source, free workers on the
-target, a role that may replicate, and a way from the target's server to the source. The log of keys needs none of them.
+A native channel needs logical replication. The source needs `wal_level = logical` and free slots, and the target needs
+free workers. The role needs the right to replicate, and the target's server must reach the source. The log of keys
+needs none of this.
 
 Promises: pure. The reason names the shard, the setting and its value, or the words of the server.
 Source: https://www.postgresql.org/docs/current/logical-replication-config.html
@@ -21,9 +22,9 @@ _WORKERS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationFacts:
-    """The facts of a server that decide about a native channel. Each number counts what is left for others.
+    """The facts of a server that decide about a native channel. The numbers of `slots` to `workers` are the free ones.
 
-    - `slots`, `senders`: for a server that rows leave. `origins`, `workers`: for one that they come to.
+    - `slots`, `senders`: a source needs them. `origins`, `workers`: a target needs them.
     - `copies`: the number of tables that a subscription copies at the same time.
     - `may_publish`, `may_subscribe`: the rights of the mover's role.
     - `keeps_bounded`: the log that the server keeps for a replication slot has a bound.
@@ -52,9 +53,9 @@ class ChannelChoice:
 
 
 def chosen(wished: ChannelKind, obstacle: str, warning: str = "") -> ChannelChoice:
-    """Return the channel for a wish. `obstacle` says why a native channel is impossible, "" if nothing does.
+    """Return the channel for a wish. `obstacle` says why a native channel is impossible, "" if it is possible.
 
-    `warning` is told with a native channel.
+    The reason of a native channel includes `warning`.
 
     >>> chosen("auto", "wal_level of shard one is replica, not logical").kind
     'keys'

@@ -4,8 +4,8 @@ A row that a writer changed a moment ago may differ because its change is still 
 looked at again after a marker has arrived, because by then the change has arrived too. A row that differs five times is
 looked at behind the locks of its slot. Nothing is on its way then, so it has to be equal.
 
-Promises: rows that one side lacks are found on either side. Writers of at most the slots of such rows wait, and only
-until one marker has arrived.
+Promises: the comparison finds a row that either side lacks. Only writers of slots with a differing row wait, until one
+marker has arrived.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
@@ -28,11 +28,11 @@ _MOST_ROWS = 1_000
 Result = TypeVar("Result")
 
 Suspects: TypeAlias = dict[ServerTable, dict[str, int]]
-"""Rows that differed when they were looked at: the slot of each key, in JSON."""
+"""Rows that differed at the last look: the slot of each key. A key is a text in JSON."""
 
 
 class StreamDigests:
-    """One comparison; it goes on from call to call, and begins again in another process. `mark` tells which one."""
+    """One comparison. It goes on from call to call. Another process begins anew. `mark` has its attempt and schemas."""
 
     def __init__(self, group: MoveGroup, mark: str, source: ShardServer, target: ShardServer) -> None:
         self.mark: str = mark

@@ -1,7 +1,7 @@
-"""Facts about logical replication, as two servers tell them, and the way from one server to the other.
+"""Facts about logical replication, as two servers tell them, and a test of the connection between them.
 
-Promises: nothing is left. The way is tried by a subscription that is rolled back, so the target's server itself
-connects to the source.
+Promises: the test leaves nothing on a server. It makes a subscription that is rolled back, so the target's server
+itself connects to the source.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound or quoted

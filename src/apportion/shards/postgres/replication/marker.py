@@ -16,9 +16,9 @@ from apportion.shards.postgres.replication import source as at_source
 from apportion.shards.postgres.server import ShardServer, rows
 
 NEAR_SECONDS = 0.02
-"""The longest way of a marker to the target that lets a fence begin. Three markers in a row have to be so fast.
+"""The longest time of a marker to the target that lets a fence begin. Three markers in a row have to be this fast.
 
-The limit doubles after 20 markers, up to 160 ms: on a slow pair of servers a move ends too, and its fence lasts longer.
+The limit doubles after each 20 markers, up to 160 ms. So a move between slow servers also ends, with a longer fence.
 """
 
 _PROBES = 3
@@ -28,7 +28,7 @@ _MARKER = "SELECT attempt FROM apportion.marker WHERE move = %s"
 
 
 class Marker:
-    """The marker of one move group, and the time that its last ways to the target have taken."""
+    """The marker of one move group, and the times that it took to the target."""
 
     def __init__(self, group: MoveGroup, source: ShardServer, target: ShardServer) -> None:
         self._group, self._source, self._target = group, source, target
@@ -36,7 +36,7 @@ class Marker:
 
     @property
     def is_near(self) -> bool:
-        """Whether the last three markers were fast, after as many markers as there were so far."""
+        """Whether the last three markers were fast. The more markers there were, the slower they may be."""
         return is_near(self._ways)
 
     async def arrived(self, token: FencingToken, seconds: float) -> bool:

@@ -124,7 +124,7 @@ async def unpublish(connection: Connection, name: str) -> None:
 async def make_slot(connection: Connection, slot: str) -> None:
     """Make a replication slot. It waits for all transactions that have written, in any database of the server.
 
-    A wait that is cut off leaves no slot. `StoreUnavailable` then.
+    The server cancels a wait of `CREATE_SECONDS`, and leaves no slot. `is_cut_off` knows the error.
     """
     await rows(connection, "SELECT set_config('statement_timeout', %s, true)", f"{CREATE_SECONDS}s")
     await rows(connection, "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", slot)
@@ -133,7 +133,9 @@ async def make_slot(connection: Connection, slot: str) -> None:
 async def oldest_writer(connection: Connection) -> str:
     """Return a sentence about the oldest transaction that has written."""
     found = await rows(connection, _WRITERS)
-    return f"process {found[0][0]} of {found[0][1]} has written for {found[0][2]} s" if found else "a writer is open"
+    if not found:
+        return "the server does not name them"
+    return f"process {found[0][0]} of {found[0][1]} has written for {found[0][2]} s"
 
 
 async def slots_made(connection: Connection, name: str, move: str) -> list[tuple[str, str, int | None]]:
@@ -184,5 +186,5 @@ async def forget(connection: Connection, move: str) -> None:
 
 
 def is_cut_off(error: psycopg.Error) -> bool:
-    """Whether the server ended a statement after its time."""
+    """Whether the server cancelled a statement, as `statement_timeout` does."""
     return error.sqlstate == "57014"

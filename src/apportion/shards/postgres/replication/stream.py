@@ -1,11 +1,11 @@
 """The stream of a native channel: its replication slot on the source, and its subscription on the target.
 
-    sweep    old rows of the slots go from the target
-    slot     the replication slot of this mover; those of others go
-    make     the subscription, without workers; the source lists it; its workers begin
+    sweep    delete old rows of the slots on the target
+    slot     make the replication slot of this mover, and drop those of other movers
+    make     make the subscription without workers, list it on the source, and start its workers
 
-Promises: a call that was cut off anywhere is followed by one that goes on. A stream whose slot is lost before its copy
-has ended begins anew.
+Promises: after a call that was cut off anywhere, the next call goes on. If its slot is lost before the copy has ended,
+the stream begins anew.
 Refuses: to go on with a subscription that fails again and again, that is disabled, or whose slot is lost. The error
 says so, and an operator looks at the server's log.
 """
@@ -29,7 +29,7 @@ _CHUNK_ROWS, _MOST_ERRORS = 500, 3
 
 
 class RowStream:
-    """The stream of one move group. `waits` is another connection to the source, for the reason of a wait."""
+    """The stream of one move group. `waits` is a second connection to the source, which reads the reason of a wait."""
 
     def __init__(
         self, group: MoveGroup, source: ShardServer, target: ShardServer, place: ServerPlace, waits: ShardServer
@@ -39,7 +39,7 @@ class RowStream:
         self._errors: int | None = None
 
     async def running(self, token: FencingToken, tables: Sequence[ServerTable]) -> at_target.Subscribed:
-        """Return the subscription with its workers. Make what is absent of it, in an order that a kill may cut."""
+        """Return the running subscription. Make its absent parts first, each by a step that a kill may follow."""
         name, group = self._name, self._group
 
         async def _listed(connection: Connection) -> at_target.Subscribed | None:
@@ -74,9 +74,9 @@ class RowStream:
             pass
 
     async def _slot(self, token: FencingToken) -> str:
-        """Make the replication slot of this mover, and drop those of others. An older mover drops its own again.
+        """Make the replication slot of this mover, and drop those of others. An older mover drops its own slot again.
 
-        No transaction that has written can make one. So the token is compared in another transaction, afterwards.
+        A transaction that has written cannot make a slot. So the token is compared in another transaction, afterwards.
         """
         move, source = self._group.move, self._source
         slot = slot_name(self._name, token)
@@ -119,7 +119,7 @@ class RowStream:
         if not made.is_enabled:
             raise InvalidInput(name, "disabled", "one that runs", f"Enable it, or abort. {AGAIN}")
         if made.errors - self._errors >= _MOST_ERRORS:
-            hint = f"The log of its server tells them, such as a key that a row of another slot has. {AGAIN}"
+            hint = f"Read them in the log of its server. A row of another slot may have the same key. {AGAIN}"
             raise InvalidInput(name, f"{made.errors - self._errors} errors in a row", "none", hint)
         slots = await self._source.read(lambda base: at_source.slots_made(base, self._name, self._group.move))
         if made.slot not in {slot for slot, state, _ in slots if state != "lost"}:

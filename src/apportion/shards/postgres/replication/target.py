@@ -39,7 +39,7 @@ _PATIENCE: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribed:
-    """A subscription. `unready` is the number of its tables that are not copied yet; `errors` counts those so far."""
+    """A subscription. `unready` counts its tables that are not copied yet, and `errors` its errors so far."""
 
     id: int
     is_enabled: bool
@@ -49,7 +49,7 @@ class Subscribed:
 
 
 async def has_subscription(connection: Connection, name: str) -> bool:
-    """Whether a move has a subscription. Servers without subscriptions of our kind answer too."""
+    """Whether a move has a subscription. A server that is too old for a native channel answers too."""
     [(found,)] = await rows(connection, _HAS, name)
     return bool(found)
 
