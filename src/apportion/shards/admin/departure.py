@@ -96,7 +96,7 @@ def _check_others(followed: FollowedSet, shard: str) -> None:
         raise UnknownOption("shard", shard, followed.shards)
     if not any(record.weight for each, record in followed.shards.items() if each != shard):
         hint = "Give another shard weight first: apportion shards plan URL SET --weight ID=1 -o plan.json, then apply."
-        raise InvalidInput("shard", shard, "a shard of a set with another shard of weight above 0", hint)
+        raise InvalidInput("shard", shard, "a shard in a set where another shard has a weight above 0", hint)
 
 
 def _shards_of(kept: KeptMove) -> tuple[str, str]:
