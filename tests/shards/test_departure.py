@@ -122,7 +122,7 @@ def test_the_last_shard_with_a_weight_keeps_its_slots(world):
     for shard in ("one", "two"):
         act("drain", world, shard)
         act("clean", world, soak=NOW)
-    with pytest.raises(InvalidInput, match="shard is 'three', expected a shard in a set where another shard has a weight") as refusal:
+    with pytest.raises(InvalidInput, match="shard is 'three', expected a shard in a set where another") as refusal:
         act("drain", world, "three")
     assert "--weight ID=1" in refusal.value.hint
     assert (64, 1.0) == shards(world)["three"][:2]
