@@ -126,6 +126,12 @@ def test_good_traces_of_a_way_back_pass():
     assert set() == failed(cataloged())
 
 
+def test_a_place_that_was_written_after_the_way_back_is_not_lost_by_it():
+    lines = [*returned(), write("done", 99, 1, 7, at=4.0, shard="two")]
+    found = failed(lines, changed("two", places=dict.fromkeys(RETURNED, (1, 7))))
+    assert {"pause_ms", "acknowledged", "refused", "lost"} == found
+
+
 def test_the_longest_pause_of_several_moves_counts():
     moves = [("one", 1.0), ("two", 1.1), ("two", 2.0), ("one", 3.5), ("one", 4.0), ("two", 4.2)]
     lines = [write("done", 11, 1, 1_000, at=at, shard=shard) for shard, at in moves]

@@ -2,6 +2,8 @@
 
 import sys
 from json import dumps
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Annotated, Literal, Protocol
 
 from cyclopts import Parameter
@@ -18,6 +20,8 @@ from apportion.console.demo.tasks.show import MEANINGS as OF_TASKS
 from apportion.console.demo.tasks.show import show_tasks
 from apportion.console.demo.verdict import Verdict
 from apportion.errors import InvalidInput
+
+_MEANING_BEGINS, _NARROWEST = 39, 30
 
 
 class Show(Protocol):
@@ -62,7 +66,7 @@ def demo(
         there again, and the source server crashes. PostgreSQL must be installed on this machine.
     """
     if postgres and subject != "shards":
-        raise InvalidInput("--postgres", subject, "shards with it", "Write: apportion demo shards --postgres")
+        raise InvalidInput("subject of --postgres", subject, "shards", "Write: apportion demo shards --postgres")
     show, meanings = _of_shards(has_servers=postgres) if subject == "shards" else _SUBJECTS[subject]
     with ended_by_signals(), Screen(is_quiet=json) as screen:
         found = show(screen, stays=not stops and not json and sys.stdout.isatty(), selftest=selftest)
@@ -84,4 +88,7 @@ def _tell(found: Verdict, meanings: dict[str, str], *, passed: bool, as_json: bo
         return
     print("\nA separate process has read the traces of the work, and nothing else:")
     for name, check in found.items():
-        print(f"  {'ok  ' if check['passed'] else 'FAIL'}  {name:22}{check['value']!s:>6}   {meanings[name]}")
+        first, *more = wrap(meanings[name], max(_NARROWEST, get_terminal_size().columns - _MEANING_BEGINS))
+        print(f"  {'ok  ' if check['passed'] else 'FAIL'}  {name:22}{check['value']!s:>6}   {first}")
+        for line in more:
+            print(f"{'':{_MEANING_BEGINS}}{line}")

@@ -51,29 +51,25 @@ def there_and_back(troop: Troop, screen: Screen, servers: Mapping[str, Crashing]
     _cleaned(troop, screen)
 
     _planned(troop.world)
-    screen.say("the slots go to the second server again")
+    screen.say("the same slots go to the second server again")
     took = troop.move("--channel", "auto", meanwhile=lambda: _crash(troop.world, screen, servers[FIRST]))
-    screen.say(f"the move has ended after {took:.2f} s: {slots_text(troop.world)}")
+    _tell_slots(troop.world, screen, f"the moves have ended after {took:.2f} s")
     _cleaned(troop, screen)
-
-
-def slots_text(world: DemoWorld) -> str:
-    """Return the number of slots of each shard, in words."""
-    return ", ".join(f"{shard} has {count} slots" for shard, count in world.owned_slots().items())
 
 
 def _begun(troop: Troop, screen: Screen) -> tuple[str, int]:
     """Make the set, let processes write to it, plan its moves. Return a country that moves, and its slot."""
     world = troop.world
     noun, client = world.databases.noun, world.databases.client
-    screen.say(f"{world.found()} places of the world lie in one {noun}, in {world.folder}; a country is a tenant")
+    screen.say(f"all files of this run lie in {world.folder}")
+    screen.say(f"{world.found()} places of the world lie in one {noun}; a country is a tenant")
     troop.write()
-    screen.say(f"{WRITERS} processes write to it: one with an event loop, one is a bare script of {client}")
+    screen.say(f"{WRITERS} processes write to it: one async, one a bare script of {client}")
     time.sleep(_AROUND_SECONDS)
     asyncio.run(admin.add(world.url, SET, world.others, base=WorldBase))
     plan = _planned(world)
     number = len(world.others)
-    screen.say(f"{number} empty {noun}{'s' * (number > 1)} added; {plan.summary}")
+    screen.say(f"{number} empty {noun}{'s' * (number > 1)} added; {plan.moved} of {plan.total} slots will move")
     country, slot = _largest(world, plan)
     troop.sleep(country)
     screen.say(f"a session of {country} has read, and its process is stopped with SIGSTOP")
@@ -98,11 +94,11 @@ def _moved(troop: Troop, screen: Screen, *options: str, dies_at: str) -> None:
     took = troop.move(*options, dies_at=dies_at)
     screen.say(f"the mover is killed with SIGKILL after {took:.2f} s, in the middle of a copy")
     took = troop.move(*options)
-    screen.say(f"another mover goes on, and ends all moves after {took:.2f} s: {slots_text(troop.world)}")
+    _tell_slots(troop.world, screen, f"another mover goes on, and ends all moves after {took:.2f} s")
 
 
 def _late(troop: Troop, screen: Screen, country: str, slot: int) -> None:
-    screen.say(f"the session of {country} wakes up, and writes at once; slot {slot} lies elsewhere now")
+    screen.say(f"the session of {country} wakes up, and writes; its slot {slot} has moved")
     troop.wake()
     screen.say(f"a stray UPDATE of {country} goes to the first {troop.world.databases.noun}, with its old rows")
     troop.stray(country)
@@ -113,7 +109,7 @@ def _reversed(troop: Troop, screen: Screen) -> None:
     moves = [move.id for move in asyncio.run(admin.status(world.url, SET)).moves]
     took = troop.reverse(moves)
     ShardLedger(world.ledger("reversed")).notes("reversed", {})
-    screen.say(f"the moves are reversed after {took:.2f} s: {slots_text(world)}")
+    _tell_slots(world, screen, f"shards reverse: all slots are back after {took:.2f} s")
 
 
 def _crash(world: DemoWorld, screen: Screen, server: Crashing) -> None:
@@ -124,10 +120,16 @@ def _crash(world: DemoWorld, screen: Screen, server: Crashing) -> None:
             raise OutOfTime("no move has begun")
         time.sleep(_LOOK_SECONDS)
     server.crash()
-    screen.say("the first server, which is the source, crashes in the middle of the move")
+    screen.say("the first server, the source, crashes in the middle of a move")
     time.sleep(_AWAY_SECONDS)
     server.start()
     screen.say("the first server is there again")
+
+
+def _tell_slots(world: DemoWorld, screen: Screen, text: str) -> None:
+    """Tell an event, and the number of slots of each shard after it."""
+    screen.say(text)
+    screen.say(f"slots: {', '.join(f'{shard} {count}' for shard, count in world.owned_slots().items())}")
 
 
 def _cleaned(troop: Troop, screen: Screen) -> None:

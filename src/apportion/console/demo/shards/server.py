@@ -140,7 +140,7 @@ def _programs() -> Path:
     found.sort(key=lambda each: [int(part) for part in "".join(c if c.isdigit() else " " for c in str(each)).split()])
     if not on_path and not found:
         hint = "Install the package postgresql, for example: apt install postgresql"
-        raise InvalidInput("program initdb of PostgreSQL", "absent", "one on the PATH or in /usr/lib/postgresql", hint)
+        raise InvalidInput("initdb", "absent", "that of PostgreSQL on the PATH or in /usr/lib/postgresql", hint)
     if os.geteuid() == 0 and _ROOT_RUNS_AS not in {each.pw_name for each in pwd.getpwall()}:
         hint = f"Make the user: useradd --system {_ROOT_RUNS_AS}. Or run this command as another user than root."
         raise InvalidInput(f"user {_ROOT_RUNS_AS}", "absent", "one that can run PostgreSQL for root", hint)

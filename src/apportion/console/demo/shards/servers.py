@@ -53,7 +53,7 @@ class DemoServers:
     client: str = "psycopg"
     prefix: str = "apportion."
     loop_client: str = "psycopg"
-    rest_seconds: float = 0.06
+    rest_seconds: float = 0.08
     engine_options: Mapping[str, Any] = {}
     refusal: type[Exception] = psycopg.DatabaseError
     cut: tuple[type[Exception], ...] = (psycopg.OperationalError,)

@@ -21,7 +21,7 @@ MEANINGS = {
     "resurrected": "places that are there, though their deletion was acknowledged",
     "stale": "places with a value before their last acknowledged one",
     "owned_twice": "slots without exactly one owner, and places that two owners have",
-    "refused": "late writes that the first shard refused (2: the session that slept, the stray UPDATE)",
+    "refused": "late writes that the first shard refused (the session that slept, the stray UPDATE)",
     "unplanned_moves": "slots with another owner than the plan says",
     "left_behind": "tables, triggers and rows that moves have left",
     "pause_ms": f"the longest pause of a group of slots (at most {LONGEST_PAUSE_MS} ms)",
@@ -42,6 +42,7 @@ def show_servers(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
     from apportion.console.demo.shards.server import running  # noqa: PLC0415 - an extra
     from apportion.console.demo.shards.servers import DemoServers  # noqa: PLC0415 - an extra
 
+    screen.say("two servers of PostgreSQL start, for this run alone")
     with (
         tempfile.TemporaryDirectory(prefix=_PREFIX) as folder,
         running(Path(folder) / SERVERS, DemoServers.shards) as servers,
@@ -65,7 +66,8 @@ def _shown(folder: Path, course: Course, screen: Screen, *, stays: bool, selftes
 
 
 def _linger(troop: Troop, screen: Screen) -> None:
-    screen.say(f"The writers go on until Ctrl-C. Look: apportion shards status {troop.world.url} {SET}")
+    screen.say("the writers go on until Ctrl-C. Look:")
+    screen.say(f"apportion shards status {troop.world.url} {SET}")
     try:
         while True:
             time.sleep(0.5)
