@@ -11,13 +11,13 @@ _SPACE_BYTES = 80  # an upper bound: a namespace and its slash are at most this 
 
 @dataclass(frozen=True, slots=True)
 class CommitRoom:
-    """The room that is left in a commit besides the new head and the compares that all commits share."""
+    """The room for chunks in a commit: the limits of the store, less the new head and the shared compares."""
 
     operations: int
     size_bytes: int
 
     def takes(self, sizes: Iterable[int]) -> int:
-        """Return how many operations of these sizes fit, in their order."""
+        """Return how many operations of these sizes fit, counted from the first one."""
         sums = takewhile(lambda total: total <= self.size_bytes, accumulate(sizes))
         return min(max(0, self.operations), sum(1 for _ in sums))
 
@@ -34,7 +34,10 @@ def room_of(limits: api.Capabilities, always: Sequence[api.Compare], pointer: ap
 
 
 def batches(puts: list[api.Put], room: CommitRoom) -> Iterator[list[api.Put]]:
-    """Yield the puts in groups that fit into a commit. A put that is too large is a group; the store refuses it."""
+    """Yield the puts in groups that fit into a commit.
+
+    A put that is too large makes its own group, which the store refuses.
+    """
     while puts:
         count = max(1, room.takes(map(put_bytes, puts)))
         yield puts[:count]

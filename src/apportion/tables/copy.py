@@ -2,7 +2,7 @@
 
 Each new version is made from the one before by its delta. If a delta does not apply, or leads to another epoch than
 announced, the error is raised and the version in use stays. The next scan then makes the table from its snapshot.
-Promises: versions never go back. Within one life of the store, two tables never have one number. Readers take one
+Promises: versions never go back. Within one life of the store, two tables never have the same number. Readers take one
 reference without a lock. Refuses: to do I/O, and to read a clock.
 """
 
@@ -21,7 +21,7 @@ class TableCopy:
 
     `trouble` is the reason why the routes may not be the newest, None while all is well.
     `seen` is a pair: the life of the store and the revision that were read last. `confirmed_at` is the time of the last
-    request to which the store named the version in use as the newest. `swapped` is set at the next new version.
+    request that the store answered with the version in use as the newest. `swapped` is set at the next new version.
     """
 
     confirmed_at: float
@@ -41,7 +41,7 @@ class TableCopy:
         self._at: tuple[VersionLink, Routing] | None = None
 
     def is_after(self, version: Version | None) -> bool:
-        """Say whether the version in use is newer than `version`; if that is None, whether any version is in use."""
+        """Say whether a version newer than `version` is in use. If `version` is None, any version counts as newer."""
         return self.routes is not None and (version is None or self.routes.version > version)
 
     def is_before(self, version: Version) -> bool:
@@ -58,8 +58,8 @@ class TableCopy:
         """Apply a change from a watch.
 
         The change is ignored if a scan has already shown it, or has shown a later life of the store. A watch does not
-        tell the life of the store. While it begins, a scan on the same handle may accept a new life, and then the watch
-        shows that life. Therefore each head names the life in which it was published.
+        name the life of the store. A scan on the same handle may accept a new life while the watch begins. Then the
+        watch shows changes of the new life. Therefore each head names the life in which it was published.
         """
         if (incarnation, change.revision) <= self.seen:
             return

@@ -2,7 +2,8 @@
 
 Both kinds of value map positions to rows. Positions are tokens or bytes in a table, and partition numbers in an
 assignment. A delta lists the nodes that left, the nodes that are new or changed, the positions that are gone, and the
-new rows. All other rows stay. They keep the ids of their nodes, while the indexes of nodes shift when a node leaves.
+new rows. All other rows stay. These rows keep the ids of their nodes, but the indexes of nodes shift when a node
+leaves.
 
 Promises: reading returns the value or raises `BadSnapshot`, never part of a value. Memory is bounded before it is
 allocated. Only the epoch shows that a value is the right one: the caller compares it with the announced epoch.
@@ -28,7 +29,7 @@ from apportion.model.topology import Node, Topology, nodes_of
 Routing: TypeAlias = Table | Assignment
 """A value that clients route by."""
 
-_GONE = -1  # the index of a node that left, until a new row replaces its row
+_GONE = -1  # stands for a node that left; a new row must replace each row that has it
 _MEMBERS = ("number", "slots", "left", "nodes", "gone", "puts", "width", "columns")
 
 

@@ -29,8 +29,8 @@ async def publish(url: str, name: str, table: Routing) -> Published:
 
     Raises the errors of `open_store`, and these. `InvalidInput`: the name or the value is wrong, or the name has
     versions of the other kind. `BadSnapshot`: the value is too large. `StaleEpoch`: another publisher was first, and
-    nothing was published. `StoreUnavailable`: the store gave no answer; the message says whether the value may be
-    published anyway.
+    nothing was published. `StoreUnavailable`: the store gave no answer; the message says whether the value may have
+    been published nevertheless.
     """
     return await io_thread().hop(published(url, name, table))
 
@@ -49,8 +49,8 @@ def follow(
         async with apportion.follow("sqlite:///work.db", "orders") as table:
             node = table.route("tenant-42")  # from memory, without I/O
 
-    The call raises the errors of `open_store` for the URL, and `InvalidInput` for the name. When the block begins,
-    it raises the errors of `open_store`, and these. `StoreUnavailable`: no version was published in time.
+    The call raises the errors of `open_store` for the URL, and `InvalidInput` for the name. The begin of the block
+    raises the errors of `open_store`, and the following. `StoreUnavailable`: no version was published in time.
     `BadSnapshot`: the table is damaged, and no publish repaired it in time. `InvalidInput`: the table needs another
     hasher.
     """
@@ -66,5 +66,5 @@ class AsyncFollower(FollowedTable):
     """A followed table, for callers on any event loop."""
 
     async def refresh(self, version: Version, *, within_seconds: float = 5.0) -> Routes:
-        """Return routes newer than `version`, which misrouted a key; see `Follower.refresh`."""
+        """Return routes newer than `version`, after a node refused a key (`StaleRoute`); see `Follower.refresh`."""
         return await self._thread.hop(self._following.refresh(version, within_seconds=within_seconds))

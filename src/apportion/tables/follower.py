@@ -43,11 +43,11 @@ class Follower:
         self._work: asyncio.Task[None] | None = None
 
     async def start(self, *, within_seconds: float = 10.0) -> None:
-        """Return when a first version was read; `StoreUnavailable` when none was published within that time.
+        """Return when a first version was read; `StoreUnavailable` when none was published in time.
 
-        If the table is damaged, the call waits for the next publish, which repairs the table. At the end of that time,
-        it raises `BadSnapshot` with the reason. Any other `InvalidInput` is raised at once, with the reason why the
-        table cannot be followed.
+        If the table is damaged, the call waits for the next publish, which repairs the table. If none comes within
+        `within_seconds`, it raises `BadSnapshot` with the reason. Any other `InvalidInput` is raised at once, with the
+        reason why the table cannot be followed.
         """
         try:
             await self._read()
@@ -95,10 +95,10 @@ class Follower:
         return self._copy.trouble
 
     async def refresh(self, version: Version, *, within_seconds: float = 5.0) -> Routes:
-        """Return routes newer than `version`, which sent a key to a node that refused the key (`StaleRoute`).
+        """Return routes newer than `version`, after a node that `version` named refused a key (`StaleRoute`).
 
-        Raises `trouble` if it prevents this, or `StoreUnavailable` when no newer version was published within that
-        time.
+        Raises `trouble` if it prevents this, or `StoreUnavailable` when no newer version was published within
+        `within_seconds`.
         """
         await self._wait_for(version, within_seconds)
         return self.routes
@@ -162,7 +162,7 @@ class Follower:
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
-        """Keep the error of a store, a snapshot or another release as `trouble`: the version in use stays."""
+        """Keep an `ApportionError` of the store or of a snapshot as `trouble`. The version in use stays."""
         try:
             yield
         except ApportionError as error:
@@ -180,7 +180,7 @@ class Follower:
             sent = self._clock.elapsed()
             scan = await self._store.scan(self._keys.head)
             if self._watching is not None and scan.incarnation != self._after[0]:
-                self._watching.cancel()  # the watch is of another life of the store, or may be if it has just begun
+                self._watching.cancel()  # it began in another life of the store, or begins now and may show either
             newest = self._copy.hear(scan)
             if newest is not None and self._copy.is_before(newest):
                 sent = self._clock.elapsed()

@@ -7,7 +7,7 @@ These keys do not have the prefix of the published table, so its followers do no
 table is the one with the published epoch. So one publish completes a change, and also an undo.
 
 Promises: both tables of a change are kept before the new one is published. If a writer dies at any moment, each kept
-table stays whole. No two kept tables are equal. The table before the current one is the last to be removed.
+table stays whole. No two kept tables are equal. The table before the current one is never removed.
 Refuses: to keep the tables that programs publish directly.
 """
 
@@ -41,7 +41,10 @@ _AGAIN = "Nothing was published. Check the table, and repeat the command."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTable:
-    """One kept table: its chunks, the number of the table before it (0 for none), its time in seconds, its epoch."""
+    """One kept table: its chunks, the number of the table before it (0 for none), and its epoch.
+
+    `since` is the time at which it was kept, in seconds since 1970.
+    """
 
     link: VersionLink
     before: int
@@ -93,7 +96,7 @@ class KeptTables:
         return value
 
     async def keep(self, *values: Table, now: int) -> None:
-        """Keep tables that follow one another. The last one is the current one, or becomes it.
+        """Keep tables that follow one another. The last one is the current table, or becomes it by the next publish.
 
         If the first table is not kept yet, it follows the newest kept table. `Conflict` when another writer was first.
         """
@@ -119,7 +122,7 @@ class KeptTables:
         return link, [api.Put(key=key, value=chunk) for key, chunk in named]
 
     async def _write(self, kept: tuple[KeptTable, ...], puts: list[api.Put]) -> None:
-        """Write the chunks first and the head last, and delete chunks that no head needs."""
+        """Write the chunks first and the head last, and delete the chunks that the new head does not need."""
         revision, head = self._revisions.get(self._keys.head), self._keys.head
         held = api.Unchanged(key=head, revision=revision) if revision else api.Absent(key=head)
         pointer = api.Put(key=head, value=encode_kept(kept))
@@ -167,7 +170,7 @@ async def changed(
 
 
 async def undone(store: api.CoordinationStore, name: str, *, now: int) -> TableChange:
-    """Publish the kept table before the current one, as the next version. Errors are those of `changed`.
+    """Undo a change: publish the table before the current one as the next version. Errors are those of `changed`.
 
     `InvalidInput` when no table is kept before the current one.
     """
@@ -175,7 +178,9 @@ async def undone(store: api.CoordinationStore, name: str, *, now: int) -> TableC
     before, kept = _table(name, await publisher.newest()), await KeptTables.read(store, name)
     found = kept.at(kept.number_before(before))
     if found is None:
-        hint = "Nothing was changed. Each apply keeps one table; the last ten stay. apportion table log lists them."
+        hint = (
+            "Nothing was changed. Each apply keeps the table before it, up to ten. List them with: apportion table log"
+        )
         raise InvalidInput("table", name, "one with a kept table before it", hint)
     after = kept.value_of(found)
     await kept.keep(before, now=now)

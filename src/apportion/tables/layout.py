@@ -144,8 +144,8 @@ def follow_up(
 ) -> tuple[Head, list[bytes]]:
     """Return the head of version `number`, which follows `head`, and the chunks of its last link.
 
-    The last link is a delta if one can be made, if the head then has at most `MAX_DELTAS` deltas, and if these are
-    together smaller than their snapshot. Otherwise it is a snapshot.
+    The last link is a delta if one can be made. The head must then have at most `MAX_DELTAS` deltas, and together these
+    must be smaller than their snapshot. Otherwise the last link is a snapshot.
     """
     payload = None
     if head is not None and was is not None and len(head.links) <= MAX_DELTAS:
@@ -165,8 +165,9 @@ def resolved(
 ) -> Routing:
     """Return the value that a head announces.
 
-    The value is made from the snapshot and the deltas. If the head has the link in `at`, it is made from the value in
-    `at` and later deltas. Raises `BadSnapshot` when a chunk is missing or damaged, or the value has another epoch.
+    The value is made from the snapshot and the deltas. If the head has the link in `at`, the value is made from the
+    value in `at` and the deltas after that link. Raises `BadSnapshot` when a chunk is missing or damaged, or the value
+    has another epoch.
     """
     if at is not None and at[0] in head.links:
         value, links = at[1], head.links[head.links.index(at[0]) + 1 :]
@@ -222,7 +223,7 @@ def decode_head(data: bytes) -> Head:
     _, incarnation, kind, number, listed = members(form, "format_version", "incarnation", "kind", "epoch", "links")
     links = tuple(link_of(items(link, 4)) for link in items(listed))
     if text(kind) not in _KINDS or not links:
-        refuse(kind, "the kind of a table, and its links")
+        refuse(kind, "'assignment' or 'table', and at least one link")
     for before, after in pairwise(links):
         if after.version != before.version + 1:
             refuse(after.version, f"the version after {before.version}")
@@ -247,7 +248,7 @@ def is_of_later_release(data: bytes) -> bool:
 
 
 def link_of(form: Sequence[object]) -> VersionLink:
-    """Return the link in four members of JSON; `BadSnapshot` if they are no link."""
+    """Return the link that a JSON list of four items describes; `BadSnapshot` if it describes none."""
     version, parts, size_bytes = integer(form[0]), integer(form[2]), integer(form[3])
     if min(version, parts, size_bytes) < 1:
         refuse(str(form), "a link of at least one chunk")

@@ -1,9 +1,9 @@
 """Publisher: writes a table under a name in a store, version after version, for any number of clients that follow it.
 
 The chunks are written first, in commits that leave the old head in place. The last commit writes the remaining chunks
-and the new head, and deletes chunks that no head needs. Every commit compares the head that the publisher read, and
-includes the compares that the caller adds. So two publishers never interleave, and one that lost its term publishes
-nothing.
+and the new head, and deletes chunks that the new head does not need. Every commit compares the head that the publisher
+read, and includes the compares that the caller adds. So two publishers never interleave, and a leader that lost its
+term publishes nothing.
 
 Promises: a reader finds a whole version at every moment; a later publisher deletes the chunks of one that died.
 Refuses: to overwrite a version that another publisher wrote meanwhile, and to change between tables and assignments.
@@ -36,7 +36,7 @@ from apportion.tables.layout import (
 )
 
 _TRIES = 3
-_PERHAPS = "The value may be published already, or soon. Publish it again: the newest value is not published twice."
+_PERHAPS = "The value may be published already or later. Publish it again: the newest value is not published twice."
 
 
 @brief
@@ -54,11 +54,10 @@ class Published:
 class _Known:
     """The state of a name as its publisher knows it: the head, its value, and the revision that wrote each key.
 
-    `number` is that of the last version. If the head or its chunks are damaged, `head` is None. Then `number` is the
-    revision of the store, or the highest version in the keys if that is higher. Unless a caller asks for a higher
-    number, no version has a number above the store's revision. So no lost version had a higher number either. `saved`
-    is the value of a damaged head with a wrong count of its chunks. All chunks exist then, and the epoch confirms the
-    value.
+    `number` is the number of the last version. If the head or its chunks are damaged, `head` is None. Then `number` is
+    the larger of the store's revision and the highest version in the keys. A version has no number above the store's
+    revision, unless a caller asked for one. So a lost version had no higher number. `saved` is the value of a head that
+    is damaged only in its counts of chunks. All chunks exist then, and the epoch confirms the value.
     """
 
     incarnation: int
@@ -95,10 +94,10 @@ class _Extra:
 class Publisher:
     """Publishes under one name. It remembers the version that it published, so the next version costs no read.
 
-    Call its methods one after another, on one event loop. After a restore of the store, make a new publisher; each
-    session of a member makes its own. An old publisher remembers the old life of the store. Once another user of the
-    same handle has scanned the new life, the old publisher could write old state into it. With `incarnation`, it
-    publishes only in that life of the store, and raises `StoreWentBack` in another.
+    Call its methods one after another, on one event loop. After a restore of the store, make a new publisher, as each
+    session of a member does. An old publisher remembers the old life of the store. Once another user of the same handle
+    has scanned the new life, the old publisher could write old state into it. With `incarnation`, a publisher publishes
+    only in that life of the store, and raises `StoreWentBack` in another.
     """
 
     def __init__(self, store: api.CoordinationStore, name: str, *, incarnation: int | None = None) -> None:
@@ -191,7 +190,7 @@ class Publisher:
         return all(key in found and found[key] == known.revisions.get(key) for key in needed)
 
     async def _read(self, *, unsure: bool) -> _Known:
-        """Return the remembered state and forget it, or scan the store. Only a publish that succeeds sets it again."""
+        """Return the remembered state and forget it, or scan the store. The caller sets it again."""
         known, self._known = self._known, None
         if known is not None:
             return known
@@ -294,7 +293,7 @@ class Publisher:
     def _unneeded(self, known: _Known, head: Head, room: CommitRoom) -> list[str]:
         """Return keys that no reader of the new head needs, as many as the commit can delete.
 
-        Only a commit that replaces the head deletes keys. So all of these keys exist while the head is unchanged.
+        Keys are deleted only by a commit that replaces the head. So these keys still exist if the head is unchanged.
         """
         needed = {self._keys.head, *(key for link in head.links for key in self._keys.parts(link))}
         old = sorted(known.revisions.keys() - needed)
@@ -312,7 +311,7 @@ class Publisher:
             return StaleEpoch(_said(before), _said(now))
         return Conflict(
             f"table {self._keys.name} was not published: a compare of `when` did not hold.",
-            "Nothing was published. Read the compared keys again; a leader that lost its term stops publishing.",
+            "Nothing was published. Read the compared keys again. If this leader has lost its term, stop publishing.",
         )
 
 

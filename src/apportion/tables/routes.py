@@ -21,7 +21,7 @@ from apportion.tables.layout import Version
 
 Laid: TypeAlias = Frozen | Ranges
 
-_INT_ORDER = "int-order"  # the `hasher` that tables of `Ranges` over ints name
+_INT_ORDER = "int-order"  # the `hasher` in the tables that `Ranges` over ints make
 _FIRST_INT = -(2**63)
 
 
@@ -41,7 +41,7 @@ class Routes:
         `InvalidInput` or `UnknownOption` when keys cannot be hashed as the table says.
         """
         if isinstance(value, Assignment):
-            value.preference_lists.place("")  # makes the index of names now, and not for the first reader
+            value.preference_lists.place("")  # makes the index of names now, so that the first reader need not wait
             return cls(version=version, epoch=epoch, value=value, laid=None)
         return cls(version=version, epoch=epoch, value=value, laid=laid(value, hasher))
 
