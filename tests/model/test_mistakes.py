@@ -25,10 +25,10 @@ plan(table, assignment) | the other side of the plan is a Table | For Slots, com
 plan(assignment, ring) | the other side of the plan is a Ring | For Slots, compare their assignments:
 plan(ring, Ring(["a"], hasher="md5")) | hasher is 'md5' | Compare placements of different hashers
 plan(Ring(Topology(["a"], cluster="x")), Ring(Topology(["a"], cluster="y"))) | cluster is 'y' | Compare placements of
-apply(change, ring) | table is a Ring | Of a placement, pass its table().
+apply(change, ring) | table is a Ring | Pass the table() of a placement.
 apply(table, change) | change is a Table | Make one with plan(old, new).
-apply(change, assignment) | table is an Assignment | Of a placement, pass its table().
-apply(change, None) | table is None | Of a placement, pass its table().
+apply(change, assignment) | table is an Assignment | Pass the table() of a placement.
+apply(change, None) | table is None | Pass the table() of a placement.
 apply(saved, table) | change is b'{"apportion":"table","format_version":2,"cluster":"","chec… (7156 long) | Make one
 apply(change, apply(change, table)) | made from epoch 1:69fbcd94, but the current epoch is 2:33869b02 | Nothing was
 change.is_stray("k") | move is 'k' | Pass one of plan.moves.
@@ -40,13 +40,13 @@ Throttle(expires_at="soon") | expires_at of the throttle is 'soon' | Use time.ti
 Throttle(then=3) | then of the throttle is 3 | Write Throttle(...).
 Throttle(per_node=2).at("now") | now is 'now' | Use time.time(), or datetime.timestamp().
 # snapshots
-encode(ring) | snapshot kind is 'Ring' | Of a placement, save its table() or its
-encode(None) | snapshot kind is 'NoneType' | Of a placement, save its table() or its
-encode({"a": 1}) | snapshot kind is 'dict' | Of a placement, save its table() or its
-decode(saved, "topology") | snapshot kind is 'topology' | Of a placement, save its table() or its
-decode(saved, None) | snapshot kind is None | Of a placement, save its table() or its
-decode(saved, dict) | snapshot kind is 'dict' | Of a placement, save its table() or its
-decode(saved, Ring) | snapshot kind is 'Ring' | Of a placement, save its table() or its
+encode(ring) | snapshot kind is 'Ring' | Save the table() or the assignment of a
+encode(None) | snapshot kind is 'NoneType' | Save the table() or the assignment of a
+encode({"a": 1}) | snapshot kind is 'dict' | Save the table() or the assignment of a
+decode(saved, "topology") | snapshot kind is 'topology' | Save the table() or the assignment of a
+decode(saved, None) | snapshot kind is None | Save the table() or the assignment of a
+decode(saved, dict) | snapshot kind is 'dict' | Save the table() or the assignment of a
+decode(saved, Ring) | snapshot kind is 'Ring' | Save the table() or the assignment of a
 decode("text", Topology) | snapshot is 'text' | Open the file in binary mode.
 decode(None, Topology) | snapshot is None | Open the file in binary mode.
 decode(b"", Topology) | snapshot is b'' | Check that it is the right file, and
@@ -57,13 +57,13 @@ decode(saved[:-10], Topology) | snapshot kind is 'table' | Pass a snapshot of th
 decode(saved + b"x", Topology) | snapshot kind is 'table' | Pass a snapshot of that kind.
 decode(saved, Topology, cluster="other") | snapshot kind is 'table' | Pass a snapshot of that kind.
 decode(saved, Topology, cluster=3) | snapshot kind is 'table' | Pass a snapshot of that kind.
-decode(saved, [Topology]) | snapshot kind is a list | Of a placement, save
+decode(saved, [Topology]) | snapshot kind is a list | Save the table() or
 decode(saved.replace(b'"format_version":1', b'"format_version":9'), Topology) | snapshot kind is 'table' | Pass a
 decode("/tmp/file.json", Table) | snapshot is '/tmp/file.json' | Open the file in binary mode.
-Frozen(ring) | table is a Ring | Of a placement pass its table(); route
-Frozen(assignment) | table is an Assignment | Of a placement pass its table(); route
-Frozen(saved) | table is b'{"apportion":"table","format_version":2,"cluster":"","chec… (7156 long) | Of a placement
-Frozen(None) | table is None | Of a placement pass its table(); route
+Frozen(ring) | table is a Ring | Pass the table() of a placement; route
+Frozen(assignment) | table is an Assignment | Pass the table() of a placement; route
+Frozen(saved) | table is b'{"apportion":"table","format_version":2,"cluster":"","chec… (7156 long) | Pass the table()
+Frozen(None) | table is None | Pass the table() of a placement; route
 Frozen.load("t.json") | snapshot is 't.json' | Open the file in binary mode.
 Frozen.load(encode(assignment)) | snapshot kind is 'assignment' | Pass a snapshot of that kind.
 Frozen.load(encode(table), hasher="md5") | hasher is 'md5' | Leave it out, or pass the right one.
@@ -74,8 +74,8 @@ table.owners("k") | position is 'k' | Give bounds as positions.
 table.owners(-1) | position is -1 | Give bounds as positions.
 table.owners(1.5) | position is 1.5 | Give bounds as positions.
 table.range_at("k") | position is 'k' | Give bounds as positions.
-table.diff(ring) | new is a Ring | Of a placement, pass its table().
-table.diff(None) | new is None | Of a placement, pass its table().
+table.diff(ring) | new is a Ring | Pass the table() of a placement.
+table.diff(None) | new is None | Pass the table() of a placement.
 Table.from_ranges([], topology=topology, hasher="xxh3-64") | range start is 18446744073709551616 | Let each range
 Table.from_ranges([("a", "b")], topology=topology, hasher="xxh3-64") | range is a tuple | Write [(KeyRange(0, 2**64),
 Table.from_ranges([(KeyRange(0, 2**64), "a")], topology=topology, hasher="xxh3-64") | range is 'a' | Write
@@ -85,7 +85,7 @@ Table.from_ranges(None, topology=topology, hasher="xxh3-64") | ranges is None | 
 Table.from_ranges([(KeyRange(0, 2**64), ("a",))], topology=["a"], hasher="xxh3-64") | topology is a list | Wrap the
 Table.from_ranges([(KeyRange(0, 2**64), ("a",))], topology=topology, hasher=None) | hasher is None | Pass a
 Table(topology=topology, hasher="xxh3-64", starts=(0,), rows=((9,),)) | table row is '(9,)' | List each owner once.
-Table(topology=topology, hasher="xxh3-64", starts=(1,), rows=((0,),)) | table start is 1 | Cover the positions from
+Table(topology=topology, hasher="xxh3-64", starts=(1,), rows=((0,),)) | table start is 1 | Begin the table at the
 Table(topology=topology, hasher="xxh3-64", starts=(0, 5), rows=((0,),)) | table rows is 1 | Give every start its row
 table.changed(None, topology) | changes is None | Pass the changes of a plan: plan.changes.
 table.changed(change.changes, None) | topology is None | Pass the topology that the plan leads to:

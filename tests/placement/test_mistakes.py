@@ -61,7 +61,7 @@ Slots([]) | an assignment of slots needs a node with a weight above 0 and the to
 Slots("ab") | nodes is 'ab' | Put a single node in a list:
 Slots(ring) | nodes is a Ring | Write a list:
 Slots(table) | nodes is a Table | Write a list:
-Slots.of_table(ring) | table is a Ring | Of a placement, pass its table().
+Slots.of_table(ring) | table is a Ring | Pass the table() of a placement.
 Slots.of_table(table) | table is 'Table(284 ranges over 3 nodes, xxh3-64, epoch 1:69fbcd94)' | Export it from Slots,
 # topology
 Topology("abc") | nodes is 'abc' | Put a single node in a list: ["a"].
@@ -166,10 +166,10 @@ ring.table(0) | count of nodes is 0 | Ask for the owner alone with 1.
 ring.table("2") | count of nodes is '2' | Ask for the owner alone with 1.
 ring.table(4) | 4 replicas wanted on distinct nodes, 3 eligible (a, b, c) | Add nodes, or ask for fewer replicas.
 ring.explain(None) | key is None | Convert it: bytes(key) for buffers,
-ring.on(["a", "b"]) | topology is a list | Change the one there is:
-ring.on(None) | topology is None | Change the one there is:
-ring.on(ring) | topology is a Ring | Change the one there is:
-ring.on("abc") | topology is 'abc' | Change the one there is:
+ring.on(["a", "b"]) | topology is a list | Change the topology of the
+ring.on(None) | topology is None | Change the topology of the
+ring.on(ring) | topology is a Ring | Change the topology of the
+ring.on("abc") | topology is 'abc' | Change the topology of the
 ring.on(Topology()) | a ring needs a node with a weight above 0 and the topology has none | Add a node, or give one of
 ring.owner_at("k") | position is 'k' | Route a key, or hash it first.
 ring.owner_at(-1) | position is -1 | Route a key, or hash it first.
@@ -225,11 +225,11 @@ Composite(ring, period_seconds=0) | period_seconds is 0 | The period is the time
 Composite(ring, separator="") | separator is '' | Use "|".
 Composite(ring, separator=None) | separator is None | Use "|".
 Composite(["a"]) | base is a list | Build one, say Ring(topology).
-Bounded(ring, headroom_thousandths=0.25) | headroom_thousandths is 0.25 | 50 caps loads at 1.05 times fair.
-Bounded(ring, headroom_thousandths=-1) | headroom_thousandths is -1 | 50 caps loads at 1.05 times fair.
+Bounded(ring, headroom_thousandths=0.25) | headroom_thousandths is 0.25 | 50 caps a load at 1.05 times its share.
+Bounded(ring, headroom_thousandths=-1) | headroom_thousandths is -1 | 50 caps a load at 1.05 times its share.
 Bounded(["a"]) | placement is a list | Build one, say Ring(topology).
 Bounded(ring).assign("k") | keys is 'k' | Put a single key in a list, or route() it.
-Bounded(ring).assign(["k", "k"]) | keys is 'k' | Drop the repeated ones; text is its UTF-8
+Bounded(ring).assign(["k", "k"]) | keys is 'k' | Drop the repeated ones; a text is the
 Bounded(ring).acquire("k", {}) | loads is a dict | Start with Loads.none(topology).
 Bounded(ring).acquire("k", None) | loads is None | Start with Loads.none(topology).
 Bounded(ring).acquire("k", Loads.none(topology)) | loads is 'Topology(2 nodes, no zones, epoch 1:9f6c299d)' | Move the

@@ -84,7 +84,7 @@ class PreferenceLists(Mapping[str, PreferenceList]):
         return repr(dict(self)) if len(self) <= 8 else f"<lists of {len(self)} partitions>"
 
 
-# Without slots: a cached property keeps its value in the object's own dictionary.
+# No `slots=True`: a cached property keeps its value in the object's own dictionary.
 @brief
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Assignment:
@@ -162,7 +162,7 @@ class Assignment:
 
     @cached_property
     def degraded(self) -> dict[str, str]:
-        """The partitions that break the spread of the rule, each with the reason. A balancer makes none if strict."""
+        """The partitions that break the rule's spread, each with its reason. A strict balancer makes none."""
         if self.rule is None:
             return {}
         domains = [node.fault_domain(self.rule.spread_level) for node in self.topology]

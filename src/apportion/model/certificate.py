@@ -12,9 +12,9 @@ from dataclasses import dataclass
 class Proof:
     """A proof that one step, from old lists to new lists, is the smallest possible.
 
-    Prices, capacities and leader prices are in the order of the topology's nodes. `moves` counts the moved replicas. A
-    replica that only makes a list longer does not count. `leader_changes` counts the partitions with another leader
-    than before.
+    `prices`, `least`, `most` and `leader_prices` have one number per node, in the order of the topology. The load of a
+    node lies between `least` and `most`. `moves` counts the moved replicas. A replica that only makes a list longer
+    does not count. `leader_changes` counts the partitions with another leader than before.
     """
 
     moves: int

@@ -60,7 +60,7 @@ class FencingToken:
 
 
 def check_number(number: int) -> int:
-    """Return `number` if it can number an epoch; raise `InvalidInput` otherwise."""
+    """Return `number` if it is valid as the number of an epoch; raise `InvalidInput` otherwise."""
     if type(number) is not int or not 0 <= number <= MAX_NUMBER:
         raise InvalidInput("epoch number", number, f"an int in 0 .. {MAX_NUMBER}", "Count epochs up from 1.")
     return number

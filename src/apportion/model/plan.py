@@ -68,7 +68,7 @@ class NodeChange:
     lost_ratio: float
 
 
-# Without slots: a cached property keeps its value in the object's own dictionary.
+# No `slots=True`: a cached property keeps its value in the object's own dictionary.
 @brief
 @dataclass(frozen=True, kw_only=True)
 class Plan:

@@ -37,8 +37,10 @@ class Rows(Sequence[Row]):
 
     def __init__(self, buffer: "array[int]", *, width: int) -> None:
         if buffer.typecode != "I" or width < 1 or len(buffer) % width:
-            hint = "Use of()."
-            raise InvalidInput("rows", f"{len(buffer)} of {buffer.typecode!r}", f"32 bits, rows of {width}", hint)
+            hint = "Make rows with Rows.of()."
+            raise InvalidInput(
+                "rows", f"{len(buffer)} of type {buffer.typecode!r}", f"type 'I', a multiple of {width}", hint
+            )
         self.buffer = buffer
         self.width = width
 

@@ -77,7 +77,7 @@ class Traffic:
     most_extra_bytes: int | None = 0
 
 
-# Without slots: a cached property keeps its value in the object's own dictionary.
+# No `slots=True`: a cached property keeps its value in the object's own dictionary.
 @brief
 @dataclass(frozen=True, kw_only=True)
 class Wave:

@@ -3,8 +3,8 @@
 Every placement that can be written down compiles to a table. One lookup serves all tables and one codec publishes
 them. The difference of two tables is exact: their boundaries are merged and every stretch is compared.
 
-Promises: no gap and no overlap by construction. Equality means the same answer for every position under the same
-topology: neighbouring stretches with equal owners are joined when a table is built.
+Promises: no gap and no overlap by construction. Equal tables give the same owners for every position. Neighbouring
+stretches with equal owners are joined when a table is built, so the way of building makes no difference.
 Refuses: to hash keys. `hasher` names the hash that made positions of keys; `placement` computes it.
 """
 
@@ -34,8 +34,8 @@ Owners = tuple[str, ...]
 class Table:
     """The nodes of row i own the positions from `starts[i]` up to `starts[i + 1]`. Those of the last row own the rest.
 
-    Positions are tokens, from 0 up to 2**64, or bytes, from b"" without end. Positions of bytes keep the order of
-    keys.
+    Positions are either tokens (0 .. 2**64 - 1) or bytes (from b"" on, without an end). Positions of bytes keep the
+    order of keys.
     A row contains distinct indexes into `topology.nodes`, leader first; rows may differ in length.
     `hasher` names the hash that made positions of keys. Tables of different hashers cannot be compared.
     If `slots` is set, the table is made of slots: each boundary is the first position of a slot.
@@ -132,9 +132,9 @@ class Table:
         Order: by position. O(stretches of both). Raises `InvalidInput` if the positions come from different hashes.
         """
         if not isinstance(new, Table):
-            raise InvalidInput("new", new, "a Table", "Of a placement, pass its table().")
+            raise InvalidInput("new", new, "a Table", "Pass the table() of a placement.")
         if (self.hasher, self.is_measurable) != (new.hasher, new.is_measurable):
-            hint = "Compare placements of different hashers over keys."
+            hint = "Compare different hashers over keys: plan(old, new, keys=[...])."
             raise InvalidInput("hasher", new.hasher, f"{self.hasher!r}, that of the other table", hint)
         return self._overlaid_by_twin(new) if native.IN_USE and self.is_measurable else self._overlaid(new)
 
@@ -267,7 +267,9 @@ def _check_starts(starts: tuple[Position, ...], rows: int) -> None:
     for start in starts:
         check_position("table start", start)
     if starts[0] not in (0, b""):
-        raise BadRange("table start", starts[0], 'first 0, or b""', "Cover the positions from the first.")
+        raise BadRange(
+            "table start", starts[0], '0 or b"" as the first start', "Begin the table at the first position."
+        )
     for left, right in pairwise(starts):
         if not is_before(left, right):
             expected = f"more than the one before, {shown(left)}"
@@ -294,4 +296,4 @@ def _check_slots(slots: int, starts: Iterable[Position]) -> None:
         slot: Slot = start * slots // POSITIONS if isinstance(start, int) else -1
         if slot_start(slot, slots) != start:
             expected = f"the first position of one of {slots} slots"
-            raise BadRange("table start", start, expected, "Give the number of slots it was made with.")
+            raise BadRange("table start", start, expected, "Pass the number of slots from which the table was made.")

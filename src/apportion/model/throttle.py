@@ -18,8 +18,9 @@ from apportion.errors.brief import brief
 class Throttle:
     """Limits on the copies at once: per node (as source or as target), per zone, and in total.
 
-    `per_node_bytes` limits the bytes that a node sends and receives at once. None means no limit. A copy within a
-    zone counts once for that zone. From `expires_at` (seconds) on, `then` applies; without `then`, there is no limit.
+    `per_node_bytes` limits the sum of the bytes that a node sends and receives at once. None means no limit. A copy
+    within a zone counts once for that zone. From `expires_at` (seconds) on, `then` applies; without `then`, there is no
+    limit.
 
     >>> night = Throttle(per_node=8, expires_at=1000.0, then=Throttle(per_node=2))
     >>> night.at(999.0).per_node, night.at(1000.0).per_node
@@ -83,7 +84,9 @@ def _check_successor(expires_at: float | None, then: Throttle) -> None:
     if not isinstance(then, Throttle):
         raise InvalidInput("then of the throttle", then, "a Throttle, or None for no limit", "Write Throttle(...).")
     if expires_at is None:
-        raise InvalidInput("expires_at of the throttle", None, "a time, because `then` follows it", "Or drop then=.")
+        raise InvalidInput(
+            "expires_at of the throttle", None, "a time, because `then` follows it", "Pass expires_at=, or drop then=."
+        )
     if then.expires_at is not None and then.expires_at <= expires_at:
         expected = f"later than {expires_at}, when the one before it ends"
         raise InvalidInput("expires_at of the throttle in then", then.expires_at, expected, "Put them in order.")

@@ -29,7 +29,7 @@ Position: TypeAlias = Token | bytes
 @brief
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The positions `start <= position < end`. Both bounds are tokens, or both are bytes; None ends after all bytes.
+    """The positions `start <= position < end`. Both bounds are tokens, or both are bytes; `end=None` means no end.
 
     >>> half = KeyRange(0, POSITIONS // 2)
     >>> half.width == 2**63, 5 in half, POSITIONS // 2 in half

@@ -187,7 +187,7 @@ class Topology:
 
 
 def nodes_of(ids: Sequence[str], zones: Sequence[tuple[str, ...]], millionths: Sequence[int]) -> list[Node]:
-    """Return nodes from saved columns of one length, by the rules of `Node`. Each distinct zone is checked once."""
+    """Return nodes from saved columns of equal length, by the rules of `Node`. Each distinct zone is checked once."""
     for zone in set(zones):
         _checked_zone(zone)
     weights = [number / 1_000_000 for number in millionths]

@@ -72,12 +72,14 @@ class Placement(Protocol):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementSpec:
-    """The description of an algorithm; a call of the spec builds the placement. It promises nothing that it leaves out.
+    """The description of an algorithm; a call of the spec builds the placement.
+
+    A field that is left out makes no promise.
 
     - `minimal_disruption`: no stray moves when nodes come, go or change weight (for the removals that `removes`
       allows).
-    - `weighted`: shares are proportional to weight. Otherwise unequal weights are refused; where `takes` is
-      `"explicit"`, the writer of the data decides. A node of weight 0 owns nothing anywhere.
+    - `weighted`: shares are proportional to weight. Otherwise unequal weights are refused; if `takes` is `"explicit"`,
+      the caller decides the shares. A node of weight 0 owns nothing anywhere.
     - `ranked`: preference lists of any length; otherwise lists of the owner alone (or of the owners in an
       assignment).
     - `tabular`: `table()` holds every answer, so plans are exact.
@@ -125,12 +127,14 @@ def check_placement(name: str, placement: Placement, call: str = "route_many") -
 def check_topology(topology: Topology) -> Topology:
     """Return `topology`; raise `InvalidInput` for another value, which would lose the cluster name and the epoch."""
     if not isinstance(topology, Topology):
-        raise InvalidInput("topology", topology, "a Topology", "Change the one there is: placement.topology.add(...).")
+        raise InvalidInput(
+            "topology", topology, "a Topology", "Change the topology of the placement: placement.topology.add(...)."
+        )
     return topology
 
 
 def topology_of(nodes: Nodes) -> Topology:
-    """Return the topology that the caller passed, or a topology of the nodes that it listed."""
+    """Return the topology that the caller passed, or a topology of the listed nodes."""
     return nodes if isinstance(nodes, Topology) else Topology(nodes)
 
 

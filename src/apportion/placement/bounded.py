@@ -7,7 +7,7 @@ Promises: no node gets a key above its cap, which is computed in integers. A key
 same order. `assign` depends only on the set of keys, not on their order, and reports the displaced keys.
 Refuses: placements that do not rank all nodes; a headroom of 0, which would leave no room; routing without known
 loads. It is therefore not a placement of the catalog: an answer depends on the other keys. In `assign`, one more key
-may displace others. Online, an answer depends on the loads at that moment.
+may displace others. In `acquire`, an answer depends on the loads at that moment.
 
 Format: `docs/algorithms/bounded.md`.
 Source: Mirrokni, Thorup and Zadimoghaddam 2018.
@@ -88,7 +88,7 @@ class Displaced:
     owner: str
 
 
-# Without slots: a cached property keeps its value in the object's own dictionary.
+# No `slots=True`: a cached property keeps its value in the object's own dictionary.
 @brief
 @dataclass(frozen=True, kw_only=True)
 class BoundedAssignment:
@@ -137,7 +137,7 @@ class Bounded:
     _eligible: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        hint = "50 caps loads at 1.05 times fair."
+        hint = "50 caps a load at 1.05 times its share."
         check_int("headroom_thousandths", self.headroom_thousandths, 1, MOST_HEADROOM, hint=hint)
         if not callable(getattr(self.placement, "preference", None)) or not hasattr(self.placement, "hasher"):
             raise InvalidInput("placement", self.placement, "a placement", "Build one, say Ring(topology).")
@@ -166,7 +166,7 @@ class Bounded:
         return tuple(-(-share * weight // (1000 * sum(weights))) for weight in weights)
 
     def assign(self, keys: Iterable[Key]) -> BoundedAssignment:
-        """Return the holder of each key of a set, no two of the same bytes. O(keys log keys + nodes tried)."""
+        """Return the holder of each key of a set; refuse two keys of the same bytes. O(keys log keys + nodes tried)."""
         given = tuple(listed(keys))
         ids, hasher, caps = self.topology.ids, self.placement.hasher, self.caps(len(given))
         has_twin = native.IN_USE and native_name(hasher)[0] is not None
@@ -274,4 +274,6 @@ def refuse_repeats(keys: tuple[Key, ...]) -> NoReturn:
     """Raise for keys of which two have the same bytes; name the first that is repeated."""
     last = {key_bytes(key): place for place, key in enumerate(keys)}
     twice = next(key for place, key in enumerate(keys) if last[key_bytes(key)] != place)
-    raise InvalidInput("keys", twice, "different keys", "Drop the repeated ones; text is its UTF-8 bytes.")
+    raise InvalidInput(
+        "keys", twice, "different keys", "Drop the repeated ones; a text is the same key as its UTF-8 bytes."
+    )

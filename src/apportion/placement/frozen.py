@@ -43,7 +43,7 @@ class Frozen(Tabular):
 
     def __init__(self, table: Table, *, hasher: str | Hasher | None = None) -> None:
         if not isinstance(table, Table) or not table.is_measurable:
-            hint = "Of a placement pass its table(); route bytes by Ranges."
+            hint = "Pass the table() of a placement; route bytes by Ranges."
             raise InvalidInput("table", table, "a Table over tokens", hint)
         self._fill_frozen(table.topology, _hasher_of(table.hasher, hasher), [table])
         self._lay_table(self._leaders)

@@ -36,8 +36,8 @@ def plan(old: Planned, new: Planned, keys: Iterable[Key] | None = None, *, repli
     `keys`, every key as often as it is passed: O(keys). `replicas` compares preference lists of that length. Two
     assignments are compared partition by partition, with the replicas that they hold.
 
-    Raises `InvalidInput` if the clusters differ, if tables have different hashers, or if a function comes without
-    keys.
+    Raises `InvalidInput` if the clusters differ, if tables have different hashers, or if a placement without a table
+    comes without keys.
 
     >>> from apportion import Ring
     >>> ring = Ring(["a", "b", "c"])
@@ -79,7 +79,7 @@ def apply(change: Plan, table: Table) -> Table:
     if not isinstance(change, Plan):
         raise InvalidInput("change", change, "a Plan", "Make one with plan(old, new).")
     if not isinstance(table, Table):
-        raise InvalidInput("table", table, "a Table", "Of a placement, pass its table().")
+        raise InvalidInput("table", table, "a Table", "Pass the table() of a placement.")
     if not change.exact:
         raise PlanRefused(f"it was counted over {change.counted} and holds no ranges")
     if table.epoch != change.before:

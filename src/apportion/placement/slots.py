@@ -1,8 +1,8 @@
 """Fixed slots: a key's hash picks one of a fixed number of slots, and an assignment names the owner of each slot.
 
-The default for new users. Shares are as even as the assignment, and `balance.slots` makes it even to one slot. Moves
-are as few as the assignment allows: `balance.slots` moves the fewest slots for the new evenness. The price is that
-you must keep the assignment.
+The default for new users. Shares are as even as the assignment, and `balance.slots` makes it even to one slot. The
+assignment decides the moves: `balance.slots` moves the fewest slots that make the new assignment even. The price is
+that you must keep the assignment.
 
 Promises: a key's slot never changes; owners change only where the assignment does. Slots of bare nodes start with the
 assignment of `balance.slots`.
@@ -127,7 +127,7 @@ class Slots(Tabular):
         """Return the slots that a saved table was made of; `InvalidInput` if it was not made of slots. O(slots)."""
         chosen = resolve(hasher)
         if not isinstance(table, Table):
-            raise InvalidInput("table", table, "a Table", "Of a placement, pass its table().")
+            raise InvalidInput("table", table, "a Table", "Pass the table() of a placement.")
         if table.slots is None or table.hasher != chosen.label:
             hint = "Export it from Slots, with the same hasher."
             raise InvalidInput("table", repr(table), f"one made of slots with {chosen.label}", hint)
@@ -144,13 +144,14 @@ class Slots(Tabular):
 
 
 def assigned(slots: Assignment | Nodes, *, count: int | None = None) -> Assignment:
-    """Return the assignment that the caller passed, or the first one of the nodes that it listed."""
+    """Return the assignment that the caller passed, or the first assignment of the listed nodes."""
     return slots if isinstance(slots, Assignment) else first_assignment(topology_of(slots), count)
 
 
 def default_slots(nodes: int) -> int:
-    """Return a number of slots to start with: at least 32 per node, so that one slot is at most 3 % of a node's
-    share.
+    """Return a number of slots to start with: at least 32 per node.
+
+    So one slot is about 3 % of a node's share, or less.
 
     >>> default_slots(3), default_slots(128), default_slots(129)
     (4096, 4096, 8192)

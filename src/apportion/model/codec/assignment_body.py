@@ -1,8 +1,8 @@
 """Assignment body: the owners of each partition, and all other facts that a balancer added.
 
-Only `partitions`, `replicas` and the owners are always present. A member or a column without content is left out. So a
-new optional member does not change the bytes of an assignment without it. A release that does not know an optional
-member refuses the assignment and names that member.
+Only the topology, `partitions`, `replicas` and the owners are always present. A member or a column without content is
+left out. So a new optional member does not change the bytes of an assignment without it. A release that does not know
+an optional member refuses the assignment and names that member.
 """
 
 from apportion.errors import InvalidInput
@@ -88,7 +88,7 @@ def _columns_of(proof: Proof) -> tuple[tuple[int, ...], ...]:
 
 
 def members_of_assignment(body: Json) -> dict[str, Json]:
-    """Return the members of a body that has exactly the members of an assignment."""
+    """Return the members of a body by name; refuse a body with other members than an assignment has."""
     names = ("partitions", "replicas", "topology", *(name for name in OPTIONAL_MEMBERS if name in pairs(body)))
     return dict(zip(names, members(body, *names), strict=True))
 

@@ -63,7 +63,7 @@ def _topology_members(topology: Topology, prefix: str, columns: Columns) -> dict
 
 def _plan_members(plan: Plan, columns: Columns) -> dict[str, Json]:
     if not plan.exact:
-        hint = "Plan between two tables, without keys=; of assignments, save the one that the plan leads to."
+        hint = "Make the plan of two tables, without keys=. For assignments, save the new assignment instead."
         raise InvalidInput("plan", f"a plan counted over {plan.counted}", "an exact plan", hint)
     ranges = [change.item for change in plan.changes if isinstance(change.item, KeyRange)]
     columns |= position_columns("starts", [item.start for item in ranges])
@@ -93,7 +93,7 @@ def _topology(body: Json, columns: SavedColumns, cluster: str) -> Topology:
 
 
 def topology_of(body: Json, prefix: str, columns: SavedColumns, cluster: str) -> Topology:
-    """Return the topology with its members in `body`; the names of its columns begin with `prefix`."""
+    """Return the topology that `body` and the columns describe; the names of its columns begin with `prefix`."""
     number, ids, listed = members(body, "number", "ids", "zones")
     named, zones = names_in(ids), tuple(map(names_in, items(listed)))
     places = tuple(numbers_of(columns.take(f"{prefix}zones"), 4, len(named)))

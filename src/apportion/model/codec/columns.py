@@ -89,8 +89,8 @@ def fours_of(column: bytes, count: int) -> Iterator[tuple[int, int, int, int]]:
 def position_columns(name: str, positions: Sequence[Position | None]) -> Columns:
     """Return the column `name` of tokens. For byte strings, a second column holds the length of each.
 
-    The end of the circle, 2**64, is stored as 0, and None, the end of all bytes, as an empty string. No range can end
-    at either stored value.
+    Two ends have other stored values: 0 for 2**64, the end of the circle, and an empty string for None, the end of all
+    bytes. No range can end at 0 or at an empty string.
     """
     if positions and not isinstance(positions[0], int):
         texts = [position if isinstance(position, bytes) else b"" for position in positions]

@@ -1,7 +1,7 @@
 """Envelope: values as bytes that can be stored, sent, and read by every later release; see docs/snapshots.md.
 
-The head has a fixed form that is read without a parser. The checksum covers every other byte. After this check, the
-columns of numbers are cut out, also without a parser. The rest is parsed last.
+The head has a fixed form that is read without a parser. The checksum covers everything except itself. After this check,
+the columns of numbers are cut out, also without a parser. The rest is parsed last.
 Promises: a snapshot that was cut or changed, or has another kind, version or cluster than wanted, is refused. A
 refusal takes less than 64 MiB of memory, even if the checksum fits. Every version ever released stays readable. The
 same value makes the same bytes on every platform.
@@ -74,7 +74,7 @@ def check_owners(*, partitions: int, replicas: int) -> None:
 
 
 def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> Snapshot:
-    """Return the value of type `kind` from its snapshot `data`, for any cluster or only the named one.
+    """Return the value of type `kind` from its snapshot. With `cluster`, refuse the snapshot of another cluster.
 
     O(size). Raises `BadSnapshot` for damaged bytes, and for content that no value can have.
 
@@ -89,7 +89,10 @@ def decode(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -> 
         raise BadSnapshot("columns of the snapshot", listed, "those of its kind", "Take a fresh copy.")
     if _cluster_of(value) != named:
         raise BadSnapshot(
-            "cluster", named, repr(_cluster_of(value)), "Its head is from another file; take a fresh copy."
+            "cluster",
+            named,
+            repr(_cluster_of(value)),
+            "The head of the snapshot is from another file; take a fresh copy.",
         )
     return value
 
@@ -108,7 +111,10 @@ def unsealed(data: bytes, kind: type[Snapshot], *, cluster: str | None = None) -
 
 
 def wrapped(kind: str, body: bytes) -> bytes:
-    """Return a body of JSON as a snapshot of another kind, of format version 1; `body_in` returns the body."""
+    """Return a JSON body as a snapshot of format version 1, of a kind that `encode` does not know.
+
+    `body_in` returns the body.
+    """
     checksum = content_digest(kind.encode(), b"1", b'""', body).encode()
     head = b'{"apportion":"%b","format_version":1,"cluster":"","checksum":"%b",' % (kind.encode(), checksum)
     return b"".join((head, _BODY, body, _TAIL))
@@ -135,7 +141,10 @@ def naming(kind: type) -> Iterator[None]:
 def _checked_head(
     data: bytes, wanted: str, version: int, digest: Callable[..., str], *, after: bytes = b""
 ) -> "re.Match[bytes]":
-    """Return the head of a snapshot of the wanted kind and version. Its checksum must fit the bytes behind `after`."""
+    """Return the head of a snapshot of the wanted kind and version, after a check of the checksum.
+
+    The checksum covers the bytes that follow the head and the mark `after`.
+    """
     if not isinstance(data, (bytes, bytearray)):
         raise BadSnapshot("snapshot", data, "bytes", "Open the file in binary mode.")
     _check_size(len(data))
@@ -191,7 +200,7 @@ def _checksum(*parts: bytes | memoryview) -> str:
 def _kind_of(kind: type) -> str:
     name = _KINDS.get(kind) if isinstance(kind, type) else None
     if name is None:
-        expected, hint = "Topology, Table, Assignment or Plan", "Of a placement, save its table() or its assignment."
+        expected, hint = "Topology, Table, Assignment or Plan", "Save the table() or the assignment of a placement."
         raise InvalidInput("snapshot kind", getattr(kind, "__name__", kind), expected, hint)
     return name
 
