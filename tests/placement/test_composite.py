@@ -232,7 +232,7 @@ def test_the_load_of_many_entities_is_even_at_any_one_time():
 def test_an_explanation_names_the_period_its_turn_and_the_nodes():
     key = MINUTES.key("meter-1", 125)
     explained, nodes = MINUTES.explain(key), MINUTES.nodes("meter-1")
-    assert explained.why.startswith(f"period 2 falls to number 2 of {', '.join(nodes)}; of the entity, {nodes[0]} has")
+    assert explained.why.startswith(f"period 2 falls to number 2 of {', '.join(nodes)}; for the entity, {nodes[0]} has")
     assert (nodes[2], nodes[:2], key) == (explained.owner, explained.next, explained.key)
     assert 7 == len(str(explained).splitlines())
 

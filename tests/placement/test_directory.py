@@ -93,7 +93,7 @@ def test_a_key_that_the_base_has_no_node_for_can_have_an_exception():
 
 def test_an_explanation_says_that_it_is_an_exception_and_what_the_base_would_do():
     explained = DIRECTORY.explain("vip")
-    assert f"an exception gives it to e (the base would take {RING.route('vip')})" in explained.why
+    assert f"an exception gives the key to e (the base would take {RING.route('vip')})" in explained.why
     assert ("e", "directory", "exact-bytes", None) == (
         explained.owner,
         explained.placement,

@@ -32,7 +32,7 @@ class Upper:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_subclass_that_replaces_an_answer_is_refused(kind, name):
-    said = rf"method of Mine is '{name}', expected none of those of {kind.__name__}.\nAdd a method of another name"
+    said = rf"method of Mine is '{name}', expected a name that {kind.__name__} does not have.\nAdd a method of another"
     with pytest.raises(InvalidInput, match=said):
         type("Mine", (kind,), {name: lambda *_: None})
 

@@ -15,7 +15,7 @@ from apportion.placement.keys.key_bytes import listed
 
 
 def group_keys(placement: Placement, keys: Iterable[Key], *, threads: int = 1) -> dict[str, list[Key]]:
-    """Return the keys of each node that handles any, in order of nodes, then in the order passed. O(keys).
+    """Return each node that handles a key, in the order of nodes, with its keys in the order passed. O(keys).
 
     >>> from apportion import Ring
     >>> group_keys(Ring(["a", "b", "c"]), ["tenant-1", "tenant-2", "tenant-3", "tenant-4"])

@@ -4,7 +4,7 @@ Other packages add placements through the entry point group `apportion.placement
 `name = "module:SPEC"`. Entry points are read only if a name is unknown here or all names are listed. No entry point
 can take over a name of this package.
 
-A file with a prescribed hash calls it `HASHER`; `hasher` finds it by the label that tables carry.
+A layout that prescribes a hash names that hash `HASHER`; the function `hasher` finds it by its label in tables.
 """
 
 from collections.abc import Iterator

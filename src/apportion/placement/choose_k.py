@@ -3,17 +3,17 @@
 Promises: when any node comes or goes, only keys that it gains or loses move, in preference lists too. Shares are
 equal, and there are no tokens. The answer depends on the live nodes and on `order`, never on the changes before. A
 node that comes back finds its number, and all its keys.
-Refuses: weights; hashes of fewer than 64 bits; a lost `order`. `order` is the list of numbers: keep it with the
-topology.
+Refuses: weights; hashes of fewer than 64 bits. `order` is the list of numbers: keep it with the topology, because the
+answers depend on it.
 
 Cost: a lookup draws until a live number comes. Let L be the least number with 2**L >= the length of `order`. Then a
 lookup needs 1 + (2**L - live) / (live + 1) draws on average, each of at most L hashes. No other ranking with equal
-shares for every set of live nodes needs fewer draws. While half the numbers live, the average is below 4; to shrink
-further, build anew.
+shares for every set of live nodes needs fewer draws. While at least half of the numbers are live, the average is below
+4. To shrink further, build a new placement.
 
 Format: `docs/algorithms/choose_k.md`.
-Source: the node map of consistent-choose-k, github/rust-gems. The ranking is drawn by a rule of our own: a shuffle of
-two halves is a random merge of their shuffles (as in MergeShuffle, Bacher et al. 2015).
+Source: the node map of consistent-choose-k, github/rust-gems. The ranking is drawn by a rule of our own. A shuffle of
+two halves is a random merge of the shuffles of both (as in MergeShuffle, Bacher et al. 2015).
 """
 
 from collections.abc import Iterable, Iterator
@@ -35,9 +35,11 @@ from apportion.placement.shapes.rebuilt import Rebuilt
 @brief
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class ChooseK(Rebuilt, Ranked):
-    """Choose-k over nodes in the order given (a topology gives its own, by id). Lookup: O(log nodes) while most live.
+    """Choose-k over nodes in the order given (a topology gives its own, by id).
 
-    `on(topology)` keeps the numbers of known nodes; new ones take vacant ones.
+    Lookup: O(log nodes) while most numbers are live.
+
+    `on(topology)` keeps the numbers of known nodes; new nodes take vacant numbers.
     Preference list: O(nodes + draws · log nodes).
 
     >>> nodes = ChooseK(["a", "b", "c"])
@@ -108,7 +110,7 @@ class _Tree:
         return self._merged(digest, data, level, place) if level else iter((self.owners[place],))
 
     def _merged(self, digest: Digest, data: bytes, level: int, place: int) -> Iterator[int | None]:
-        """Yield the draws of two halves, merged at random: a shuffle of the whole if each half is one."""
+        """Yield the draws of two halves, merged at random. If both halves are shuffles, the result is a shuffle too."""
         label = b"choose-k/1" + level.to_bytes(4, "little") + place.to_bytes(4, "little") + data
         halves = [self._draws(digest, data, level - 1, 2 * place + side) for side in (0, 1)]
         left = right = 1 << level - 1

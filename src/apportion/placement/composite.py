@@ -156,7 +156,7 @@ class Composite(KeyByKey):
             placement="composite",
             range=None,
             owner=owner,
-            why=f"{turn}; of the entity, {explained.why}",
+            why=f"{turn}; for the entity, {explained.why}",
             next=tuple(others[:2]),
             if_owner_left=self._heir(key, owner),
         )
@@ -202,7 +202,9 @@ def _fits(seconds: int) -> bool:
 
 def _checked_seconds(name: str, seconds: int) -> int:
     if type(seconds) is not int or not _fits(seconds):
-        raise InvalidInput(name, seconds, "an int of 64 bits, signed", "Round a time down: int(moment.timestamp()).")
+        raise InvalidInput(
+            name, seconds, "an int of 64 bits, signed", "Round a time down: math.floor(moment.timestamp())."
+        )
     return seconds
 
 

@@ -79,7 +79,8 @@ class Directory(KeyByKey):
             placement="directory",
             hasher=AS_THEY_ARE,
             owner=node_id,
-            why=f"an exception gives it to {node_id} ({self._base_says(key)}); before it can leave, give the key away",
+            why=f"an exception gives the key to {node_id} ({self._base_says(key)}); "
+            f"before {node_id} can leave, give the key away",
             next=self._followers(key),
         )
 
@@ -175,7 +176,7 @@ SPEC = PlacementSpec(
     name="directory",
     build=Directory,
     source="Vitess",
-    # The promises of the base: these are the promises of a directory over a ring.
+    # A directory keeps the promises of its base. These are the promises over a ring.
     minimal_disruption=True,
     weighted=True,
     ranked=True,

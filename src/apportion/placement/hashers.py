@@ -1,7 +1,8 @@
 """Hash functions by name: bytes to an unsigned integer, the same in every process, release and machine.
 
-`xxh3-64` is the default. `siphash-2-4` takes a secret of 16 bytes and is for keys that strangers choose: without a
-secret, anyone can find keys that all go to one node. `docs/hashers.md` names the systems that the others match.
+`xxh3-64` is the default. `siphash-2-4` takes a secret of 16 bytes and is for keys that strangers choose. Without a
+secret, anyone can find keys that all go to one node. `docs/hashers.md` names the systems that use the other hash
+functions.
 
 Promises: fixed for ever, by stored vectors. Refuses: Python's `hash()`, which differs between processes.
 Source: xxhash, mmh3 and siphash24 (their packages), hashlib and binascii.
@@ -174,7 +175,7 @@ class _Shifted:
 
 
 def _of(module: str, name: str) -> Callable[[bytes], Digest]:
-    """Return the maker of a hash function of a module, which is loaded at its first use, like every hash function."""
+    """Return the maker of a module's hash function; as everywhere here, the module is loaded at the first use."""
     return lambda _: getattr(import_module(module), name)
 
 

@@ -3,9 +3,9 @@
 No placement spreads the load of a single key; the key must be divided or copied. Salting divides its writes over
 several keys, and reads must gather them. Popular keys are copied to several nodes, and each of them answers reads.
 
-Promises: salts can be raised at any time without moving written data. The list of fewer salts is the beginning of the
-list of more salts, and salt 0 is the key itself. The nodes of a popular key are the beginning of its preference list,
-including its owner.
+Promises: the number of salts can be raised at any time without moving written data. The list of fewer salts is the
+beginning of the list of more salts, and salt 0 is the key itself. The nodes of a popular key are the beginning of its
+preference list, including its owner.
 Refuses: to be a placement (each request draws its node anew), and to own the random source, which is an argument.
 
 Format of salted keys: `docs/hot-keys.md`.
@@ -41,7 +41,7 @@ class RandomSource(Protocol):
 
 
 def salted(key: Key, salts: int) -> tuple[bytes, ...]:
-    """Return all salted keys of a key, to gather reads from. O(salts).
+    """Return all salted keys of a key; a read gathers the values of all of them. O(salts).
 
     >>> salted("views", 3)
     (b'views', b'views\\x1fsalt1', b'views\\x1fsalt2')
@@ -64,8 +64,8 @@ def salt(key: Key, salts: int, rng: RandomSource) -> bytes:
 class PopularKeys:
     """Popular keys on k nodes each: the first k of their preference list. Every other key is on one node.
 
-    Write a popular key to all of `nodes(key)`, and read it from `route(key, rng)`. By default, zones are reused if
-    there are fewer than k (`spread`).
+    Write a popular key to all of `nodes(key)`, and read it from `route(key, rng)`. If there are fewer than k zones,
+    zones are reused by default (see `spread`).
 
     >>> from random import Random
     >>> from apportion import Ring
@@ -121,15 +121,15 @@ def popular_of(counts: Mapping[Key, int], *, total: int, nodes: int, capacity: i
 
     The hottest key comes first. `counts` are the requests of single keys within some time, `total` those of all keys.
     `capacity` is the number of requests that one node bears. Leave room in it, because other keys are spread less
-    evenly than assumed. k is the least number such that one node can bear both: a k-th part of the key's requests, and
-    an even part of all other requests. O(counts log counts). Raises `CannotPlace` if all nodes together bear too
-    little.
+    evenly than assumed. k is the least number for which one node can bear its requests. These are a k-th part of the
+    key's requests, and an even part of all others. O(counts log counts). Raises `CannotPlace` if all nodes together
+    bear too little.
 
     >>> popular_of({"news": 600, "cats": 150, "dogs": 50}, total=1000, nodes=5, capacity=250)
     {'news': 4, 'cats': 2}
     """
     for name, value in (("total", total), ("nodes", nodes), ("capacity", capacity)):
-        check_int(name, value, 1, hint="Count all of them over the same time.")
+        check_int(name, value, 1, hint="Pass whole numbers; requests and capacity are for the same span of time.")
     if total > nodes * capacity:
         hint = "Add nodes, or raise the capacity of one; no placement can help here."
         raise CannotPlace(f"{total} requests are more than {nodes} nodes can serve, at {capacity} each.", hint)

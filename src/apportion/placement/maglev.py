@@ -102,8 +102,8 @@ class Maglev(Rebuilt, Computed):
             hash=self._hash(key_bytes(key)),
             range=self._range(entry),
             owner=owner,
-            why=f"entry {entry} of {self.table_size} ({self.entries_per_node} per node) went to {owner}; if it left, "
-            "all would be filled anew",
+            why=f"entry {entry} of {self.table_size} ({self.entries_per_node} per node) went to {owner}; "
+            f"if {owner} left, all entries would be filled anew",
             next=self.preference(key, min(3, len(others) + 1), spread="best-effort")[1:],
         )
 
@@ -122,7 +122,7 @@ class Maglev(Rebuilt, Computed):
                     return
 
     def _range(self, entry: int) -> KeyRange:
-        """Return the stretch around an entry that has one owner, with the bounds of the table."""
+        """Return the range of positions around an entry in which all entries have the same owner."""
         owner, first, after = self._entries[entry], entry, entry + 1
         while first > 0 and self._entries[first - 1] == owner:
             first -= 1

@@ -1,7 +1,7 @@
 """Modulo: `hash(key) % n`. The baseline for comparing the others, not a recommendation.
 
 Promises: equal shares.
-Refuses: weights, preference lists, and stable keys. When n becomes n + 1, all but one in n + 1 of the keys move.
+Refuses: weights, preference lists, and stable keys. When n becomes n + 1, only one key in n + 1 stays.
 """
 
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ class Modulo(Rebuilt, Computed):
             hasher=self.hasher.label,
             hash=key_hash,
             owner=owner,
-            why=f"hash % {nodes} = {key_hash % nodes}; a change of {nodes} moves nearly every key",
+            why=f"hash % {nodes} = {key_hash % nodes}; another number moves nearly every key",
             if_owner_left=left,
         )
 

@@ -3,8 +3,8 @@
 Promises: when a node comes or goes, only keys that it gains or loses move (exact, not on average). There is one token
 per node. With 21 probes and 100 nodes or more, hardly a node owns more than 1.1 times its fair share.
 Refuses: weights (shares are equal only on average), hashes of fewer than 64 bits, and a promise for the smallest
-shares. **Probes cap the peak and nothing else**: a node that stands close behind another is nearly idle, and with fewer
-than 30 nodes one node may own much more than its share. `shares()` computes the shares of your nodes. For shares that
+shares. **Probes cap the peak and nothing else**: a node that stands close behind another is nearly idle. With fewer
+than 30 nodes, one node may own much more than its share. `shares()` computes the shares of your nodes. For shares that
 are even at both ends, take `slots`, `rendezvous` or `maglev`.
 
 Format: `docs/algorithms/multiprobe.md`.
@@ -67,7 +67,7 @@ class MultiProbe(Rebuilt, Ranked):
         object.__setattr__(self, "_indexes", tuple(index for _, index in placed))
 
     def shares(self) -> dict[str, float]:
-        """Return the part of all keys that each node owns, to rounding: computed from the tokens, not sampled.
+        """Return the part of all keys that each node owns, computed from the tokens up to rounding, not sampled.
 
         F(x) is the part of the circle that lies within x before a token. A probe at distance x before its token wins
         if all other probes are farther. Each is farther with probability 1 - F(x). Let g be the gap behind a token.

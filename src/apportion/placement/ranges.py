@@ -152,7 +152,7 @@ class Ranges(RangeRouter, OtherNames):
         for key_range, owners in self._table.ranges():
             kept = tuple(node_id for node_id in owners if node_id in keeps)
             if not kept:
-                hint = "Give its range to a node that stays, then remove."
+                hint = "Give the range to a node that stays, then remove its owner."
                 raise CannotPlace(f"{key_range} would have no owner on {topology!r}.", hint)
             ranges.append((key_range, kept))
         moved = type(self).__new__(type(self))

@@ -42,7 +42,7 @@ class _WeightClass:
         return ((64 << FRACTION_BITS) - log2_fixed(u + 1) << 64) // self.millionths
 
     def best(self, digest: Digest, data: bytes) -> tuple[int, int]:
-        """Return the largest hash of any node with the key's hash, and the index of that node."""
+        """Return the largest of the nodes' hashes for a key, and the index of its node."""
         hashes = [digest(label + data) for label in self.labels]
         largest = max(hashes)
         return largest, self.indexes[hashes.index(largest)]

@@ -1,8 +1,8 @@
 """Consistent hashing: nodes and keys share one circle; a key belongs to the first token at or after its hash.
 
 Promises: when a node comes, goes or changes weight, only keys that it gains or loses move (exact, not on average).
-Shares follow weights, as evenly as 1 / sqrt(tokens of the node). The ring of a topology is the same after any order
-of changes.
+Shares follow weights, with a relative error of about 1 / sqrt(tokens of the node). The ring of a topology is the same
+after any order of changes.
 Refuses: hashes of fewer than 64 bits, because their tokens collide; more than 2**24 tokens. For even shares by
 construction see `slots`, for exact shares without memory `rendezvous`.
 

@@ -4,7 +4,7 @@ Promises: utf8, binary, their large and view forms, and integers. Slices and chu
 where the array declares it. Every structure taken from a stream is released, once.
 Refuses: nulls, naming the first; dictionaries, extension types and all other types that are not keys; impossible
 lengths and offsets. The interface does not tell the size of buffers, and text is not checked to be UTF-8. So an array
-with a false description of these cannot be detected. Text that is not UTF-8 is the key of its bytes.
+with a false description of these cannot be detected. Text that is not UTF-8 is read as a key of bytes.
 Source: Arrow's "C data interface", "C stream interface" and "PyCapsule interface", format 1.
 """
 
@@ -92,7 +92,7 @@ def keys_of(source: object) -> Iterator[Key]:
 
 def check_type(kind: str, encoded: bool, extension: str | None) -> str:
     """Return a format that has keys as values; raise `InvalidInput` for any other."""
-    hint = "Cast it to text, binary or integers, whichever is meant; of a table, pass one column."
+    hint = "Cast it to text, binary or integers, whichever is meant. If it is a table, pass one column."
     if encoded:
         hint = "Decode it: cast() it to its values' type, in pandas astype(str)."
         raise InvalidInput("Arrow type of keys", "dictionary-encoded", "plain text, binary or integers", hint)

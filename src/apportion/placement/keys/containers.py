@@ -2,8 +2,8 @@
 
 Promises: one rule for every placement and for the native twin, with the same errors. No import of NumPy, pyarrow or
 pandas. A list is read as it was when the call began, and every other iterable is collected first.
-Refuses: a single str or bytes. It refuses nulls, and Arrow types that are not keys, dictionary-encoded ones among
-them. It refuses arrays of floats, bools or dates, and of more than one dimension.
+Refuses: a single str or bytes. It refuses nulls, and Arrow types that are not keys, such as dictionary-encoded types.
+It refuses arrays of floats, bools or dates, and of more than one dimension.
 No other thread may write to a buffer during a read: the answers would belong to the old bytes, the new bytes or a
 mixture.
 Source: PEP 3118 for buffers; `placement.keys.arrow` for Arrow.

@@ -2,7 +2,7 @@
 
 Promises: a `str` is its UTF-8 bytes, the same key as those bytes. An `int` in [-2**63, 2**63) is 8 bytes
 little-endian two's complement. A `UUID` is its 36 lower-case characters. A NumPy scalar of an integer, a text or bytes
-is the key of its Python value. Two Unicode spellings of one letter are two keys; normalise before routing if your keys
+is read as its Python value. Two Unicode spellings of one letter are two keys; normalise before routing if your keys
 have two spellings.
 Refuses: values without stable bytes (bool, float, mutable buffers, arbitrary objects), and more than 64 KiB.
 """
@@ -42,7 +42,7 @@ def listed(keys: Iterable[Key]) -> Iterable[Key]:
     """Return the single keys of any container, in order, to be read once: see `placement.keys.containers`.
 
     Raises `InvalidInput` for a single str or bytes, because its characters are not meant as many keys. Raises it also
-    for a container without keys.
+    for an array of values that are not keys.
     """
     if type(keys) is tuple:
         return keys

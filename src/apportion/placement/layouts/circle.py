@@ -33,7 +33,7 @@ class Foreign(Circle):
         """Return the same layout of another topology."""
 
     def _fill_foreign(self, topology: Topology, hasher: Hasher) -> None:
-        """Lay the circle; drain the nodes without a token in the topology from which preference lists are picked."""
+        """Lay the circle. In the topology for preference lists, drain the nodes without a token."""
         self._fill_circle(topology, hasher)
         reached = set(array("I", self._cuts()[1]))
         tokenless = [node.id for index, node in enumerate(topology) if index not in reached]
@@ -74,7 +74,7 @@ def check_distinct(nodes: Sequence[Node], names: Sequence[object], kind: str) ->
         other = first.setdefault(name, node.id)
         if other != node.id:
             hint = "Drop one of the two."
-            raise InvalidInput("node id", node.id, f"another server than {other!r}, which {kind} takes it for", hint)
+            raise InvalidInput("node id", node.id, f"a server that {kind} can tell from {other!r}", hint)
 
 
 def check_tokens(tokens: int, kind: str) -> None:

@@ -78,7 +78,8 @@ class EnvoyMaglev(Rebuilt, Computed):
             hasher=self.hasher.label,
             hash=self._hash(key_bytes(key)),
             owner=owner,
-            why=f"hash % {self.table_size} = slot {slot}, which {owner} took; if it left, all would be dealt anew",
+            why=f"hash % {self.table_size} = slot {slot}, which {owner} took; "
+            f"if {owner} left, all slots would be dealt anew",
         )
 
     def _make_twin(self) -> "native.extension.Chooser":

@@ -3,8 +3,8 @@
 Promises: the partition that Kafka's Java client and librdkafka's `murmur2` partitioner choose for the same bytes;
 equal shares.
 Refuses: weights, preference lists, and stable keys. The partition is the hash modulo the number of partitions. When n
-becomes n + 1, all but one in n + 1 of the keys move. Kafka never moves the existing records, so a key's older records
-stay behind. Create the topic anew, or route by `jump` or `ring` and name the partition yourself.
+becomes n + 1, only one key in n + 1 stays. Kafka never moves the existing records, so a key's older records stay
+behind. Create the topic anew, or route by `jump` or `ring` and name the partition yourself.
 An `int` is 8 bytes little-endian, as everywhere here; Kafka's LongSerializer writes it big-endian.
 
 Format: `docs/algorithms/kafka.md`.
@@ -99,7 +99,7 @@ class Kafka(Ordered):
             hasher=self.hasher.label,
             hash=key_hash,
             owner=self.order[number],
-            why=f"(hash & 0x7fffffff) % {partitions} = {number}; a change of {partitions} moves nearly every key",
+            why=f"(hash & 0x7fffffff) % {partitions} = {number}; another number moves nearly every key",
             if_owner_left=self.order[partition(key, partitions - 1)] if is_last else None,
         )
 

@@ -120,7 +120,7 @@ def _libmemcached_groups(weights: Sequence[int]) -> list[int]:
 def _float32(number: float) -> float:
     """Return the nearest IEEE 754 single.
 
-    For two singles, a quotient or product in doubles that is rounded here is the same as one computed in singles.
+    A quotient or product of two singles, computed in doubles and rounded here, equals the one computed in singles.
     """
     single: float
     (single,) = unpack("<f", pack("<f", number))

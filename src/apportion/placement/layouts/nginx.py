@@ -3,7 +3,7 @@
 Promises: the server that nginx would pass a request to while all servers are up. When a server comes, goes or changes
 weight, only keys that it gains or loses move, because its points depend only on its own line.
 Refuses: fractional weights, which nginx does not have; `hash KEY;` without `consistent`, which is another rule.
-One key differs: nginx hands the empty key round in turn, while here it has an owner like any other.
+One key differs: nginx gives the empty key to its servers in turn, while here the empty key has one owner.
 
 Format: `docs/algorithms/nginx.md`.
 Source: nginx 1.22, ngx_http_upstream_hash_module.

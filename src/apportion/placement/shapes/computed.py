@@ -1,6 +1,7 @@
 """Computed: the base of placements that are a function of the key's hash and the list of nodes.
 
-The base of `rendezvous`, `jump` and `modulo`. There is no table, so plans are counted over keys.
+The base of `rendezvous`, `jump`, `modulo` and `maglev`, among others. Most of them have no table, so plans are counted
+over keys.
 """
 
 from abc import abstractmethod
@@ -43,7 +44,7 @@ class Computed(KeyByKey):
         return None
 
     def _twin(self) -> "native.extension.Chooser | None":
-        """Return the same object, made at its first use."""
+        """Return the object of `_make_twin`, made at its first use."""
         if not self._twins:
             is_known = native.IN_USE and native_name(self.hasher)[0] is not None
             self._twins.append(self._make_twin() if is_known else None)

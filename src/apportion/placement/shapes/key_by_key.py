@@ -48,7 +48,7 @@ class KeyByKey(OtherNames, ABC):
     def preference(
         self, key: Key, count: int, *, spread_level: int | None = None, spread: Spread = "strict"
     ) -> tuple[str, ...]:
-        """Return the owner as a list of one; this placement names no second node, so more raise `NotEnoughNodes`."""
+        """Return the owner as a list of one; `NotEnoughNodes` for a larger count, since no second node is known."""
         spread_rule(self.topology, count, level=spread_level, spread=spread)
         owner = self.route(key)
         if count > 1:
@@ -64,7 +64,7 @@ class KeyByKey(OtherNames, ABC):
 def led_by(
     first: Owners, base: Placement, key: Key, count: int, *, spread_level: int | None, spread: Spread
 ) -> tuple[str, ...]:
-    """Return `count` nodes: those of `first`, then the base's for the key without them, each zone once.
+    """Return `count` nodes: those of `first`, then the others in the base's list for the key, each zone once.
 
     See `spread` for zones. A shorter list is the beginning of a longer one, as in the base. Raises `NotEnoughNodes`.
     """

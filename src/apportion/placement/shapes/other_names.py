@@ -2,8 +2,8 @@
 
 This is the base class of every placement, so it also refuses a subclass that overrides a method of its placement.
 
-Promises: a lookup of a method that a placement has costs no more. For this reason a name is an attribute of the class,
-not a case of `__getattr__`. Type checkers and completion do not see these names.
+Promises: these names do not slow down the methods that a placement has. For this reason a name is an attribute of the
+class, not a case of `__getattr__`. Type checkers and completion do not see these names.
 Refuses: to be aliases. A placement never changes, so `add_node` could not do the same here.
 
 Source: the methods of uhashring, tooz, hash_ring, pymemcache and clandestined.
@@ -51,7 +51,7 @@ class OtherNames:
                 found = getattr_static(base, name)
                 if not (name.startswith("_") or isinstance(found, _OtherName) or getattr_static(cls, name) is found):
                     hint = f"Add a method of another name, or write a class that keeps a {base.__name__} and calls it."
-                    expected = f"none of those of {base.__name__}"
+                    expected = f"a name that {base.__name__} does not have"
                     raise InvalidInput(f"method of {cls.__name__}", name, expected, hint)
 
     @classmethod
@@ -67,7 +67,7 @@ class OtherNames:
         return [name for name in object.__dir__(self) if not isinstance(vars(OtherNames).get(name), _OtherName)]
 
     if not TYPE_CHECKING:
-        __iter__ = None  # a placement is no container, though it answers `[]` with an error
+        __iter__ = None  # without this, Python would iterate by means of `__getitem__`
 
         def __getitem__(self, key: object) -> NoReturn:
             call = f"{type(self).__name__.lower()}.route({shown(key)})"

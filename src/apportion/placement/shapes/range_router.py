@@ -50,7 +50,7 @@ class ReferenceRangeRouter(Preferences):
     def _lay(
         self, ids: tuple[str, ...], bounds: tuple[Position, ...], rows: tuple[tuple[int, ...], ...], are_ints: bool
     ) -> None:
-        """Take the boundaries, ascending positions, and the owners of each range. They never change after that."""
+        """Take the boundaries (ascending positions) and the owners of each range. They never change after that."""
         values = {"_ids": ids, "_bounds": bounds, "_rows": rows, "_are_ints": are_ints}
         for name, value in values.items():
             object.__setattr__(self, name, value)

@@ -1,4 +1,4 @@
-"""Rebuilt: the base of placements that their topology and their options make again.
+"""Rebuilt: the base of placements that can be made again from their topology and their options.
 
 Pickles and `on` call the class with the same options; the printed form shows them.
 """

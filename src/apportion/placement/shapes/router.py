@@ -54,9 +54,9 @@ class ReferenceRouter(Preferences):
         return self._owner_ids[bisect_left(self._bounds, check_token(position))]
 
     def _lay(self, ids: Sequence[str], hasher: Hasher, bounds: bytes, owners: bytes) -> None:
-        """Take the sorted bounds, 8 bytes each, and the index of each stretch's owner, 4 bytes each as in an array.
+        """Take the sorted bounds (8 bytes each) and the index of each stretch's owner (4 bytes each).
 
-        They never change after that.
+        Both are in the byte order of the machine, and never change after that.
         """
         indexes = tuple(array("I", owners))
         values = {
@@ -77,7 +77,7 @@ class ReferenceRouter(Preferences):
         check: Callable[[int], None],
         before: "ReferenceRouter | None" = None,  # noqa: ARG002 - the twin takes over the equal parts
     ) -> None:
-        """Lay the tokens of a ring, so many per node; `check` receives their number before any token is made."""
+        """Lay the tokens of a ring. `count_of` gives their number per node; `check` gets the sum before any is made."""
         counts = [count_of(node) for node in topology]
         check(sum(counts))
         # A token of two nodes stands twice, the smaller id first: that node owns it, and a walk meets the other next.

@@ -50,7 +50,7 @@ class Tabular(Router, OtherNames, ABC):
     def _met_by_walks(self) -> Topology | None:
         """The topology for walks: nodes that no walk meets are drained. None if preference lists are not walks.
 
-        The native twin makes only lists that are walks, with the zones as they are.
+        The native twin makes only lists that are walks, and only without `spread_level`.
         """
         return None
 

@@ -1,6 +1,6 @@
 """MurmurHash3 as in Cassandra: the first half of the 128-bit x64 variant, with the last bytes taken as signed.
 
-The bytes after the last whole block of 16 are combined as signed numbers, so a byte above 0x7f also flips all bits
+The bytes after the last whole block of 16 are combined as signed numbers. So a byte above 0x7f also flips all bits
 above its own. If the last bytes of a key are all below 0x80 (as in every ASCII key), its hash is the usual one. For
 such a key, `murmur3` calls the `murmur3` of `hashers`. `murmur3_by_rule` is the full rule.
 

@@ -81,7 +81,7 @@ class Cassandra(Circle):
     ) -> None:
         topology = topology_of(
             list(nodes) if isinstance(nodes, Mapping) else nodes
-        )  # its own tokens may name the nodes
+        )  # `nodes` may be the mapping of tokens
         _check_partitioner(partitioner)
         equal_weights(topology, "Cassandra")
         self._check_unmade()
@@ -210,7 +210,7 @@ def replicas_of(
     >>> replicas_of(key, nodes=tokens, tokens=tokens, strategy=SimpleStrategy(2), partitioner="byteordered")
     ('b', 'c')
     """
-    topology = topology_of(list(nodes) if isinstance(nodes, Mapping) else nodes)  # its own tokens may name the nodes
+    topology = topology_of(list(nodes) if isinstance(nodes, Mapping) else nodes)  # `nodes` may be the mapping of tokens
     check_key_token(value, partitioner)
     equal_weights(topology, "Cassandra")
     rule = _rule_of(strategy, topology)
@@ -244,7 +244,8 @@ def _check_datacenters(strategy: Strategy, topology: Topology) -> None:
         if name not in present:
             raise CannotPlace(
                 f"no node of datacenter {name!r} would be left to hold the replicas that belong there.",
-                "Build it again with a strategy without it: Cassandra(topology, tokens=..., strategy=...).",
+                "Build it again, with a strategy for the other datacenters: "
+                "Cassandra(topology, tokens=..., strategy=...).",
             )
 
 

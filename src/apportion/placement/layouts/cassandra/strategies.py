@@ -47,7 +47,7 @@ class ReplicaRule:
 
     @property
     def missing(self) -> dict[str, int]:
-        """How many of the replicas asked for have no node, for each datacenter with any."""
+        """The number of replicas without a node, for each datacenter that lacks some."""
         short = {name: wanted - self.nodes[name] for name, wanted in self.wanted.items()}
         return {name: count for name, count in short.items() if count > 0}
 
@@ -91,7 +91,9 @@ class SimpleStrategy:
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class NetworkTopologyStrategy:
-    """A number of replicas for each datacenter, on distinct racks while there are any. `replicas` has sorted pairs.
+    """A number of replicas for each datacenter, on distinct racks as long as unused racks are left.
+
+    `replicas` has sorted pairs.
 
     >>> NetworkTopologyStrategy({"dc2": 2, "dc1": 3})
     NetworkTopologyStrategy({'dc1': 3, 'dc2': 2})

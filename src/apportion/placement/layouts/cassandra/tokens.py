@@ -107,7 +107,7 @@ class _Rules:
             fits = type(value) is int and self.least <= value <= self.most
             expected = f"an int in {self.least} .. {self.most}"
         if not fits:
-            raise InvalidInput(name, value, expected, "Pass tokens as `nodetool ring` prints them, made ints or bytes.")
+            raise InvalidInput(name, value, expected, "Pass tokens as `nodetool ring` prints them, as ints or bytes.")
 
 
 def _rules(partitioner: Partitioner) -> _Rules:
