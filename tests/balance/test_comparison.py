@@ -54,7 +54,8 @@ def test_a_placement_with_a_better_property_goes_before_a_more_even_one():
 def test_the_best_is_named_first_and_its_equals_within_chance():
     found = comparison(row("b", variation=0.02), row("a", variation=0.01), row("c", variation=0.9))
     assert (
-        "For your 6 nodes, a can lose any node and moves no key without need. Within chance, b does so and is as even."
+        "For your 6 nodes, a can lose any node and moves no key without need. "
+        "b does so too, and is as even within chance."
     ) == found.answer
 
 
@@ -62,7 +63,7 @@ def test_a_placement_that_is_less_even_than_chance_explains_is_no_equal():
     chance = trial_of().chance_difference
     far, near = (comparison(row("a"), row("b", variation=0.01 + factor * chance)).answer for factor in (1.01, 0.99))
     assert far.endswith("No other such placement is as even.")
-    assert near.endswith("Within chance, b does so and is as even.")
+    assert near.endswith("b does so too, and is as even within chance.")
 
 
 @pytest.mark.parametrize(

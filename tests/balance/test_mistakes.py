@@ -36,9 +36,9 @@ balance.optimal(12, 1, topology, sizes=[1]) | sizes is '1 of them' | Pass one pe
 balance.optimal(12, 1, topology, sizes=[-1] * 12) | size of a partition is -1 | Leave sizes out if unknown.
 balance.optimal(12, 1, topology, sizes=["1"] * 12) | size of a partition is '1' | Leave sizes out if unknown.
 balance.optimal(12, 1, topology, sizes={"z": 1}) | sizes is "without '0'" | Pass 0 for an unknown size, or leave
-balance.optimal(12, 1, topology, sizes=3) | sizes is 3 | Of an array, pass sizes.tolist().
-balance.optimal(12, 1, topology, sizes=np.ones(12)) | sizes is a ndarray | Of an array, pass sizes.tolist().
-balance.optimal(12, 1, topology, sizes=np.ones(12, dtype=int)) | sizes is a ndarray | Of an array, pass
+balance.optimal(12, 1, topology, sizes=3) | sizes is 3 | Convert an array: sizes.tolist().
+balance.optimal(12, 1, topology, sizes=np.ones(12)) | sizes is a ndarray | Convert an array: sizes.tolist().
+balance.optimal(12, 1, topology, sizes=np.ones(12, dtype=int)) | sizes is a ndarray | Convert an array:
 balance.optimal(12, 1, topology, spread="loose") | spread is 'loose' | Pick one of them.
 balance.optimal(12, 1, topology, spread_level="zone") | spread_level is 'zone' | 0 is the outermost level of a zone.
 balance.optimal(12, 1, topology, spread_level=-1) | spread_level is -1 | 0 is the outermost level of a zone.
@@ -67,7 +67,7 @@ balance.verify(table) | assignment is a Table | Pass the assignment that balance
 balance.verify(None) | assignment is None | Pass the assignment that balance.optimal
 balance.verify(assignment, previous=table) | previous is a Table | Pass the assignment that balance.optimal
 balance.verify(assignment, topology=["a"]) | topology is a list | Wrap the nodes: Topology([...]).
-balance.succeed(ring, ["a"]) | topology is a list | Change the one there is:
+balance.succeed(ring, ["a"]) | topology is a list | Change the topology of the
 balance.succeed(topology, ring) | placement is a Topology | Build one, say Ring(topology).
 balance.succeed("ring", topology) | placement is 'ring' | Build one, say Ring(topology).
 balance.scores.evenness(table) | assignment is a Table | Pass an assignment, as balance.optimal

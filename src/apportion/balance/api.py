@@ -38,9 +38,9 @@ class GroupView:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalancerSpec:
-    """The description of a balancer for the catalog; calling a spec assigns, as calling the balancer's function does.
+    """The description of a balancer for the catalog; a call of the spec calls the balancer's function.
 
-    A spec promises nothing that it leaves out.
+    A field that is left out makes no promise.
 
     - `takes`: the input: replicas over a `"topology"`, a `"resource"` of Helix, or members' `"subscriptions"`.
     - `weighted`: shares are proportional to the nodes' weights. Otherwise weights count for less, or not at all. A
@@ -65,5 +65,5 @@ class BalancerSpec:
             raise UnknownOption(f"input of balancer {self.name!r}", self.takes, get_args(Takes))
 
     def __call__(self, *args: object, **options: object) -> Any:  # noqa: ANN401 - each balancer returns its own type
-        """Assign."""
+        """Make an assignment: call the function of the balancer."""
         return self.assign(*args, **options)

@@ -1,9 +1,9 @@
 """By size: moves partitions until each node has its share of the bytes, within a tolerance.
 
 Promises: each load lies within the tolerance of the node's share, if no partition is larger than the tolerance of the
-smallest share. A partition with an owner moves only where it mends a load, and brings no other load out of bounds. The
-same input gives the same result.
-Refuses: to cut a partition. `larger_than_a_share` names those that no balance can hide.
+smallest share. A partition with an owner moves only if the move mends a load and brings no other load out of bounds.
+The same input gives the same result.
+Refuses: to cut a partition. `larger_than_a_share` names the partitions that are larger than every node's share.
 
 Why the bytes are few: bytes leave a node for two reasons only. The node is above its upper bound, or another node is
 below its lower bound and this one can spare them. Bytes go first to the node that lacks most, so that one move can mend
@@ -23,10 +23,11 @@ from apportion.model.topology import Topology
 
 
 def by_size(previous: Assignment, topology: Topology, sizes: Sizes, *, tolerance: float = 0.1) -> Assignment:
-    """Return an assignment with one owner each, in which each node has about its weighted share of the bytes.
+    """Return an assignment with one owner per partition and about its weighted share of the bytes on each node.
 
-    `sizes` are the bytes of the partitions: by id, or in their order. `tolerance` is the part of its share by which a
-    load may differ from it, at least 0 and less than 1. Partitions of nodes that are gone, or have the weight 0, move.
+    `sizes` are the bytes of the partitions: by id, or in their order. A load may differ from its share by `tolerance`
+    times that share; `tolerance` is at least 0 and less than 1. Partitions of nodes that are gone, or have the weight
+    0, move.
 
     O(moves · nodes log nodes + partitions log partitions). Raises `NoNodes`, `InvalidInput`.
 
@@ -46,10 +47,10 @@ def by_size(previous: Assignment, topology: Topology, sizes: Sizes, *, tolerance
 
 
 def least_bytes(previous: Assignment, topology: Topology, sizes: Sizes, *, tolerance: float = 0.1) -> int:
-    """Return the bytes that must move, whichever partitions do: no result within the tolerance moves fewer.
+    """Return a lower bound of the bytes that must move: no result within the tolerance moves fewer.
 
-    Two sums are compared, and the larger is returned: the bytes without an owner plus all bytes above upper bounds, and
-    all bytes that nodes lack up to their lower bounds. The arguments are those of `by_size`. O(partitions).
+    The bound is the larger of two sums. One is the bytes without an owner plus all bytes above upper bounds. The other
+    is all bytes that nodes lack up to their lower bounds. The arguments are those of `by_size`. O(partitions).
     """
     fleet = _fleet(previous, topology, sizes, tolerance)
     pairs = list(zip(fleet.loads, fleet.bounds, strict=True))
@@ -129,7 +130,7 @@ class _Fleet:
         return missing if missing > 0 else -(-self.room(node) // 2)
 
     def _sent(self, giver: int, taker: int, wanted: int) -> bool:
-        """Move partitions with about `wanted` bytes, not less; False if none fit without a fault elsewhere."""
+        """Move partitions with `wanted` bytes or slightly more; False if none can go without breaking a bound."""
         held = self.held[giver]
         most = min(self.spare(giver), self.room(taker))
         places = [held[index][1] for index in least_sum([size for size, _ in held], wanted, most)]
@@ -179,9 +180,9 @@ def _fleet(previous: Assignment, topology: Topology, sizes: Sizes, tolerance: fl
 
 
 def _listed(assignment: Assignment, sizes: Sizes) -> tuple[int, ...]:
-    """Return the sizes in the order of the partitions; every list of owners has one node at most."""
+    """Return the sizes in the order of the partitions; refuse an assignment with several owners of a partition."""
     if any(len(row) > 1 for row in assignment.rows):
-        hint = "Of partitions with replicas, use balance.optimal(sizes=…)."
+        hint = "For partitions with replicas, use balance.optimal(sizes=…)."
         raise InvalidInput("previous", "several owners of a partition", "one owner each", hint)
     names = list(assignment.preference_lists)
     return checked_sizes(sizes, names, names)

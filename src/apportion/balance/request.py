@@ -28,7 +28,7 @@ Sizes = Mapping[str, int] | Sequence[int]
 
 @dataclass(frozen=True, slots=True)
 class OptimalRequest:
-    """Checked input: partition ids in their own order (None for those of a count), and the assignment to start from."""
+    """Checked input: the sorted partition ids (None for the ids 0, 1, …), and the assignment to start from."""
 
     topology: Topology
     _: KW_ONLY
@@ -145,7 +145,7 @@ def checked_sizes(sizes: Sizes, given: Sequence[str], ids: Sequence[str]) -> tup
             )
         by_id = dict(zip(given, sizes, strict=True))
     else:
-        raise InvalidInput("sizes", sizes, "a mapping of ids to bytes, or a list", "Of an array, pass sizes.tolist().")
+        raise InvalidInput("sizes", sizes, "a mapping of ids to bytes, or a list", "Convert an array: sizes.tolist().")
     missing = next((name for name in ids if name not in by_id), None)
     if missing is not None:
         hint = "Pass 0 for an unknown size, or leave sizes out."

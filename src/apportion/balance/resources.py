@@ -46,7 +46,8 @@ def optimal_resources(
     """Return the assignment of every resource, by name.
 
     `previous` holds the previous assignments by name; a new resource has none. The cost is twice that of `optimal`
-    for each resource. Each replica that evens out all resources adds O(size of a resource). Raises as `optimal` does.
+    for each resource. Each replica that is placed elsewhere to even out all resources adds O(size of a resource).
+    Raises as `optimal` does.
 
     >>> two = {"orders": Resource(4, 1), "users": Resource(5, 1)}
     >>> placed = optimal_resources(two, Topology(["a", "b", "c"]))

@@ -141,7 +141,10 @@ class ZoneRisk:
 
     @property
     def worst(self) -> ZoneLoss:
-        """The loss that leaves most partitions with no replica; of equal ones, with 1, with 2, and so on."""
+        """The loss that leaves the most partitions without a replica.
+
+        Between equal losses, it is the one that leaves the most partitions with 1 replica, then with 2, and so on.
+        """
         most = max(self.now)
         return max(self.zones, key=lambda loss: [loss.left.get(replicas, 0) for replicas in range(most + 1)])
 

@@ -6,9 +6,9 @@ property none moves fewer slots from `previous`. An assignment that is even alre
 Why the moves are the fewest: a node that held h slots and may hold l keeps min(h, l) of them. A load is the floor f
 of the share, or f + 1; the extra slot saves a move exactly where h > f. So the extra slots go to these nodes first.
 
-Among assignments with equally few moves, one with the fewest stray moves is taken: moves that no change of the
-topology explains. With equal weights there is none. With unequal weights a slot may move between nodes whose weights
-did not change, but only where evenness leaves no other choice.
+Among assignments with equally few moves, one with the fewest stray moves is taken. A stray move is one that no change
+of the topology explains. With equal weights there is none. With unequal weights a slot may move between nodes whose
+weights did not change, but only where evenness leaves no other choice.
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ def slots(topology: Topology, previous: Assignment | None = None, *, count: int 
     """Return an assignment of hash slots to the nodes of a topology, in proportion to their weights.
 
     `previous` is the assignment to start from; its number of slots stays. Without `previous` there are `count` slots.
-    The default is the larger of 4096 and the next power of two of 32 per node. Each slot then starts where rendezvous
+    The default is 32 per node, rounded up to a power of two, and at least 4096. Each slot then starts where rendezvous
     hashing puts it, so the slots of any node lie scattered over the circle.
 
     Order: by slot; ties go to the node with the largest remainder of its share, then by id. O(slots · nodes) for the
@@ -73,7 +73,7 @@ def _kept(topology: Topology, previous: Assignment) -> list[int | None]:
 
 
 def _loads(topology: Topology, owners: list[int | None], gains: list[float]) -> list[int]:
-    """Return the number of slots of each node: the floor of its share, plus one where that saves most."""
+    """Return the number of slots of each node: the floor of its share, and one more for the most urgent nodes."""
     total = sum(node.millionths for node in topology)
     shares = [Fraction(len(owners) * node.millionths, total) for node in topology]
     loads = [share.numerator // share.denominator for share in shares]
@@ -85,7 +85,7 @@ def _loads(topology: Topology, owners: list[int | None], gains: list[float]) -> 
     candidates = [index for index, share in enumerate(shares) if share != loads[index]]
 
     def urgency(index: int) -> tuple[bool, bool, Fraction, int]:
-        """Sort first nodes where an extra slot saves a move, then nodes with a cause, then by remainder and id."""
+        """Return the order: nodes where an extra slot saves a move, nodes with a cause, then by remainder and id."""
         saves_move = held[index] > loads[index]
         has_cause = gains[index] < 0 if saves_move else gains[index] > 0  # to lose the slot, or to get it
         return not saves_move, has_cause == saves_move, loads[index] - shares[index], index

@@ -36,9 +36,9 @@ Lists = Mapping[str, PreferenceList]
 class Verdict:
     """The verified facts: how many replicas moved and how many leaders changed, each the fewest possible.
 
-    `moves` and `leader_changes` count for the lists over all nodes. `repair_moves` and `repair_leader_changes` count
-    from those lists to the lists over the nodes that are up. A first assignment moves nothing: its `moves` count from
-    rendezvous lists.
+    `moves` and `leader_changes` count the step to the lists over all nodes. `repair_moves` and `repair_leader_changes`
+    count the step from those lists to the lists over the nodes that are up. A first assignment moves nothing: its
+    `moves` count from rendezvous lists.
     """
 
     is_first: bool
@@ -80,7 +80,9 @@ def verify(assignment: Assignment, *, previous: Assignment | None = None, topolo
         repair_moves, repair_changes = step.check(home, led, current, certificate.current)
     elif certificate.current is not None or assignment.down or home != current:
         _refuse(
-            "steps of the certificate", "others", "one over all nodes, and one over the live nodes if some are down"
+            "steps of the certificate",
+            "other steps",
+            "one over all nodes, and one over the live nodes if some are down",
         )
     return Verdict(
         is_first=previous is None,
@@ -107,7 +109,9 @@ def _claims(assignment: Assignment, previous: Assignment | None, topology: Topol
     passed = "nothing" if previous is None else previous.epoch.digest
     made_from = certificate.previous or "nothing"
     if made_from != passed:
-        hint = f"Pass the assignment that it was made from: previous= of epoch {made_from[:8]}, or none."
+        hint = "Leave previous= out."
+        if certificate.previous:
+            hint = f"Pass previous=, the assignment of epoch {made_from[:8]}, from which this one was made."
         raise InvalidInput("previous of the certificate", made_from, f"{passed}, which was passed", hint)
     of = assignment.topology if topology is None else topology
     for what, digest in (("certificate", certificate.topology), ("assignment", assignment.topology.epoch.digest)):

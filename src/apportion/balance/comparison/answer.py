@@ -1,7 +1,7 @@
 """Answer of a comparison: the order of placements, and sentences that say which one suits these nodes, and why.
 
-The order: placements that keep the zone rule come first, then those that can lose any node, then those with the fewest
-stray moves, then the most even. Two placements are as even if chance can explain the difference.
+The order: placements that keep the zone rule come first, then those that can lose any node. Next are those with the
+fewest stray moves, then the most even. Two placements are equally even if chance can explain the difference.
 
 Promises: every sentence follows from the rows alone.
 """
@@ -62,7 +62,7 @@ def _beside(best: PlacementRow, equals: Sequence[PlacementRow], *, has_others: b
     as_even = [row.placement for row in equals if row.variation <= best.variation + chance]
     if not as_even:
         return "No other such placement is as even."
-    return f"Within chance, {listed(as_even)} {plural(as_even, 'does', 'do')} so and {be(as_even)} as even."
+    return f"{listed(as_even)} {plural(as_even, 'does', 'do')} so too, and {be(as_even)} as even within chance."
 
 
 def _excluded(best: PlacementRow, others: Sequence[PlacementRow], chance: float) -> list[str]:

@@ -24,7 +24,7 @@ from apportion.placement.api import Placement
 from apportion.placement.hashers import Hasher
 
 REPLICAS = 2
-"""The owners that the zone rule is tried with: the fewest for which a zone matters."""
+"""The number of owners for which the zone rule is tested: the least for which zones matter."""
 
 KEYS_IN_ZONES = 1000
 

@@ -1,6 +1,6 @@
 """Evaluation: balancers side by side on the same clusters and events, with measures of their results.
 
-After the published evaluation of CrushED. `apportion evaluate` adds a clock, files and programs of others.
+It follows the published evaluation of CrushED. `apportion evaluate` adds a clock, files and programs of others.
 """
 
 from apportion.balance.evaluation.answer import BalancerRank, ranking

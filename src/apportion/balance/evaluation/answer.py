@@ -1,7 +1,7 @@
 """Answer of an evaluation: the order of balancers, and sentences that say which one suits these clusters, and why.
 
-The order: balancers that were measured in every scenario come first, then those that lack the fewest replicas or zones,
-then those that move the fewest replicas, then the most even. Figures are equal if they are printed alike.
+The order: balancers that were measured in every scenario come first, then those that lack the fewest replicas or zones.
+Next are those that move the fewest replicas, then the most even. Figures are equal if they are printed alike.
 
 Promises: every sentence follows from the results alone.
 """
@@ -100,7 +100,7 @@ class _Rule:
 
     @classmethod
     def of(cls, trial: BalancerTrial) -> "_Rule":
-        """Return the rule of these clusters: the zone rule, if nodes name zones and replicas are several."""
+        """Return the rule: the zone rule, if nodes name zones and a partition has several replicas."""
         has_zones = any(
             any(node.zone for node in cluster.topology)
             and max(each.replicas for each in cluster.resources.values()) > 1

@@ -2,7 +2,7 @@
 
 The zone rule asks that the replicas of a partition lie in as many zones as replicas and zones allow. A node holds a
 partition once. Both rules limit the loads of nodes and the sums of zones. The least sum of squares within these limits
-is found exactly: all zones within their limits share one level, and each other zone has its own.
+is found exactly. All zones within their limits share one level, and each other zone has its own.
 
 Promises: no placement that keeps the rule has a smaller deviation. Where all resources have equally many replicas,
 some placement has this deviation.
@@ -23,7 +23,7 @@ from apportion.balance.solver.fair_loads import fair_shares
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneRule:
-    """The replicas of a partition that each zone must and may hold, and the replicas of a partition in all zones."""
+    """For one partition: the least (`must`) and the most (`may`) replicas in each zone, and all replicas."""
 
     replicas: int
     must: Mapping[object, int]
@@ -69,7 +69,7 @@ def least_deviation(state: State, demands: Iterable[tuple[int, int]]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitedZone:
-    """The fair shares of a zone's nodes, and the replicas of all partitions that the zone must and may hold."""
+    """The fair shares of a zone's nodes, and the least and the most replicas of all partitions in the zone."""
 
     shares: Sequence[Fraction]
     must: int
@@ -78,9 +78,10 @@ class LimitedZone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Levels:
-    """Loads by a level: each node takes its share and `level / unit` more, rounded down, from 0 to `most`.
+    """Loads at a level: a load is the share plus `level / unit`, rounded down, at least 0 and at most `most`.
 
-    The last replica that a level adds lies `level / unit` above the share. So a level adds replicas of one cost.
+    Each replica that a level adds makes a load exceed its share by exactly `level / unit`. So all replicas of one level
+    cost the same.
     """
 
     unit: int

@@ -1,6 +1,6 @@
 """Draws: numbers as if drawn, from a seed and a name; the same on every machine and in every version.
 
-Promises: integers only, from a hash that is fixed for ever. Refuses: secrecy; the name alone reveals the numbers.
+Promises: integers only, from a hash that is fixed for ever. Refuses: secrecy; the seed and the name reveal the numbers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,6 +37,6 @@ class Draws:
         return items[self.below(len(items))]
 
     def some_of(self, items: Iterable[Item], count: int) -> list[Item]:
-        """Return `count` of the items, distinct places, in the order drawn."""
+        """Return `count` of the items in the order drawn; no place is drawn twice."""
         left = list(items)
         return [left.pop(self.below(len(left))) for _ in range(count)]

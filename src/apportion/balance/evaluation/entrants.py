@@ -2,9 +2,9 @@
 
 An entrant is a function from a cluster, its state and the previous placement to the current placement. `optimal` is
 asked for all resources together, as in `balance.optimal_resources`, and knows the previous placement. Balancers of
-Helix are asked for one resource after the other, with the current mapping. Balancers of Kafka are asked for all
-topics at once, with the partitions that members own. They place one replica, so a cluster with more replicas has no
-answer.
+Helix are asked for one resource after the other; `helix.auto` also gets the current mapping. Balancers of Kafka are
+asked for all topics at once, with the partitions that members own. They place one replica, so a cluster with more
+replicas has no answer.
 
 Refuses: to judge; `measures` does. Programs of others are entrants too; the console adds them.
 """

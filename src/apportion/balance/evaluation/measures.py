@@ -1,9 +1,9 @@
 """Measures of a balancer on a cluster: evenness of all resources together and of each, and movement of changes.
 
-A moved replica is *extra* if no change of nodes explains it; `docs/balance/evaluate.md` tells which do. The same holds
-for leaders.
+A moved replica is *extra* if no change of nodes explains it; `docs/balance/evaluate.md` tells which changes explain a
+move. The same holds for leaders.
 
-Promises: measures count and judge nothing; every deviation and gap is from exact shares by weight.
+Promises: measures only count, and do not judge. Every deviation and gap is measured from exact shares by weight.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class Measures:
     """The evenness of all resources together, the mean deviation of a resource, and the largest gap of a resource.
 
     `lacking` is the number of partitions with fewer replicas, or fewer zones, than the nodes that are up allow. The
-    `least` deviations are those of the best placement of all resources that lacks nothing.
+    `least` deviations are those of the best placement of all resources; it lacks nothing.
     """
 
     partitions: LoadScore
@@ -69,7 +69,7 @@ def gain(deviation: float, of_crush: float) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Movement:
-    """The movement of changes, of `replicas` and `partitions`.
+    """The movement of one or more changes; `replicas` and `partitions` are the totals.
 
     `moved` counts all moves, `extra` the moves beyond the explained ones. `bound` is the least number of moves
     between the loads before and after.

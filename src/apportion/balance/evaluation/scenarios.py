@@ -1,4 +1,6 @@
-"""Scenarios: events on a cluster, as the states that it goes through and the pairs of states between which moves count.
+"""Scenarios: events on a cluster.
+
+A scenario lists the states that the cluster goes through, and the pairs of states between which moves count.
 
 A node that is *disabled*, or in a zone that is *lost*, is down and stays in the topology; a *removed* node leaves it.
 `rolling-upgrade` takes nodes down one after the other, and counts moves from each state to the next.

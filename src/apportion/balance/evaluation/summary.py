@@ -172,8 +172,8 @@ def compared(lines: Sequence[SummaryLine]) -> list[Comparison]:
     figures = [
         ("STDEV of partitions below CRUSH's", "87%", "partitions_gain", STATIC),
         ("STDEV of leaders below CRUSH's", "68%", "leaders_gain", STATIC),
-        ("the same of each resource, partitions", "", "partitions_gain_each", STATIC),
-        ("the same of each resource, leaders", "", "leaders_gain_each", STATIC),
+        ("the same per resource, partitions", "", "partitions_gain_each", STATIC),
+        ("the same per resource, leaders", "", "leaders_gain_each", STATIC),
         ("extra moves, nodes disabled", "~0", "extra_ratio", "disable-"),
         ("extra moves, rolling upgrade", "~0", "extra_ratio", "rolling-upgrade"),
         ("extra moves, nodes added", "significant", "extra_ratio", "add-"),

@@ -1,6 +1,6 @@
 """`helix.auto`: Apache Helix's AutoRebalanceStrategy, to the bit.
 
-Every node gets its part of the replicas, in seats. Replicas that exist already stay while there are seats for them.
+Every node gets seats for its part of the replicas. Replicas that exist already stay while there are seats for them.
 Promises: the lists of Helix, including its defects; loads within one of each other for a first placement.
 Refuses: zones and weights, which Helix does not look at here. So leave a draining node out of `live`.
 Source: `AutoRebalanceStrategy` of Apache Helix 2.0.

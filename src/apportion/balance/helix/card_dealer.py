@@ -23,7 +23,7 @@ MOST_BEYOND = 2
 
 
 def deal(zones: Sequence[FaultZone], held: Held, *, replicas: int, seed: int) -> bool:
-    """Even out the held partitions, in place; return success. O(replicas · log), except for cards hard to place."""
+    """Even out the held partitions, in place; return success. O(replicas · log nodes), unless cards fit badly."""
     total = sum(map(len, held.values()))
     if not total or replicas > len(zones):
         return False
@@ -77,7 +77,7 @@ class CardTable:
         return cut
 
     def deal_out(self, pending: "Pending", held: Held, beyond: int) -> None:
-        """Deal to the least loaded first, until each is `beyond` its floor or there is no card that it may take."""
+        """Deal to the least loaded nodes first, until each has `beyond` above its floor or may take no card."""
         words = {node: string_hash(f"{node}{self.seed}") for node in self.zone_of}
         queue = Heap(in_order(self.zone_of), lambda node: (len(held.get(node, ())), words[node]))
         while pending.counts and len(queue):
@@ -108,7 +108,7 @@ class Pending:
         return next((card for card in self._sorted if card not in present), None)
 
     def take(self, card: str) -> None:
-        """Take one card of a name out."""
+        """Remove one card of a name."""
         self.counts[card] -= 1
         if not self.counts[card]:
             del self.counts[card]

@@ -46,7 +46,7 @@ class TokenCircle:
 
 
 def reference_tokens(words: Sequence[int], each: int) -> "tuple[array[int], array[int]]":
-    """Return the sorted tokens of nodes, from the hashes of their names, and each token's node; the reference."""
+    """Return the sorted tokens of nodes, from the hashes of their names, and each token's node; by the reference."""
     owners = {hash2(word, number): node for node, word in enumerate(words) for number in range(each)}
     tokens = sorted(owners)
     return array("I", tokens), array("I", map(owners.__getitem__, tokens))

@@ -2,8 +2,8 @@
 
 CRUSH places over all nodes, live or not. Cards are dealt until loads are even, and leaders are spread. The partitions
 of nodes that are not live move along a circle. When a step fails, the whole resource gets plain CRUSH.
-Promises: the lists of Helix, including its defects; no two nodes of a list in one zone; loads within one or two of
-the shares by weight while all nodes are live.
+Promises: the lists of Helix, including its defects; no two nodes of a list in one zone. While all nodes are live, loads
+are within one or two of the shares by weight.
 Refuses: evenness when a node is down; few moves when nodes are added. See the page on Helix in docs/algorithms.
 Source: `CrushEdRebalanceStrategy` of Apache Helix 2.0.
 """

@@ -48,7 +48,9 @@ class Delay:
             check_seconds("ended_at of the delay", self.ended_at)
 
     def active(self, *, live: Iterable[str], down_since: Mapping[str, float], now: float) -> frozenset[str]:
-        """Return the nodes that are live or count as live. `down_since` has the time since a node is down or disabled.
+        """Return the nodes that are live or count as live.
+
+        `down_since` has the time at which each node went down or was disabled.
 
         Times may be missing where they are unknown. For a node that is both down and disabled, pass the earlier time.
         Leave disabled nodes out of `live`.
@@ -79,7 +81,9 @@ def delayed(
     replicas: int,
     least: int,
 ) -> dict[str, PreferenceList]:
-    """Return the list of each partition: the active one while `least` of its nodes are live, else filled up to that.
+    """Return the list of each partition: the active one while `least` of its nodes are live.
+
+    Otherwise the list has the live nodes of the active one, filled up to `least`.
 
     With `least` at `replicas` or more, no node is waited for. O(size). Raises `InvalidInput`, also for partitions
     that only one of the two sets has.

@@ -115,7 +115,7 @@ def _node_of(partition: str, straws: Straws) -> int:
 
 
 def _by_what_lacks(zone: FaultZone, held: Held, surplus: Held, partitions: int) -> Straws:
-    """Return straws that are longer for nodes that lack more; the zone's own if no node lacks any. Note the surplus."""
+    """Return straws that are longer for nodes that lack more; the zone's own if no node lacks any. Fill `surplus`."""
     total, lacks = zone.weight, []
     for node, weight in zip(zone.nodes, zone.weights, strict=True):
         target = int(weight / total * partitions)

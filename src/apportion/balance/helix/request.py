@@ -1,8 +1,8 @@
 """Requests to Helix's strategies and their answers, in this library's words.
 
 Helix calls a node an INSTANCE, its weight INSTANCE_WEIGHT (1000 unless set, which is our weight 1), its zone ZONE_ID.
-Promises: where Helix would take two different inputs for one, they are refused, or they are one input here too. An
-answer tells which lists are short.
+Promises: if Helix would confuse two different inputs, they are refused here, or they are one input here too. An answer
+tells which lists are short.
 """
 
 from collections.abc import Iterable, Mapping
@@ -52,7 +52,7 @@ class HelixRequest:
         check_topology(topology)
         check_name("resource", resource)
         if Rule(replicas=replicas).replicas > MAX_NODES:
-            raise InvalidInput("replicas", replicas, f"at most MAX_NODES = {MAX_NODES}", "There are no more nodes.")
+            raise InvalidInput("replicas", replicas, f"at most MAX_NODES = {MAX_NODES}", "No topology has more nodes.")
         weights = {node.id: _weight(node) for node in topology}
         up = _live(topology, live)
         if not any(weights[node_id] for node_id in up):
@@ -88,8 +88,10 @@ def _zones(topology: Topology) -> dict[str, str]:
         path = node.zone or (node.id, "")
         name = "/".join(node.zone) or node.id
         if paths.setdefault(name, path) != path:
-            expected = "one path, or one node without a zone"
-            raise InvalidInput("name of a zone", name, expected, "Helix joins paths by '/': rename one of the two.")
+            expected = "the name of one zone path, or of one node without a zone"
+            raise InvalidInput(
+                "name of a zone", name, expected, "Helix joins the levels of a path with '/': rename one of the two."
+            )
     return {node.id: "/".join(node.zone) or node.id for node in topology}
 
 

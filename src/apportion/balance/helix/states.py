@@ -37,8 +37,8 @@ def states(
     `disabled` are the nodes that are switched off, for this partition or altogether: they go OFFLINE. `current` is
     the state of each live node that has a replica. A node in `coming` has no replica yet, and its first step is under
     way. `zones` decides which replica is dropped first: one in the zone with the most replicas. If several nodes are
-    coming and no longer listed, the first by name stays longest; Helix asks a hash table. O(nodes²) for one
-    partition. Raises `UnknownOption`, `InvalidInput`.
+    coming and no longer listed, the first by name stays longest; in Helix, the order of a hash table decides. O(nodes²)
+    for one partition. Raises `UnknownOption`, `InvalidInput`.
 
     >>> states(["a", "b"], live=["a", "b", "c"])
     {'a': 'MASTER', 'b': 'SLAVE'}
@@ -71,7 +71,7 @@ def states(
 def _with_those_there(
     listed: Sequence[str], now: Mapping[str, str], kind: StateModel, zones: Mapping[str, str]
 ) -> list[str]:
-    """Return the nodes with a replica now or next: listed ones in their order, then the others, last to go first."""
+    """Return the nodes with a replica now or next: listed ones in order, then the others; the last to go is first."""
     room = len(listed) + MORE_AT_ONCE - len(now) if len(now) <= len(listed) else 0
     coming = [node for node in listed if node not in now][:room]
     crowds = Counter(zones.get(node) for node in now)

@@ -71,8 +71,8 @@ def node_word(name: str) -> int:
 def straw_lengths(weights: Sequence[int]) -> Iterator[int]:
     """Yield the length of each straw, 65536 the longest, for weights from heavy to light.
 
-    Floats have 32 bits, except for the power: the last of its 53 bits may differ between C libraries. 24 bits of the
-    power are kept; these differ in one of 2^28 cases.
+    All floats have 32 bits except the power, which has 53 significant bits. The last of these may differ between C
+    libraries. 24 bits of the power are kept; these differ in one of 2^28 cases.
 
     >>> list(straw_lengths([2000, 1000, 1000, 0]))
     [65536, 56755, 56755, 0]

@@ -7,7 +7,7 @@ Promises: admitted changes and changes under way together exceed no limit. Nodes
 in Helix. No second top state is admitted while there is one.
 Differs from Helix where Helix could exceed a limit, or walks a hash table: see `docs/algorithms/helix.md`.
 Refuses: to call back changes under way, to hand a top state over by a relay, and Helix's limits of scope PARTITION. A
-partition without a list has an empty list here; Helix derives its needs from all nodes.
+partition that is not in `lists` counts as one with an empty list; Helix derives its needs from all nodes.
 Source: `MessageGenerationPhase`, `MessageSelectionStage`, `IntermediateStateCalcStage` and
 `StateTransitionThrottleController` of Apache Helix 2.0.
 """
@@ -88,10 +88,10 @@ def admitted(
 ) -> tuple[StateTransition, ...]:
     """Return the changes that may begin now, resources in the order given.
 
-    If more than `most_errors` partitions of a resource have a replica in ERROR, only load changes to a lower state
-    begin. `disabled` are the nodes that are switched off altogether. A node can be switched off altogether or for one
-    partition. Then a change on it asks no room of the node, and takes none once it is under way. A replica without a
-    target is dropped. O(changes log changes). Raises `InvalidInput`, `UnknownOption`.
+    If more than `most_errors` partitions of a resource have a replica in ERROR, load changes begin only to a lower
+    state. Recoveries begin as always. `disabled` are the nodes that are switched off altogether. A node can be switched
+    off altogether or for one partition. Then a change on it needs no room on the node, and takes none once the change
+    is under way. A replica without a target is dropped. O(changes log changes). Raises `InvalidInput`, `UnknownOption`.
 
     >>> orders = Wanted(
     ...     resource="orders", current={}, lists={"0": ("a", "b"), "1": ("a", "b")},
@@ -220,7 +220,7 @@ class _Resource:
                     yield change
 
     def kind_of(self, change: StateTransition, now: Mapping[str, str]) -> Kind:
-        """Return "recovery" if a change brings a state that the partition lacks. A `least` of 0 needs a leader too."""
+        """Return "recovery" if a change brings a state that the partition lacks. Even a `least` of 0 needs a leader."""
         listed = self.wanted.lists.get(change.partition, ())
         wanted = len(listed) if self.wanted.least is None else max(self.wanted.least, self.model.has_leader)
         able = sum(node in self.live and node not in self.disabled for node in listed)

@@ -1,10 +1,10 @@
 """Hash order: the order in which Java walks a `HashMap` or `HashSet`. Answers of Helix and Kafka depend on it.
 
-A table has a power of two of bins. It grows when more than three quarters full and never shrinks. A key stands in the
-bin of its hash; within a bin, keys keep the order in which they came.
+A table has 2**n bins. It grows when more than three quarters full and never shrinks. A key stands in the bin of its
+hash; within a bin, keys keep the order in which they came.
 
-Refuses: bins of more than eight keys, which Java turns into trees or spreads early. Nine names with hashes that agree
-in their low bits are mostly made on purpose. For such names the order may differ from Java's.
+Refuses: bins of more than eight keys, which Java turns into trees or spreads early. Nine names with the same low bits
+in their hashes are mostly made on purpose. For such names the order may differ from Java's.
 Source: `java.util.HashMap` of JDK 8 and later.
 """
 
@@ -25,7 +25,9 @@ def in_order(keys: Collection[str], *, most: int = 0) -> list[str]:
 
 
 def in_order_of_copy(keys: Collection[str]) -> list[str]:
-    """Return the order of a set that was copied from a collection at once; it grows earlier: 12 keys take 32 bins.
+    """Return keys in the order of a set that Java copied from a collection at once.
+
+    Such a set grows earlier: 12 keys take 32 bins.
 
     >>> in_order(list("opqrstuvwxyz")) == in_order_of_copy(list("opqrstuvwxyz"))
     False
@@ -34,7 +36,7 @@ def in_order_of_copy(keys: Collection[str]) -> list[str]:
 
 
 def bin_of(key_hash: int, bins: int) -> int:
-    """Return the bin of a hash among a power of two of them."""
+    """Return the bin of a hash; `bins` is a power of two."""
     unsigned = key_hash & 0xFFFFFFFF
     return (unsigned ^ unsigned >> 16) & (bins - 1)
 

@@ -24,7 +24,9 @@ def signed(number: int) -> int:
 
 
 def float32(number: float) -> float:
-    """Return the nearest 32-bit float. Sums, products and quotients of two of them, rounded so, are Java's own.
+    """Return the nearest 32-bit float.
+
+    A sum, product or quotient of two such floats, rounded again, equals Java's result.
 
     >>> float32(0.1)
     0.10000000149011612

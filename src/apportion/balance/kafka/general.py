@@ -7,13 +7,14 @@ member.
 
 Promises: Java's result, except where this result cannot be used. Java may move a partition back to an older owner
 that does not want its topic any more. If one is there at the end, this algorithm begins again and makes no such move.
-No member could be relieved by giving one partition to another directly.
+At the end, no direct move of one partition to another member makes loads more even.
 Refuses: the optimum. Chains of moves may come nearer to it, and `kafka.optimal` finds it.
 O(partitions · members) at worst for each round of moves, of which there are few.
-Source: `AbstractStickyAssignor` of Kafka 4.1. Three of its steps are left out. It asks for racks while it evens out,
-which never changes the moves. It undoes all moves if nothing became more even. Java stops as soon as no member wants a
-partition of a member with two more. Here such a partition may still go to an older owner that does not want it. Then
-this algorithm begins again. The last two steps never changed an answer in thousands of random groups.
+Source: `AbstractStickyAssignor` of Kafka 4.1. Three of its steps are left out. First, Java asks for racks while it
+evens out, which never changes the moves. Second, Java undoes all moves if nothing became more even. Third, Java stops
+as soon as no member wants a partition of a member with two more. Here such a partition may still go to an older owner
+that does not want it. Then this algorithm begins again. The last two steps never changed an answer in thousands of
+random groups.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -59,7 +59,7 @@ class _Owners(Augmenting):
         super().__init__(bounds, (0,) * len(held), held)
 
     def swap(self, item: int, giver: int, taker: int) -> None:
-        """Note nothing more: `held` lists the items of each member."""
+        """Do nothing more: `held` already lists the items of each member."""
 
     def target(self, node: int, item: int, among: Open) -> int:
         """Return an open member that wants a partition at the same cost, its old owner first."""

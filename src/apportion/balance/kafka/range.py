@@ -2,7 +2,8 @@
 
 Members stand by their ids, static ones first. The first members get one more where the division leaves a remainder.
 With racks, members first get partitions in their racks, within the same quotas. Topics with the same number of
-partitions and the same members then stay together: partition 3 of one goes to the owner of partition 3 of the others.
+partitions and the same members then stay together. So partition 3 of one topic goes to the owner of partition 3 of the
+others.
 
 Promises: the results of Kafka's Java client; no member gets more than its quota of a topic for the sake of a rack.
 Refuses: to be even over several topics: the same members come first in each topic.

@@ -1,4 +1,4 @@
-"""`kafka.sticky`: members keep their partitions, as far as loads that differ by one at most allow.
+"""`kafka.sticky`: members keep as many of their partitions as even loads allow.
 
 The group decides between two algorithms: `constrained` where all members want the same topics, `general` elsewhere. A
 member with an older generation than others may have missed an assignment, and its claims give way.

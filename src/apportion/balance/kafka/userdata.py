@@ -1,9 +1,9 @@
 """User data: the bytes that members of Kafka's sticky groups send their leader besides the subscription.
 
 Sticky members send their partitions, and since version 1 the generation. Cooperative members send the generation
-alone, since their partitions are in the subscription. Numbers are big-endian. A string has its length in 2 bytes
-before it, an array its count in 4. kafka-python 3 puts the version in 2 bytes before the user data of `sticky`; Java
-cannot read that, and kafka-python reads nothing else.
+alone, since their partitions are in the subscription. Numbers are big-endian. A string follows its length in 2 bytes,
+and an array follows its count in 4 bytes. kafka-python 3 puts a version of 2 bytes before the user data of `sticky`.
+Java cannot read this form, and kafka-python reads no other form.
 
 Promises: the bytes of the Java client, to read and to write; bytes after the last field are passed over. Bytes of
 kafka-python 3 are read too. For other bytes that Java cannot read, `recall_sticky` and `recall_generation` give Java's
@@ -77,7 +77,7 @@ def decode_sticky(data: bytes) -> Remembered:
 
 
 def is_versioned(data: bytes) -> bool:
-    """Whether user data of `sticky` begins with a version, like kafka-python's. Java's does only beyond 65535 topics.
+    """Whether user data of `sticky` begins with a version, as kafka-python's does. Java's begins so above 65535 topics.
 
     >>> is_versioned(encode_sticky(Remembered()))
     False

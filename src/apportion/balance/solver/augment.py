@@ -140,12 +140,12 @@ class Augmenting(ABC):
                 yield node, item
 
     def may_take(self, node: int) -> bool:
-        """Whether a node may hold one more for its pool by a tight step."""
+        """Whether a node may hold one item more, by a tight step to its pool."""
         is_tight = self.price[node] == self.price[self.nodes + self.pools[node]]
         return is_tight and self.least[node] <= self.load[node] < self.most[node]
 
     def may_give(self, node: int) -> bool:
-        """Whether a node may hold one less for its pool by a tight step."""
+        """Whether a node may hold one item less, by a tight step from its pool."""
         is_tight = self.price[node] == self.price[self.nodes + self.pools[node]]
         return is_tight and self.least[node] < self.load[node] <= self.most[node]
 
@@ -182,7 +182,7 @@ class Augmenting(ABC):
         return False
 
     def _next_step(self, vertex: int) -> tuple[int, int] | None:
-        """Return the next vertex of the unit and the item that is passed, or None at a dead end."""
+        """Return the vertex to which the unit goes next and the item that is passed, or None at a dead end."""
         if vertex >= self.nodes:
             return self._next_of_pool(vertex)
         pool, onwards = self.nodes + self.pools[vertex], self.level[vertex] + 1

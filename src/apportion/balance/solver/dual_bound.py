@@ -10,7 +10,7 @@ from itertools import islice
 
 
 class CheapestLists:
-    """The least cost of a list. Given are the prices of nodes, and per zone the least and the most nodes of a list.
+    """The least cost of a list, for given prices of nodes, and a given least and most number of nodes per zone.
 
     Built in O(nodes log nodes); one partition costs O(its earlier nodes · length of a list).
     """

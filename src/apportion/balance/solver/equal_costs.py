@@ -34,7 +34,7 @@ def _evens_out(result: Augmenting, sums: Sequence[int]) -> bool:
 
 
 def _tree(result: Augmenting, root: int) -> dict[int, tuple[int, int]]:
-    """Return, for every node that chains of tight steps from the root reach, the node before and the item passed."""
+    """Return the node before and the item passed, for every node that tight steps from the root reach."""
     unseen = Open([node for node in range(result.nodes) if node != root], result.price, result.zones)
     came_from: dict[int, tuple[int, int]] = {}
     queue = deque([root])

@@ -32,7 +32,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneLimits:
-    """The nodes of a zone, and the number of replicas of all partitions that the zone must and may hold."""
+    """The nodes of a zone, and the least and the most replicas of all partitions that the zone may hold."""
 
     members: Sequence[str]
     must: int
@@ -43,7 +43,7 @@ class ZoneLimits:
 class Costs:
     """The amount that a replica adds to the sum of squares: `load - share` for the last replica, 1 more for the next.
 
-    The exact amount is twice this number, less 1. The difference changes no comparison.
+    The exact amount is twice this number, less 1. Comparisons have the same result with either number.
     """
 
     loads: Mapping[str, int]
@@ -124,7 +124,7 @@ def _least_squares_box(
 def _pools(
     loads: Mapping[str, int], zones: Sequence[ZoneLimits], spans: Sequence[Span], level: Fraction | None, costs: Costs
 ) -> Box:
-    """Return the replicas that could be exchanged at the same cost: within a zone, or at the common level."""
+    """Return the loads that exchanges of equal cost can reach: exchanges within a zone, or at the common level."""
     least, most, common = dict(loads), dict(loads), list[str]()
     pools = []
     for zone, (dearest, cheapest, total) in zip(zones, spans, strict=True):

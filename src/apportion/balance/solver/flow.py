@@ -113,7 +113,7 @@ class _Replicas(Augmenting):
 
 
 def _in_turns(led: list[int], followed: list[int], *, followers: int) -> list[int]:
-    """Return a node's items in the order of giving, the first to give last.
+    """Return a node's items in the reverse order of giving: the node gives the last one first.
 
     After each item that the node leads come `followers` items that it follows. So the number that a node leads
     shrinks with the number that it holds. No leader has to change because its node gave too much or too little.

@@ -20,7 +20,7 @@ def choose_leaders(
 ) -> "tuple[array[int], tuple[int, ...]]":
     """Return the leader of each partition (32 bits, -1 for none) and the price of leading on each node.
 
-    `led_before[p]` is the earlier leader of partition p, or -1 if no node led it that can lead now. `elsewhere` is
+    `led_before[p]` is the earlier leader of partition p, or -1 if there was none or it cannot lead now. `elsewhere` is
     how much each node leads of other resources. Among the choices with the fewest changes, one that evens out the sum
     is taken.
     """

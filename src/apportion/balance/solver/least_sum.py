@@ -14,7 +14,7 @@ _MOST_TIMES = 2
 
 
 def least_sum(sizes: Sequence[int], wanted: int, most: int) -> list[int]:
-    """Return the places of sizes with a sum of at least `wanted` and at most `most`; few and large ones of them.
+    """Return the places of sizes with a sum of at least `wanted` and at most `most`; few large sizes are preferred.
 
     The sum is the least possible one below twice `wanted`, in whole units. Up to a `wanted` of 8191, a unit is 1.
     `sizes` ascend. The result is empty if nothing is wanted, or if no sum was found. O(sizes · units / 64).

@@ -7,7 +7,7 @@ squared differences from the quotas.
 
 Promises: integers only. Every list of loads within the bounds, with the totals of its pools, is as even as possible.
 Every list that is equally even lies within the bounds.
-Refuses: to say which of these lists moves least; that is the part of the flow.
+Refuses: to say which of these lists moves least; the flow decides that.
 
 Source: water filling; separable convex allocation under laminar bounds (Federgruen and Groenevelt 1986).
 """
@@ -21,8 +21,8 @@ from functools import partial
 class Demand:
     """The replicas to place: `replicas` of each of `partitions`, on nodes with weights, each node in a zone.
 
-    Node i stands in zone `zones[i]` and has the weight `weights[i]`; with weight 0 it takes nothing. Of one
-    partition, zone z holds at least `zone_least[z]` and at most `zone_most[z]` replicas.
+    Node i stands in zone `zones[i]` and has the weight `weights[i]`; with weight 0 it takes nothing. Zone z holds at
+    least `zone_least[z]` and at most `zone_most[z]` replicas of one partition.
     """
 
     partitions: int
@@ -104,7 +104,7 @@ def settled(bounds: LoadBounds, demand: Demand, elsewhere: Sequence[int]) -> Loa
 
 
 class _Zones:
-    """Sums of loads by zone, compared with the number of replicas that a zone may and must hold of all partitions."""
+    """Sums of loads by zone, compared with the least and the most replicas of all partitions that a zone may hold."""
 
     def __init__(self, demand: Demand) -> None:
         self.members: list[list[int]] = [[] for _ in demand.zone_most]

@@ -55,7 +55,7 @@ def demand_on(topology: Topology, up: Sequence[bool], *, partitions: int, rule: 
     for node in eligible:
         members[numbers[node.fault_domain(rule.spread_level)]] += 1
     replicas = min(rule.replicas, len(eligible))
-    # No zone gets two replicas more than a zone that has another node.
+    # A zone has at most one replica more than any zone that still has an unused node.
     fits = (sum(min(each, count) for count in members) <= replicas for each in range(1, replicas + 1))
     everywhere = sum(takewhile(bool, fits))
     return Demand(
@@ -74,9 +74,9 @@ def demand_on(topology: Topology, up: Sequence[bool], *, partitions: int, rule: 
 class Before:
     """The owners of each partition before, as indexes of the current topology.
 
-    `lost[p]` is the number of further owners of partition p that are gone. `leaders[p]` is its leader, or `NOBODY` if
-    the leader is gone or there was none. `unled` is the number of partitions that had no leader. `is_first` means
-    that no node held anything and the rows are only a start.
+    `lost[p]` is the number of owners of partition p that are gone, and so are not in `rows`. `leaders[p]` is its
+    leader, or `NOBODY` if the leader is gone or there was none. `unled` is the number of partitions that had no leader.
+    `is_first` means that no node held anything and the rows are only a start.
     """
 
     rows: Rows

@@ -42,7 +42,7 @@ class Room:
         for what, _, _ in uses:
             full |= self._full.get(what, 0)
         wave = _lowest_unset(full)
-        # A copy counts as 1, so it fits unless a wave is full. Its bytes may not fit into a wave that is not full.
+        # A copy counts as 1, so it fits unless a wave is full. Its bytes can be too many for a wave that is not full.
         while any(self._used.get((what, wave), 0) + amount > most for what, amount, most in uses):
             full |= 1 << wave
             wave = _lowest_unset(full)

@@ -3,10 +3,10 @@
 No replica of a partition is dropped before the partition's whole new list is live. So at every moment, one of two sets
 of replicas is complete: those that were live at the start, or the new list. `docs/balance/schedule.md` tells the rest.
 
-Promises, for each partition with the floor f: with f + 1 live replicas or more at the start, it never has fewer than
-f + 1. With fewer (`below_floor`), it never has fewer than at the start, and is recovered in the first waves. A leader
-holds a whole replica. A partition without a live leader is led by a live replica from the end of the first wave on.
-Afterwards live nodes hold exactly the replicas that `after` lists.
+Promises, with a floor f: a partition that starts with f + 1 live replicas or more keeps at least f + 1. A partition
+that starts with fewer (`below_floor`) keeps at least as many, and is recovered in the first waves. A leader holds a
+whole replica. A partition without a live leader is led by a live replica from the end of the first wave on. Afterwards
+live nodes hold exactly the replicas that `after` lists.
 Promises, for all partitions: no wave exceeds the throttle; no load moves before the last wave of recovery copies is
 done.
 

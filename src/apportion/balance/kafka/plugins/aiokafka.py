@@ -28,7 +28,7 @@ class Metadata(Protocol):
 
 
 class Range(Assignor):
-    """`kafka.range`: of each topic a run of partitions for each member, by their ids."""
+    """`kafka.range`: each member gets a run of partitions of each topic; members are in the order of their ids."""
 
     def assign(self, cluster: ClusterMetadata, members: Mapping[str, Metadata]) -> dict[str, bytes]:
         """Return the assignment of each member, in Kafka's bytes."""
@@ -54,7 +54,7 @@ class RoundRobin(Range):
 
 
 class Sticky(Range):
-    """`kafka.sticky`: even, and members get back their earlier partitions, as far as that allows."""
+    """`kafka.sticky`: even; members get back their earlier partitions as far as evenness allows."""
 
     name = "sticky"
     _spec = STICKY
@@ -70,7 +70,8 @@ class Sticky(Range):
 class Cooperative(Range):
     """`kafka.cooperative`, for groups with kafka-python.
 
-    The consumers of kafka-python read on; those of aiokafka get their partitions back.
+    While a group rebalances, consumers of kafka-python go on reading. Consumers of aiokafka stop, and get their
+    partitions back.
     """
 
     name = "cooperative-sticky"

@@ -2,8 +2,8 @@
 
 They have the names and the bytes of Kafka's own assignors, so groups may mix them with consumers in Java. One object
 serves one consumer.
-Refuses: racks, which the client does not tell an assignor. It also refuses to notice a lost session, which the client
-does not tell either (`docs/balance/kafka-plugins.md` names the remaining danger).
+Refuses: racks, which the client does not tell an assignor. It cannot notice a lost session, because the client does not
+tell an assignor (`docs/balance/kafka-plugins.md` names the remaining danger).
 Source: kafka-python's `AbstractPartitionAssignor` as of 3.0, of which nothing is imported.
 """
 
@@ -48,10 +48,10 @@ class Member(Protocol):
 
 
 class Range(Assignor):
-    """`kafka.range`: of each topic a run of partitions for each member, by their ids."""
+    """`kafka.range`: each member gets a run of partitions of each topic; members are in the order of their ids."""
 
     def supported_protocols(self) -> list[int]:
-        """Return that members stop reading while the group rebalances."""
+        """Return the eager protocol: members stop reading while the group rebalances."""
         return [EAGER]
 
     def assign(self, cluster: ClusterMetadata, members: Iterable[Member]) -> dict[str, bytes]:
@@ -83,10 +83,11 @@ class RoundRobin(Range):
 
 
 class Sticky(Range):
-    """`kafka.sticky`: even, and members get back their earlier partitions, as far as that allows.
+    """`kafka.sticky`: even; members get back their earlier partitions as far as evenness allows.
 
     A member writes its past as kafka-python's own assignor does. In a group with Java, all our members write as Java
-    does, also after Java has left. If kafka-python's own assignor leads then, it takes our members for new ones.
+    does, also after Java has left. If kafka-python's own assignor leads the group after that, it treats our members as
+    new.
     """
 
     name = "sticky"
@@ -107,7 +108,7 @@ class Cooperative(Range):
     _spec = COOPERATIVE_STICKY
 
     def supported_protocols(self) -> list[int]:
-        """Return that members go on reading while the group rebalances."""
+        """Return the cooperative protocol: members go on reading while the group rebalances."""
         return [COOPERATIVE]
 
     def metadata(self, topics: Iterable[str]) -> bytes:

@@ -57,7 +57,7 @@ def owning_subscription(topics: Iterable[str], past: Past) -> bytes:
 
 
 def assignment(owned: Iterable[Partition], *, generation: int, is_beside_java: bool, member_id: str) -> bytes:
-    """Return an assignment, version 0. Clients tell assignors none of the things in its user data."""
+    """Return an assignment, version 0. Its user data holds facts that clients do not tell assignors."""
     told = _int32(generation) + is_beside_java.to_bytes() + member_id.encode()
     return _int16(PLAIN) + _partitions(owned) + _bytes(told)
 
@@ -80,7 +80,7 @@ def given(owned: Iterable[Partition], user_data: bytes | None) -> Past:
 
 
 def sticky_data(past: Past, *, has_version: bool = False) -> bytes:
-    """Return user data of `sticky`, Java's or kafka-python's with a version; empty for a member that owned nothing."""
+    """Return user data of `sticky`: Java's, or kafka-python's with the version; empty without partitions."""
     data = encode_sticky(Remembered(owned=past.owned, generation=past.generation))
     return KAFKA_PYTHON_VERSION * has_version + data if past.owned else b""
 
