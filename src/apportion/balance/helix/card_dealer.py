@@ -77,7 +77,7 @@ class CardTable:
         return cut
 
     def deal_out(self, pending: "Pending", held: Held, beyond: int) -> None:
-        """Deal to the least loaded nodes first, until each has `beyond` above its floor or may take no card."""
+        """Deal to the least loaded nodes first, until each is `beyond` cards above its floor or may take none."""
         words = {node: string_hash(f"{node}{self.seed}") for node in self.zone_of}
         queue = Heap(in_order(self.zone_of), lambda node: (len(held.get(node, ())), words[node]))
         while pending.counts and len(queue):

@@ -3,7 +3,7 @@
 They have the names and the bytes of Kafka's own assignors, so groups may mix them with consumers in Java. One object
 serves one consumer.
 Refuses: racks, which the client does not tell an assignor. It cannot notice a lost session, because the client does not
-tell an assignor (`docs/balance/kafka-plugins.md` names the remaining danger).
+tell an assignor of it (`docs/balance/kafka-plugins.md` names the remaining danger).
 Source: kafka-python's `AbstractPartitionAssignor` as of 3.0, of which nothing is imported.
 """
 
