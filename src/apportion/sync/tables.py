@@ -30,8 +30,8 @@ def publish(url: str, name: str, table: Routing) -> Published:
 
     Raises the errors of `open_store`, and these. `InvalidInput`: the name or the value is wrong, or the name has
     versions of the other kind. `BadSnapshot`: the value is too large. `StaleEpoch`: another publisher was first, and
-    nothing was published. `StoreUnavailable`: the store gave no answer; the message says whether the value may be
-    published anyway.
+    nothing was published. `StoreUnavailable`: the store gave no answer; the message says whether the value may have
+    been published nevertheless.
     """
     return io_thread().wait(published(url, name, table))
 
@@ -50,8 +50,8 @@ def follow(
         with apportion.sync.follow("sqlite:///work.db", "orders") as table:
             node = table.route("tenant-42")  # from memory, without I/O
 
-    The call raises the errors of `open_store` for the URL, and `InvalidInput` for the name. When the block begins,
-    it raises the errors of `open_store`, and these. `StoreUnavailable`: no version was published in time.
+    The call raises the errors of `open_store` for the URL, and `InvalidInput` for the name. The begin of the block
+    raises the errors of `open_store`, and the following. `StoreUnavailable`: no version was published in time.
     `BadSnapshot`: the table is damaged, and no publish repaired it in time. `InvalidInput`: the table needs another
     hasher.
     """
@@ -67,5 +67,5 @@ class SyncFollower(FollowedTable):
     """A followed table, for callers without an event loop; it is not to be called from one."""
 
     def refresh(self, version: Version, *, within_seconds: float = 5.0) -> Routes:
-        """Return routes newer than `version`, which misrouted a key; see `Follower.refresh`."""
+        """Return routes newer than `version`, after a node refused a key (`StaleRoute`); see `Follower.refresh`."""
         return self._thread.wait(self._following.refresh(version, within_seconds=within_seconds))
