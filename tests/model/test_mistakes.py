@@ -23,7 +23,7 @@ plan(Jump(["a"]), Jump(["a", "b"])) | keys is None | Pass keys=[...], real ones 
 plan(Jump(["a"]), Jump(["a", "b"]), []) | keys is 'an empty list' | Pass the keys to count.
 plan(table, assignment) | the other side of the plan is a Table | For Slots, compare their assignments:
 plan(assignment, ring) | the other side of the plan is a Ring | For Slots, compare their assignments:
-plan(ring, Ring(["a"], hasher="md5")) | hasher is 'md5' | Compare placements of different hashers
+plan(ring, Ring(["a"], hasher="md5")) | hasher is 'md5' | Compare different hashers over keys:
 plan(Ring(Topology(["a"], cluster="x")), Ring(Topology(["a"], cluster="y"))) | cluster is 'y' | Compare placements of
 apply(change, ring) | table is a Ring | Pass the table() of a placement.
 apply(table, change) | change is a Table | Make one with plan(old, new).
