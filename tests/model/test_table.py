@@ -164,7 +164,7 @@ def test_slots_are_part_of_what_a_table_is():
         ((), (), "table rows"),
         ((0,), ((0,), (1,)), "table rows"),
         ((0,), ([0],), "table rows"),
-        ((1,), ((0,),), "first 0"),
+        ((1,), ((0,),), "the first start"),
         ((0, 5, 5), ((0,), (1,), (0,)), "more than the one before"),
         ((0, 7, 5), ((0,), (1,), (0,)), "more than the one before"),
         ((0, END), ((0,), (1,)), r"0 .. 2\*\*64 - 1"),
