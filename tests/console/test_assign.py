@@ -196,7 +196,7 @@ def test_the_return_from_an_outage_says_what_is_not_proven(state):
     back = last_line(run("assign", "--previous", "state.json", folder=state))
     assert (
         "60 of 240 replicas move (25.00%, home moves 0 and repair 0 each proven the fewest: verified; "
-        "the way from the repair before is not bounded), "
+        "the moves from the last repair to this one are not proven), "
     ) in back
 
 

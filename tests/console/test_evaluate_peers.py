@@ -115,7 +115,7 @@ def test_nobody_left_to_measure_is_refused(by_option, tmp_path, monkeypatch):
     options = ("--balancers", "swift,ceph.crush") if by_option else ()
     said = refused(run("evaluate", "--scenario", written(tmp_path, "s.toml", text), *options, folder=tmp_path))
     assert ("--balancers is" if by_option else "s.toml: balancers is") in said
-    assert "'swift,ceph.crush', expected one that is here" in said
+    assert "'swift,ceph.crush', expected one that is available" in said
     assert "swift: it is on holiday" in said
 
 

@@ -157,7 +157,7 @@ def test_a_node_that_is_down_can_be_removed_for_good(state):
     process = run("plan", "--assignment", "next.json", "--remove", "b", folder=state)
     assert (2, "- b") == (process.returncode, process.stdout.decode().splitlines()[3][:3])
     assert (
-        "home moves 60 and repair 0 each proven the fewest: verified; the way from the repair before is not bounded"
+        "home moves 60 and repair 0 each proven the fewest: verified; the moves from the last repair to this one are not proven"
         in process.stdout.decode()
     )
 

@@ -69,7 +69,7 @@ def test_a_key_is_pinned_once_and_shown_in_lines(folder):
 def test_a_word_is_a_key_of_the_type_that_the_models_have():
     assert (5, "5") == (key_in(_base_of(int), "5"), key_in(_base_of(str), "5"))
     assert UUID(int=5) == key_in(_base_of(UUID), f"{UUID(int=5)}")
-    with pytest.raises(InvalidInput, match=r"^key to pin is 'FR', expected a value of int"):
+    with pytest.raises(InvalidInput, match=r"^key is 'FR', expected a value of int"):
         key_in(_base_of(int), "FR")
     with pytest.raises(InvalidInput, match=r"^--models is 'float', expected models with shard keys of one column"):
         key_in(_base_of(float), "5")

@@ -261,7 +261,7 @@ BAD = {
     "a node that joins": ("nodetool-ring", ROWS.replace("Normal", "Joining"), "is 'Joining', expected Normal"),
     "a line cut": ("nodetool-ring", ROWS[:-4], "line 3 of the nodetool output"),
     "tokens of bytes": ("nodetool-ring", ROWS.replace(" 5", " 6b"), "Tokens of ByteOrderedPartitioner are not read"),
-    "tokens of 127 bits": ("nodetool-ring", RANDOM.read_text(), "RandomPartitioner's do not fit into a table"),
+    "tokens of 127 bits": ("nodetool-ring", RANDOM.read_text(), "Tokens of RandomPartitioner do not fit into a table"),
     "describering as a ring": ("nodetool-ring", DESCRIBERING.read_text(), "expected nodetool-describering, the"),
     "a ring as describering": ("nodetool-describering", ROWS, "expected nodetool-ring, the format of this file"),
     "a describering cut": ("nodetool-describering", DESCRIBERING.read_text()[:-400], "of the nodetool output"),

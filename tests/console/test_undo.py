@@ -148,7 +148,7 @@ def test_the_log_tells_when_which_change_and_how_much_moved(story):
     assert table_in(story) == (story / newest["file"]).read_bytes()
     printed = run("table", "log", folder=story).stdout.decode()
     assert "now   2:" in printed
-    assert printed.endswith("table log: table.json has 1 earlier and 0 undone; plan --to FILE leads to each\n")
+    assert printed.endswith("table log: table.json has 1 earlier and 0 undone; plan --to FILE leads to each of them\n")
 
 
 def test_a_table_that_came_by_another_way_is_kept_too(story):

@@ -100,7 +100,10 @@ def test_a_follower_hears_of_an_undo(story):
             ("plan", "--table", "sqlite:///work.db#orders", "--to", "sqlite:///work.db#orders/9"),
             "number of a kept table",
         ),
-        (("apply", "plan.json", "--table", "sqlite:///work.db#orders", "--force"), "a table in a file"),
+        (
+            ("apply", "plan.json", "--table", "sqlite:///work.db#orders", "--force"),
+            "no --force with a table in a store",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_the_way_out(words, told, story):

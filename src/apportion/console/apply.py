@@ -76,7 +76,7 @@ def _publish(plan: Path, table: StoredTable, *, force: bool, json: bool) -> None
     """Publish the table that a plan leads to, and report it."""
     if force:
         hint = "A table in a store is replaced by a plan that was made from it: leave --force out."
-        raise InvalidInput("--force", "given", "a table in a file", hint)
+        raise InvalidInput("--force", "given", "no --force with a table in a store", hint)
     with Progress("applying", is_shown=not json):
         done = table.changed(partial(apply_to, _plan_in(plan)))
     before, after, version = done.before.epoch, done.after.epoch, str(done.published.version)

@@ -1,4 +1,4 @@
-"""Assignment plan: plans the next assignment after edits of the nodes of a saved one, and applies that plan.
+"""Assignment plan: edits the nodes of a saved assignment, plans the next assignment, and applies that plan.
 
 The command saves the target of a plan, not the plan. The certificate of the target names, by digest, the assignment
 that it was made from. It also proves that no other target moves fewer replicas.

@@ -29,11 +29,11 @@ def check_guard(
     url
         URL of the store that keeps the tokens, such as sqlite:///work.db
     resource
-        The resource; $APPORTION_GROUP/$APPORTION_PARTITION
+        The resource (default: $APPORTION_GROUP/$APPORTION_PARTITION)
     token
-        Its fencing token, incarnation:epoch; $APPORTION_TOKEN
+        Its fencing token, incarnation:epoch (default: $APPORTION_TOKEN)
     holder
-        The holder of the token; $APPORTION_TOKEN_HOLDER
+        The holder of the token (default: $APPORTION_TOKEN_HOLDER)
     """
     asked = _token(resource, token, holder)
     try:

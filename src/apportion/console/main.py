@@ -1,6 +1,6 @@
 """Main: the entry point, which finds the command and turns every error into three lines and an exit code.
 
-Exit codes: 0 done (for `plan`: no change), 2 changes pending (of `plan`, nothing else), 1 any error, 130 interrupted.
+Exit codes: 0 done (for `plan`: no change), 2 changes pending (only of `plan` commands), 1 any error, 130 interrupted.
 """
 
 import json
@@ -51,7 +51,7 @@ GROUP_COMMANDS = {
     "ls": "List the groups of a store.",
     "plan": "Preview the moves if members join, leave or drain.",
     "release": "Let the next owner take a quarantined or waiting partition at once.",
-    "repair": "Write damaged records anew, so that members serve their partitions again.",
+    "repair": "Rewrite damaged records, so that members serve their partitions again.",
     "resize": "Give an empty group another number of partitions.",
     "run": "Join a group, and run a command for each owned partition.",
     "show": "Show members, target, and all that is out of order.",
@@ -71,7 +71,7 @@ STORE_COMMANDS = {
 TASK_COMMANDS = {
     "cancel": "Cancel tasks by id, or all waiting ones of a queue.",
     "enqueue": "Add a task to a queue, and print its id.",
-    "limit": "Limit a queue over all workers: running tasks, and starts in a time.",
+    "limit": "Limit the running tasks of a queue, and its starts per time, over all workers.",
     "ls": "List the tasks of a queue, a page at a time.",
     "pause": "Stop new starts of a queue, over all workers.",
     "purge": "Forget the tasks of a queue in some states. This cannot be undone.",
@@ -87,9 +87,9 @@ TASK_COMMANDS = {
     "workers": "List the live workers.",
 }
 CRON_COMMANDS = {
-    "apply": "Bring the stored schedules to those of a program.",
+    "apply": "Store the schedules of a program, in place of its earlier ones.",
     "history": "Show the last slots of a schedule: when, by which worker, with which task.",
-    "ls": "List schedules, and all that is wrong with one.",
+    "ls": "List schedules with their faults.",
     "next": "Print the next slots of a rule or of a schedule, and explain clock changes.",
     "pause": "Stop the firing of a schedule.",
     "plan": "Show how the stored schedules differ from those of a program.",
@@ -107,13 +107,13 @@ SHARD_COMMANDS = {
     "drain": "Give all slots of a shard to the others.",
     "init": "Make a set of shards out of databases.",
     "labels": "Print the labels at which a fire drill can kill a mover.",
-    "pause": "Let the moves that have not switched rest.",
-    "pin": "Give keys without rows slots of their own.",
+    "pause": "Pause the moves that have not switched.",
+    "pin": "Give slots of their own to keys without rows.",
     "plan": "Show the slots, rows and bytes that a change moves.",
-    "rebalance": "Bring each shard to its share, if they are uneven.",
+    "rebalance": "Bring each shard to its share, if the shards are uneven.",
     "recover": "Bring a restored control store up to the state of its shards.",
     "remove": "Take a shard without slots and rows out of a set.",
-    "repair": "Write a damaged list of moving slots anew.",
+    "repair": "Rewrite a damaged list of moving slots.",
     "reverse": "Undo the switch of reversible moves, with all later writes.",
     "route": "Print the slot and the shard of each key.",
     "status": "Show the shards of a set, with their slots and rows, and its moves.",
@@ -218,7 +218,7 @@ def application(taken: list[str] | None = None) -> "App":
         names = (name, *ALIASES.get(name, ()))
         group.command(f"apportion.console.group.command:{name}_group", name=names, help=words)
     app.command(group)
-    guard = App(name="guard", help=f"Guard data that scripts write against members that were replaced. {_WHERE}")
+    guard = App(name="guard", help=f"Stop the writes of scripts whose member was replaced. {_WHERE}")
     for name, words in GUARD_COMMANDS.items():
         guard.command(f"apportion.console.guard:{name}_guard", name=name, help=words)
     app.command(guard)

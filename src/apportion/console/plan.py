@@ -47,7 +47,7 @@ def plan(
     assignment
         Plan from this assignment of partitions, saved by `assign`, instead of nodes.
     spread
-        For an assignment: refuse too few zones (strict), or share them (default: the saved rule).
+        For an assignment: refuse too few zones (strict), or share them (best-effort; default: the saved rule).
     keys
         Count over the keys of this file; placements without a table need it.
     output

@@ -54,7 +54,7 @@ def restored_store(url: Url, /, *, json: Json = False) -> None:
     if json:
         print_json("store restored", store=_name(url), before=before, after=after)
     else:
-        print(f"{_name(url)} has incarnation {after} now, before {before}: members join again")
+        print(f"{_name(url)} has incarnation {after} now; it had {before}: members join again")
 
 
 async def _upgraded(store: Administration) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -146,7 +146,7 @@ def _token_ring(path: Path, reading: Reading) -> TokenRing:
     for node_id, own in found.tokens.items():
         if own[-1] > MOST_MURMUR3:
             expected = "one of Murmur3Partitioner, in -2**63 .. 2**63 - 1"
-            hint = "RandomPartitioner's do not fit into a table: ask placement.cassandra.replicas_of in Python."
+            hint = "Tokens of RandomPartitioner do not fit into a table: ask placement.cassandra.replicas_of in Python."
             raise InvalidInput(f"token of node {node_id!r}", own[-1], expected, hint)
     return found
 

@@ -23,7 +23,7 @@ FILE = Path("table.json")
 
 
 def undo(*, table: TablePlace = None, assignment: Path | None = None, json: Json = False) -> None:
-    """Go back to the table before the last change; again: to the table before that one.
+    """Go back to the table before the last change. A second undo goes to the table before that one.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def undo(*, table: TablePlace = None, assignment: Path | None = None, json: Json
 
 
 def _undone(file: OutputFile, kind: type[Saved]) -> tuple[Saved, Saved]:
-    """Put the kept file before the current one in its place; return the values that the file held, and holds now."""
+    """Replace a file by the kept file before it; return the value that it held, and the value that it holds now."""
     with file.alone():
         hint = f"Earlier files are in {kept_folder(file.path)}. Copy one of them over this file."
         held, after = _read(file.path, kind, hint=hint if kept_folder(file.path).is_dir() else "")

@@ -1,7 +1,7 @@
 """The page of `apportion compare --html`: all measurements as charts and tables, in one file.
 
 Promises: those of `pages/parts.py`. Every chart has a name, and a table shows its figures. The page has some 3 000
-elements at most: if there are too many nodes to draw one by one, it counts them by their load.
+elements at most. If there are too many nodes to draw one by one, the page counts them by their load.
 """
 
 from bisect import bisect_right
@@ -25,7 +25,7 @@ from apportion.console.pages.parts import (
 )
 
 MOST_BARS = 300
-"""The most bars and marks of single nodes on the page: a node has a bar in each placement, and its fair share."""
+"""The most bars and marks of single nodes on the page: a node counts once per placement, and once for its share."""
 
 _LESS = "\N{MINUS SIGN}"
 _EDGES = tuple(tenths / 10 for tenths in range(5, 16))
@@ -34,8 +34,8 @@ _READING = (
     ("max/mean", "The keys of the fullest node over its fair share. At 1.20, the node has 20% more than its share."),
     ("variation", "The differences from the fair shares, as standard deviation over mean."),
     ("moved on add, on remove", "Keys that change nodes when a node joins or leaves. Compare with the last line."),
-    ("stray", "Keys that move between two nodes that stay as they are: the larger share of both changes."),
-    ("lacking", f"Of the first keys, those without {REPLICAS} owners in distinct zones."),
+    ("stray", "Keys that move between two nodes that do not change. The larger value of the two changes is shown."),
+    ("lacking", f"The part of the first keys that lack {REPLICAS} owners in distinct zones."),
     ("ns/key, bytes", "Time per lookup in a large batch, with one thread on one machine; memory of the placement."),
 )
 
@@ -65,7 +65,7 @@ def _head(comparison: KeyComparison, source: str, command: str) -> str:
         ("Hash function", f"{escape(trial.hasher.label)}, where a placement prescribes none of its own"),
         ("A node joins", f"{name_of(joining.id)}, weight {joining.weight:g}: {trial.add_bound:.2%} must move"),
         ("A node leaves", f"{name_of(leaving.id)}, weight {leaving.weight:g}: {trial.remove_bound:.2%} must move"),
-        ("Chance", f"{trial.chance_variation:.1%} is the variation of exact shares over as many keys"),
+        ("Chance", f"{trial.chance_variation:.1%} is the variation of exact shares over this number of keys"),
     )
     heading = f"{len(comparison.measured)} placements compared on {len(trial.topology)} nodes"
     return header(heading, comparison.answer, facts, command)
@@ -209,7 +209,7 @@ def _shares_by_fullness(trial: KeyTrial, rows: Sequence[PlacementRow]) -> str:
         (name, *(f"{each[place]}" for each in counts.values())) for place, name in enumerate(_COLUMN_NAMES)
     ])  # fmt: skip
     words = f"<p>{len(trial.fair_shares)} nodes, counted by their keys over their fair share.</p>"
-    legend = legend_of(("plain", "nodes that are so full"), ("dashes", "fair share"))
+    legend = legend_of(("plain", "nodes in this range"), ("dashes", "fair share"))
     return words + legend + figure(f'<div class="grid">{"".join(pictures)}</div>', table)
 
 

@@ -35,7 +35,7 @@ def ls_cron(
     app: _AppOption = None,
     json: Json = False,
 ) -> None:
-    """List schedules: rule, next and last slot, and all that is wrong with one as this host sees it."""
+    """List schedules: rule, next and last slot, and their faults as this host sees them."""
     program = None if app is None else program_at(app)
     if program is not None and queue not in (None, program.name):
         raise InvalidInput("--app", app, f"a program with the queue {queue}", f"Its queue is {program.name}.")
@@ -91,7 +91,7 @@ def plan_cron(app: App, /, *, json: Json = False) -> int:
 
 
 def apply_cron(app: App, /, *, json: Json = False) -> None:
-    """Bring the stored schedules to those of a program. Last slots stay, and a new rule fires no slot of the past."""
+    """Store the schedules of a program. Last slots stay, and a new rule fires no slot of the past."""
     program = program_at(app)
     report.print_applied(program.name, _answer(cron.apply(program), json=json), json=json)
 
@@ -133,7 +133,7 @@ def _stored_forecast(
         raise InvalidInput("NAME", name, "URL, QUEUE and NAME", "Write apportion cron next URL QUEUE NAME")
     if policies != _OF_THE_RULE:
         hint = "A stored schedule has its own zone, gap and fold; leave the options out."
-        raise InvalidInput("--zone, --gap or --fold", None, "a rule in place of a stored schedule", hint)
+        raise InvalidInput("--zone, --gap or --fold", "given", "a rule in place of a stored schedule", hint)
     return _answer(cron.forecast(url, queue, name, after=after, most=most), json=json)
 
 

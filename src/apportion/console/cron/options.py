@@ -24,7 +24,7 @@ class RulePolicies:
     gap: Annotated[Gap, Parameter(help="Where the clocks skip times of a fixed rule: run after them, or skip.")] = (
         "run-after"
     )
-    fold: Annotated[Fold, Parameter(help="Where a time of a fixed rule comes twice: the pass that counts.")] = "first"
+    fold: Annotated[Fold, Parameter(help="The pass that counts, where a time of a fixed rule comes twice.")] = "first"
 
     def cron(self, rule: str) -> Cron:
         """Return a rule with these policies."""
@@ -45,7 +45,7 @@ def require_rule(rule: str) -> None:
 
 
 def times_after(text: str | None) -> datetime | None:
-    """Return the time of `--after`; `InvalidInput` for a text that is none, or a time without a zone."""
+    """Return the time of `--after`; `InvalidInput` for any other text, and for a time without a zone."""
     if text is None:
         return None
     hint = "Write for example 2026-03-08T00:00Z, or 2026-03-08T01:00+01:00"

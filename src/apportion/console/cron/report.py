@@ -141,11 +141,11 @@ def _rule(schedule: TaskSchedule) -> str:
 def _said(change: ScheduleChange) -> str:
     stored, declared = change.stored, change.declared
     if change.act == "keep":
-        return "was made from data and stays; the program declares its name too"
+        return "was added at run time and stays; the program declares its name too"
     if stored is None or declared is None:
         return "the store does not have it" if stored is None else "the program no longer declares it"
     if stored.damage:
-        return "its row is damaged, and begins anew"
+        return "its row is damaged, and a new row replaces it"
     return ", ".join(_difference(each, stored, declared) for each in change.fields)
 
 

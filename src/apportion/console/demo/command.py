@@ -28,7 +28,7 @@ class Show(Protocol):
     """The script of a subject: it plays on a screen, and returns a verdict."""
 
     def __call__(self, screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
-        """Play; `stays` goes on until Ctrl-C, `selftest` plants faults."""
+        """Play the script. With `stays`, go on until Ctrl-C. With `selftest`, plant faults."""
 
 
 _SUBJECTS: dict[str, tuple[Show, dict[str, str]]] = {
@@ -53,8 +53,8 @@ def demo(
     Parameters
     ----------
     subject
-        The part to show: groups, with members that share partitions; tasks, which workers run; keys of tasks; cron,
-        with schedules that fire on several nodes; or shards, with one database that becomes three.
+        The part to show. groups: members share partitions. tasks: workers run tasks. keys: the tasks of a key run in
+        order. cron: schedules fire on several nodes. shards: one database becomes three.
     json
         Print only one JSON object, on the last line.
     stops

@@ -32,7 +32,7 @@ class Fleet:
 
     @property
     def names(self) -> list[str]:
-        """The workers that live, as far as they have not been killed."""
+        """The workers that live."""
         return [name for name, worker in self._workers.items() if worker.poll() is None]
 
     def start(self, *names: str) -> None:
@@ -53,7 +53,7 @@ class Fleet:
             self._heard(name)
 
     def stalled(self, name: str) -> str:
-        """Stop a run of a worker before its transaction; return its name in the log."""
+        """Stop a run of a worker before its transaction; return the name of the run."""
         self._say(name, "stall")
         return self._heard(name).removeprefix("stalled").strip()
 

@@ -18,7 +18,7 @@ _LOCK_SECONDS = 0.2
 
 
 def log(word: str, more: dict[str, Any]) -> None:
-    """Append a line to the log, whole, as other processes append too."""
+    """Append a line to the log in one write, because other processes append too."""
     line = json.dumps({"word": word, "at": SystemClock().elapsed()} | more) + "\n"
     target = os.open(os.environ[LOG_VARIABLE], os.O_APPEND | os.O_WRONLY | os.O_CREAT, 0o600)
     try:

@@ -39,7 +39,7 @@ class Check:
 def doctor(*, store: str | None = None, json: Json = False) -> int:
     """Check hash functions, the ring, plug-ins and versions. Exit code 1 if something would give wrong answers.
 
-    Names the implementation in use, the native twin or the reference, and the reason. With a store, checks the store.
+    The output names the implementation in use, native twin or reference, and the reason. With a store, check the store.
 
     Parameters
     ----------

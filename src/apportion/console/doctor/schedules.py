@@ -11,13 +11,13 @@ from apportion.work.cron.zone_data import zone_data_version
 _ADVICE: dict[Trouble, str] = {
     "damaged": "Schedule it again, or remove it with: apportion cron rm URL QUEUE NAME",
     "unable": "Upgrade apportion and the zone data of this host. Until then, workers on other hosts fire it.",
-    "schedule_disagrees": "Bring the zone data of all hosts to one version. The stored slot fires all the same.",
+    "schedule_disagrees": "Bring the zone data of all hosts to one version. The stored slot fires anyway.",
     "late": "Start a worker of its queue, or look at the log of the workers.",
 }
 
 
 async def read_schedules(url: str) -> tuple[Finding, ...]:
-    """Read every schedule of a store with tasks; return the findings, none without schedules."""
+    """Read every schedule of a store with tasks; return the findings. Without schedules there are none."""
     found = await cron.schedules(url)
     ill = tuple(_finding(each) for each in found if each.trouble)
     if ill or not found:

@@ -71,7 +71,7 @@ class EvaluateOptions:
         if not entrants:
             what = "--balancers" if self.balancers is not None else f"{self.scenario}: balancers"
             why = "; ".join(f"{name}: {reason}" for name, reason in absent.items())
-            raise InvalidInput(what, ",".join(chosen or ()), "one that is here", f"{why}.")
+            raise InvalidInput(what, ",".join(chosen or ()), "one that is available", f"{why}.")
         skipped: list[Refusal] = []
         clusters = [(cluster, self._happens(cluster, file, seed, skipped)) for cluster, seed in self._clusters(file)]
         return BalancerTrial(clusters=clusters, entrants=entrants, absent=absent, skipped=skipped)

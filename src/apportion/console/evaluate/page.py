@@ -24,8 +24,8 @@ from apportion.console.pages.charts import Bar, titled_bars
 from apportion.console.pages.parts import document, figure, header, legend_of, percent, section, table_of, terms_of
 
 _READING = (
-    ("STDEV", "How far loads lie from exact shares by weight, as standard deviation, in partitions: the mean of all "
-     "clusters. Of all resources of a cluster together; “each” is of one resource at a time."),
+    ("STDEV", "The standard deviation of loads from exact shares by weight, in partitions, as mean of all clusters. "
+     "It counts all resources of a cluster together; “each” counts one resource at a time."),
     ("gain", "The part by which the deviation is smaller than that of CRUSH on the same cluster."),
     ("max-min", "Load minus share: the largest value minus the smallest, in partitions."),
     ("moved, leaders", "The part of all replicas that change nodes; the part of all partitions that change leaders."),
@@ -80,7 +80,7 @@ def _evenness(lines: Sequence[SummaryLine]) -> str:
         ("STDEV of leaders", [_leaders(line) for line in lines]),
     )
     pictures = "".join(titled_bars(title, listed) for title, listed in charts)
-    words = "<p>All resources of a cluster together. At the end: how much lower than CRUSH's.</p>"
+    words = "<p>All resources of a cluster together. The last figure: how much lower STDEV is than that of CRUSH.</p>"
     table = table_of("All nodes up", EVEN, even_cells(lines), best=BEST)
     return section("Evenness of loads", words + _legend(lines) + figure(f'<div class="pair">{pictures}</div>', table))
 
@@ -114,7 +114,7 @@ def _movement(lines: Sequence[SummaryLine]) -> str:
         lines,
         ("plain", "moved with a cause"),
         ("striped", "extra: moved without a cause"),
-        ("mark", "the least between these loads"),
+        ("mark", "the fewest moves between these loads"),
     )
     pictures = "".join(
         titled_bars(

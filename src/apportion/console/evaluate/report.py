@@ -26,7 +26,7 @@ def print_report(findings: Findings) -> None:
         print_text(f"{cluster.name}: {size_of(cluster)}")
     even = [line for line in findings.lines if line.scenario == STATIC]
     if even:
-        print_text("\nall nodes up: all resources together, and each")
+        print_text("\nall nodes up: all resources together, and each one alone")
         print_columns(EVEN, even_cells(even))
     if len(even) < len(findings.lines):
         print_text("\nmoves of each change, and evenness afterwards")
@@ -34,7 +34,7 @@ def print_report(findings: Findings) -> None:
     for words in notes(findings):
         print_text(words)
     if findings.comparisons:
-        print_text("\npublished of CrushED, and measured here")
+        print_text("\nfigures published of CrushED, and the same measured here")
         print_columns(("figure", "published", *findings.balancers), map(compared_cells, findings.comparisons))
     for words in left_out(findings):
         print_text(words)

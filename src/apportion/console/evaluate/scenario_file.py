@@ -81,7 +81,8 @@ def _scenario(table: Table, topology: Topology) -> Scenario:
     after = topology.without(*(_names(table, "remove") or ()))
     weights = table.get("weight", {})
     if not isinstance(weights, dict):
-        raise InvalidInput(f"weight of scenario {name}", weights, "a table of ids and weights", "{ db-01 = 2 }")
+        hint = "Write weight = { db-01 = 2 }."
+        raise InvalidInput(f"weight of scenario {name}", weights, "a table of ids and weights", hint)
     for node_id, weight in weights.items():
         after = after.reweight(node_id, weight)
     after = after.add(*(node_of(each) for each in tables_of(table, "add", what=f"scenario {name}")))

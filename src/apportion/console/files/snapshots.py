@@ -47,7 +47,7 @@ def save(value: Table, output: OutputFile) -> None:
 
 
 def replace_table(value: Table, output: OutputFile, *, before: Epoch | None = None) -> None:
-    """Do as `save` does, and replace the table of the epoch `before` too; the caller holds the lock."""
+    """Do the same as `save`, but replace the table of the epoch `before` in any case. The caller holds the lock."""
     held = _held(output, Table)
     if held is not None and not output.force:
         current = held[1].epoch
@@ -77,7 +77,7 @@ def replace_assignment(
 
 
 def _held(output: OutputFile, kind: type[Saved]) -> tuple[bytes, Saved] | None:
-    """Return the value that an output file holds now. A file that cannot be read as one is lost only by force."""
+    """Return the value that an output file holds now. Only `force` lets an unreadable file be replaced."""
     output.check()
     if output.is_stream or not output.path.is_file() or not output.path.stat().st_size:
         return None

@@ -116,7 +116,7 @@ def forget_group(url: Url, name: GroupName, member: MemberId, /, *, json: Json =
 
 
 def release_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, json: Json = False) -> None:
-    """Let the next owner take a partition at once that is quarantined, or that waits because its owners died."""
+    """Let the next owner take a partition at once, if it is quarantined or waits because its owners died."""
     deaths = admin.release(url, name, partition)
     if json:
         print_json("group release", group=name, partition=partition, deaths_before=deaths)
@@ -126,19 +126,19 @@ def release_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, j
 
 
 def repair_group(url: Url, name: GroupName, /, *, json: Json = False) -> int:
-    """Write damaged records anew, so that members serve their partitions again. Epochs go on, and never back."""
+    """Rewrite damaged records, so that members serve their partitions again. Epochs never go back."""
     repaired = admin.repair(url, name)
     report.print_repairs(name, repaired, json=json)
     return 0 if repaired.is_whole else 1
 
 
 def resize_group(url: Url, name: GroupName, partitions: Whole, /, *, json: Json = False) -> None:
-    """Give an empty group another number of partitions. Epochs go on, and never back.
+    """Give an empty group another number of partitions. Epochs never go back.
 
     Parameters
     ----------
     partitions
-        New number of partitions; its members pass this number from now on.
+        New number of partitions. From now on, the members of the group pass this number.
     """
     before = admin.resize(url, name, partitions).record.partitions
     if json:

@@ -184,7 +184,7 @@ def _supervise(
 def _ended(command: int) -> int:
     """Wait until the whole tree of a command has ended.
 
-    Return the exit code of the command; the number of a signal that ended it is returned negative.
+    Return the exit code of the command. If a signal ended the command, return the negative number of the signal.
     """
     code = None
     while code is None:

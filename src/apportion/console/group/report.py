@@ -133,7 +133,7 @@ def print_explanation(explained: Explained) -> None:
     if history:
         print("history, as far as the store keeps it:")
     if len(history) > MAX_LINES_SHOWN:
-        print(f"  {len(history) - MAX_LINES_SHOWN} older ones, then")
+        print(f"  {len(history) - MAX_LINES_SHOWN} older changes, then")
     for line in history[-MAX_LINES_SHOWN:]:
         print(f"  revision {line.revision}: {line.source or 'nobody'} -> {line.target or 'nobody'}: {line.why}")
 
@@ -157,7 +157,7 @@ def print_repairs(name: str, repaired: Repaired, *, json: bool) -> None:
     for each in repairs:
         print(f"{each.key}: {each.problem}\n  {each.deed}")
     if repaired.left:
-        print(f"group/{name}: {repaired.left}\n  the next member that joins repairs it, because it knows the settings")
+        print(f"group/{name}: {repaired.left}\n  the next member that joins knows the settings, and repairs the record")
     words = f"{_count(len(repairs), 'record')} repaired" if repairs or repaired.left else "no record is damaged"
     unread = "; the history was not read to its end in time: run the command again, nearer to the store"
     print(f"group repair: {name}: {words}{'' if is_whole else unread}")

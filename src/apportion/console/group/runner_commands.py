@@ -119,7 +119,7 @@ class RunnerCommands:
 
 
 class _Keeper(asyncio.Protocol):
-    """One keeper: its process, and the socket on which it hears orders and replies."""
+    """One keeper: its process, and the socket for orders to the keeper and for its replies."""
 
     beating: "asyncio.Task[None]"
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _File:
-    """A file with the options of commands, perhaps below keys of its own. It is read when a command runs."""
+    """A file with the options of commands, at its top or below the keys `below`. It is read when a command runs."""
 
     path: Path
     commands: Mapping[str, Iterable[str]]
@@ -58,7 +58,7 @@ def _note(taken: list[str], _app: "App", _words: tuple[str, ...], arguments: "Ar
 
 
 def _read(path: Path, mark: bytes) -> dict[str, object]:
-    """Return the content of a file; nothing if there is no file, or one without the mark, which is for other tools."""
+    """Return the content of a file; nothing if the file is absent or lacks the mark, because it is for other tools."""
     try:
         if not path.is_file() or mark not in path.read_bytes():
             return {}

@@ -32,7 +32,7 @@ class Edits:
         single = (*ids_in(self.add), *ids_in(self.remove), *ids_in(self.drain), *(self.weight or ()))
         if self.to is not None:
             if single or self.zone:
-                expected, hint = "no --add, --remove, --drain, --weight or --zone with it", "Use either."
+                expected, hint = "no --add, --remove, --drain, --weight or --zone with it", "Use one of the two."
                 raise InvalidInput("--to", str(self.to), expected, hint)
             if isinstance(self.to, StoredTable):
                 hint = "To use a stored table as the target, run: apportion plan --table"

@@ -18,7 +18,9 @@ class Outage:
     live: Annotated[
         list[str] | None, Parameter(help="Nodes that are up, separated by commas (default: all).", negative="")
     ] = None
-    down: Annotated[list[str] | None, Parameter(help="Nodes that are down; they keep their home.", negative="")] = None
+    down: Annotated[
+        list[str] | None, Parameter(help="Nodes that are down; they get their partitions back later.", negative="")
+    ] = None
 
     @property
     def is_given(self) -> bool:
@@ -31,7 +33,7 @@ class Outage:
         for option, node_ids in (("--live", ids_in(self.live)), ("--down", ids_in(self.down))):
             for node_id in node_ids:
                 if node_id in gone:
-                    hint = "A node that is down keeps its home, a removed node does not: use one of the two."
+                    hint = "A node that is down gets its partitions back, a removed node does not: use one of the two."
                     raise InvalidInput(option, node_id, "no --remove of the same node with it", hint)
 
     def live_of(self, topology: Topology) -> list[str]:

@@ -33,7 +33,9 @@ class PartitionOptions:
     spread_level: Annotated[
         int | None, Parameter(converter=whole, help="Level of the zones to spread over; 0 is the outermost.")
     ] = None
-    spread: Annotated[Spread | None, Parameter(help="Refuse too few zones (strict), or share them.")] = None
+    spread: Annotated[Spread | None, Parameter(help="Refuse too few zones (strict), or share them (best-effort).")] = (
+        None
+    )
 
     @property
     def file(self) -> Path | None:
@@ -44,7 +46,7 @@ class PartitionOptions:
     def assigned(self, topology: Topology, outage: Outage, before: Assignment | None, *, is_saved: bool) -> Assignment:
         """Return the assignment on these nodes that follows the one before.
 
-        An assignment that cannot be saved, but is to be, is refused before the work.
+        If the assignment will be saved, and is too large for a file, it is refused before the work.
         """
         partitions, sizes = self._partitions(before)
         rule = Rule(replicas=1) if before is None else _rule_of(before)

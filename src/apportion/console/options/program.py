@@ -1,7 +1,7 @@
 """Program: a module of the user's program, imported by its name.
 
 Promises: a module is looked for in the current folder first, as `python -m` does. An error of the program itself names
-its file and line; its traceback is the cause of the error.
+its file and line; the original error is the cause of ours.
 """
 
 import os
@@ -71,7 +71,7 @@ def _line(error: BaseException) -> str:
 
 
 def _short(file: str) -> str:
-    """Return the name of a file as it is from the current folder."""
+    """Return the path of a file; a relative one if the file is in the current folder."""
     with suppress(OSError):  # the folder may be gone
         return os.path.relpath(file) if Path(file).is_relative_to(Path.cwd()) else file
     return file

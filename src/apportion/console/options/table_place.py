@@ -101,7 +101,7 @@ class StoredTable:
 
 
 def table_place(_: object, tokens: Sequence[Token]) -> Path | StoredTable:
-    """Return the place of a table that an option names. A path cannot have a name after two slashes and a `#`."""
+    """Return the place of a table that an option names: in a store for a text with `://` or a `#` at its start."""
     text = tokens[0].value
     is_stored = "://" in text or text.startswith("#") or _is_misspelt(text)
     return StoredTable(tokens[0].keyword or "table", text) if is_stored else Path(text)

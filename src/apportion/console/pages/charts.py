@@ -5,8 +5,8 @@ screen, and its letters stay legible. The page defines the colours: the classes 
 
 Promises: every text is escaped; every chart has an accessible name. Parts of a bar differ in pattern and marks differ
 in shape, not only in colour.
-Refuses: scripts, references outside the page, and drawings that the caller did not ask for. A caller with very many
-bars draws columns of counts.
+Refuses: scripts, and references outside the page. It also refuses to choose the drawing: a caller with very many bars
+asks for columns of counts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -105,7 +105,7 @@ def _proof(step: AssignmentStep, verdict: Verdict | None) -> str:
         return "verified"
     if any(side.down for side in step.sides):
         proof = f"home moves {verdict.moves} and repair {verdict.repair_moves} each proven the fewest: verified"
-        return f"{proof}; the way from the repair before is not bounded" if step.before.down else proof
+        return f"{proof}; the moves from the last repair to this one are not proven" if step.before.down else proof
     return "the proven minimum: verified"
 
 

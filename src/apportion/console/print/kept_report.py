@@ -24,7 +24,10 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptEntry:
-    """A kept value, or its fault; its number, that of the value before it, its time if it is known, and its place."""
+    """A kept value, or its fault, with its number, its time if it is known, and its place.
+
+    `before` is the number of the value before it.
+    """
 
     number: int
     before: int
@@ -113,9 +116,8 @@ def _print(place: str, lines: list[KeptLine], *, json: bool) -> None:
     headings = ("when (UTC)", "state", "epoch", "change", "moved", "file")
     print_columns(headings, [_cells(line) for line in lines])
     count = Counter(line.state for line in lines)
-    print_text(
-        f"\ntable log: {place} has {count['before']} earlier and {count['undone']} undone; plan --to FILE leads to each"
-    )
+    counts = f"{count['before']} earlier and {count['undone']} undone"
+    print_text(f"\ntable log: {place} has {counts}; plan --to FILE leads to each of them")
 
 
 def moved_between(before: Table | Assignment, after: Table | Assignment) -> float | None:

@@ -37,7 +37,7 @@ def print_json_line(command: str, members: Mapping[str, object]) -> None:
 
 
 def print_columns(headings: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 1) -> None:
-    """Print a table, with the first columns, of `words`, aligned to the left and all others to the right.
+    """Print a table. The first `words` columns are aligned to the left, all others to the right.
 
     On a narrow terminal, cells wrap between words. If that is not enough, each row becomes a block of lines.
     A row that begins with the mark +, - or ~ is coloured.

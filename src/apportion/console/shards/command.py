@@ -47,7 +47,7 @@ def init_shards(
 ) -> int:
     """Make a set of shards: tables and triggers in each database, and the table of the slots.
 
-    Before anything is made, the shard keys and all that will refuse to move are reported. Exit code 1 if a database is
+    Before anything is made, the shard keys and the obstacles to moves are reported. Exit code 1 if a database is
     refused.
     """
     shards, base = shards_of(shard), base_at(models)
@@ -93,7 +93,7 @@ def remove_shards(
     shard: Annotated[str, Parameter(name="ID", help="Shard without slots and rows.")],
     /,
     *,
-    force: Annotated[bool, Parameter(help="A database that does not answer is gone for good.", negative="")] = False,
+    force: Annotated[bool, Parameter(help="Treat a silent database as gone for good.", negative="")] = False,
     json: Json = False,
 ) -> None:
     """Take a shard without slots and rows out of a set. Nothing of the set is left in its database."""
@@ -111,7 +111,7 @@ def doctor_shards(
     models: Annotated[
         str | None, Parameter(help="Declarative base: tables, triggers and rows are compared too.")
     ] = None,
-    whole: Annotated[bool, Parameter(help="Compare each row with its slot, not a sample.", negative="")] = False,
+    whole: Annotated[bool, Parameter(help="Compare all rows with their slots, not a sample.", negative="")] = False,
     json: Json = False,
 ) -> int:
     """Compare the records and the table of a set with its databases. Exit code 1 if something is wrong."""
@@ -156,7 +156,7 @@ def status_shards(
 
 
 def repair_shards(url: Url, name: SetName, /, *, json: Json = False) -> None:
-    """Write a damaged list of moving slots anew, from the records of the moves."""
+    """Rewrite a damaged list of moving slots from the records of the moves."""
     with Progress("repairing", is_shown=not json):
         damages = asyncio.run(admin.repair(url, name))
     if json:
@@ -168,7 +168,7 @@ def repair_shards(url: Url, name: SetName, /, *, json: Json = False) -> None:
 
 
 def pin_shards(url: Url, name: SetName, keys: _Keys, /, *, models: Models, json: Json = False) -> None:
-    """Give keys without rows slots of their own, so that each can lie alone on a shard."""
+    """Give slots of their own to keys without rows, so that each key can lie alone on a shard."""
     base = base_at(models)
     wanted = [key_in(base, key) for key in keys]
     with Progress("pinning", is_shown=not json):

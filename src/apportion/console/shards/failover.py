@@ -24,7 +24,7 @@ def accept_failover_shards(
     *,
     check: Annotated[bool, Parameter(help="Report, and write nothing.", negative="")] = False,
     accept_loss: Annotated[
-        bool, Parameter(help="Slots that may have lost rows serve with the rows that are there.", negative="")
+        bool, Parameter(help="Let slots that may have lost rows serve with the rows that are there.", negative="")
     ] = False,
     json: Json = False,
 ) -> int:

@@ -2,9 +2,10 @@
 
     ██████████░░░░░░░░░░  52 %  23 900 of 46 137 rows, 41 000 rows/s, 1 s left, lag 3, one -> two: copying
 
-Promises: without a terminal there is no such line. A wait for a store is told there too, with its reason, at most twice
-a minute. So a command tells if it waits for a locked file. The pause of a group is the time from the fence of its
-source until its target has it, by the mover's clock. Writers of these slots waited for that long at most.
+Promises: without a terminal there is no such line. Then a wait for a store gets a line of its own with its reason, for
+example a locked file. A line with the same reason comes at most twice per minute. The pause of a group is the time from
+the fence of its source until its target has it, by the mover's clock. Writers of these slots waited for that long at
+most.
 """
 
 import os

@@ -23,7 +23,7 @@ from apportion.shards.channel import ChannelKind
 from apportion.shards.mover.stop_points import labels
 from apportion.shards.plan import Measure, encode_shard_plan
 
-Tolerance = Annotated[float, Parameter(help="Part of its share by which the rows or bytes of a shard may differ.")]
+Tolerance = Annotated[float, Parameter(help="Part of its share by which the load of a shard may differ from it.")]
 
 
 def plan_shards(
@@ -99,7 +99,7 @@ def apply_shards(
 ) -> int:
     """Carry out a plan while programs write. Without a plan, go on with the moves that have begun.
 
-    A command that was cut off anywhere goes on with the same command. Exit code 1 if another process paused or aborted
+    After an interruption, run the same command again to go on. Exit code 1 if another process paused or aborted
     the moves.
     """
     limit = None if rate is None else rate_of(rate)
@@ -230,7 +230,7 @@ def reverse_shards(
 
 
 def pause_shards(url: Url, name: SetName, /, *, json: Json = False) -> None:
-    """Let the moves that have not switched rest, until the next shards apply."""
+    """Pause the moves that have not switched, until the next shards apply."""
     with Progress("pausing", is_shown=not json):
         count = asyncio.run(admin.pause(url, name))
     if json:

@@ -71,12 +71,12 @@ def key_in(base: type[DeclarativeBase], word: str) -> ShardKey:
     if len(kinds) != 1 or not kinds <= {int, str, UUID}:
         expected = "models with shard keys of one column, all int, str or UUID"
         found = ", ".join(sorted(kind.__name__ for kind in kinds)) or "keys of several columns"
-        raise InvalidInput("--models", found, expected, "Pin the key in a program: await admin.pin(url, name, keys)")
+        raise InvalidInput("--models", found, expected, "Do it in a program, which can name such keys.")
     (kind,) = kinds
     try:
         return kind(word)  # type: ignore[no-any-return]
     except ValueError as error:
-        raise InvalidInput("key to pin", word, f"a value of {kind.__name__}", "Look at the models.") from error
+        raise InvalidInput("key", word, f"a value of {kind.__name__}", "Look at the models.") from error
 
 
 def text_key(word: str) -> str:
@@ -87,7 +87,7 @@ def text_key(word: str) -> str:
         except ValueError:
             continue
         hint = "Name the models, which have the type: --models MODULE:Base"
-        raise InvalidInput("key", word, f"a text, or the models; it could be a key of {kind.__name__}", hint)
+        raise InvalidInput("key", word, f"--models for a key that could be of {kind.__name__}", hint)
     return word
 
 

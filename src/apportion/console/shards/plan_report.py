@@ -91,7 +91,7 @@ def slots_in(ranges: Sequence[str]) -> list[int]:
         first, mark, last = word.partition("-")
         numbers = (first, last) if mark else (first, first)
         if not all(each.isascii() and each.isdecimal() and len(each) < 6 for each in numbers):
-            raise InvalidInput("--move", word, "a slot, or the first and the last of some", "Write --move 0-255.")
+            raise InvalidInput("--move", word, "a slot, or the first and last slot of a range", "Write --move 0-255.")
         low, high = map(int, numbers)
         if low > high:
             raise InvalidInput("--move", word, "the lower number first", f"Write --move {high}-{low}.")

@@ -12,7 +12,7 @@ _SHOWN_KEYS = 3
 
 
 def print_survey(found: admin.SetSurvey) -> None:
-    """Print the keys of each table with rows, then the obstacles; nothing for an empty database without any."""
+    """Print the keys of each table with rows, then the obstacles. Without tables and obstacles, print nothing."""
     if found.tables:
         print_columns(_HEADINGS, [_line(each) for each in found.tables], words=2)
         print()
@@ -20,7 +20,7 @@ def print_survey(found: admin.SetSurvey) -> None:
             if each.largest:
                 print_text(f"{each.table}: {_largest(each)}")
             if (each.cv_ratio or 0) > _SKEWED:
-                print_text(f"{each.table}: uneven on {found.shards} shards; few keys, or large ones, share few slots.")
+                print_text(f"{each.table}: uneven on {found.shards} shards, because there are few keys, or large ones.")
     for obstacle in found.obstacles:
         print_text(f"{obstacle.table}: {obstacle.found}. {obstacle.advice}")
     if found.tables or found.obstacles:
@@ -28,7 +28,7 @@ def print_survey(found: admin.SetSurvey) -> None:
 
 
 def print_checked(name: str, found: admin.SetSurvey, revision: Path | None, *, json: bool) -> None:
-    """Print the end of a check that made no set, and wrote a revision perhaps."""
+    """Print the end of a check that made no set, and perhaps wrote a revision."""
     if json:
         written = None if revision is None else str(revision)
         print_json("shards init", set=name, made=False, revision=written, survey=asdict(found))

@@ -112,7 +112,7 @@ def ls_tasks(
     name
         Only tasks of this task function.
     after
-        The page after this place, which the page before has printed.
+        Place after which the page begins; the page before has printed it.
     most
         Number of tasks on a page.
     """

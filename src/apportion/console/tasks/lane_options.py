@@ -1,4 +1,4 @@
-"""Options with which a worker takes part in the group of a queue with keys; those of `apportion group run`."""
+"""Options with which a worker takes part in the group of a queue with keys, as in `apportion group run`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -17,7 +17,7 @@ from apportion.work.queue import TaskQueue
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class LaneOptions:
-    """How a worker shares the lanes of keys with the others; for queues with partitions alone."""
+    """How a worker shares the lanes of keys with the others; only for queues with partitions."""
 
     member_id: Annotated[
         str | None, Parameter(help="Keys: id of this worker (default: host name and a random part).")

@@ -15,7 +15,7 @@ from apportion.work.admin.arguments import STATES
 QueueName = Annotated[str, Parameter(name="QUEUE", help="Name of the queue.")]
 TaskId = Annotated[str, Parameter(name="ID", help="Id of a task, or its first four or more digits.")]
 GroupUrl = Annotated[
-    str | None, Parameter(help="Store of the workers' group, for a queue with keys that has another one than its own.")
+    str | None, Parameter(help="URL of the store of the workers' group, if the queue has its group in another store.")
 ]
 _SECONDS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3_600, "hour": 3_600}
 _RATE = re.compile(r"(?P<count>[1-9][0-9]{0,8})/(?P<times>[1-9][0-9]{0,4})?(?P<unit>[a-z]+)")
@@ -74,7 +74,7 @@ def named(ids: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parsed_states(text: str) -> tuple[TaskState, ...]:
-    """Return the states of a list with commas; `UnknownOption` for a word that is none."""
+    """Return the states of a list with commas; `UnknownOption` for any other word."""
     words = text.split(",")
     for each in words:
         if each not in STATES:

@@ -13,7 +13,7 @@ from apportion.work.queue import TaskQueue
 
 
 def queues_at(places: Sequence[str], *, field: str = "QUEUES") -> tuple[Queue, ...]:
-    """Import the program, and return its queues, each once. `field` is their argument, for errors."""
+    """Import the program, and return its queues, each once. Errors name the argument `field`."""
     if not places:
         raise InvalidInput(field, None, "the place of a queue", "Write for example app:queue")
     found = tuple(_queue_at(each, field) for each in places)

@@ -96,7 +96,7 @@ def print_enqueued(queue: str, handle: TaskHandle, *, json: bool) -> None:
 
 
 def print_act(act: str, changed: int, unchanged: Sequence[TaskRow], *, json: bool) -> None:
-    """Print how many tasks an act changed, and the state of each other."""
+    """Print how many tasks an act changed, and the states of the other tasks."""
     if json:
         rest = [{"id": row.id, "state": row.state} for row in unchanged]
         print_json(f"tasks {act}", changed=changed, unchanged=rest)
@@ -246,7 +246,7 @@ def _owner_member(owner: KeyOwner | None) -> dict[str, object]:
 
 
 def _value(data: bytes) -> object:
-    """Return the value of JSON, or the text of bytes that are none."""
+    """Return the value of JSON, or the text of bytes that are no JSON."""
     try:
         return json_format.loads(data)
     except ValueError:

@@ -1,7 +1,7 @@
 """Run: `apportion tasks worker`, which runs the tasks of a program's queues until it is asked to leave.
 
 Promises: SIGTERM, SIGINT and SIGHUP ask all workers to leave at once, and the command ends with exit code 0. A signal
-a second later ends the process. While tasks still run, the command says so every five seconds. It waits for them for
+more than a second later ends it. While tasks still run, the command says so every five seconds. It waits for them for
 20 seconds, and not for plain functions that go on in their threads: the store refuses their completion.
 """
 

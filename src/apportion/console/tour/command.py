@@ -136,7 +136,7 @@ def _tell_methods(methods: list[Method], bound: float) -> None:
     print("\n3. The same change under other methods:\n")
     rows = [(f"   {m.name}", f"{m.moved_ratio:.2%}", f"{m.stray_ratio:.2%}", f"{m.max_over_mean:.3f}") for m in methods]
     least = ("   exact shares, least moves", f"{bound:.2%}", "0.00%", "1.000")
-    print_columns(("   method", "keys moved", "of them needlessly", "fullest node / fair"), [*rows, least])
+    print_columns(("   method", "keys moved", "moved without need", "fullest node / fair"), [*rows, least])
     if peer_name() is None:
         print("   (uhashring is not installed; pip install uhashring to see it here)")
     print("\n   Counted over these keys; a sample of keys differs a little from the exact shares.")

@@ -70,7 +70,7 @@ class YearLog:
         return dict(self.rows("SELECT node, count(*) FROM ran GROUP BY node"))
 
     def left(self, until: datetime) -> int:
-        """Return how many schedules have a slot up to a moment that has not fired, and how many tasks are open."""
+        """Return the number of schedules with a slot to fire up to a moment, plus the number of open tasks."""
         due = "SELECT count(*) FROM schedule WHERE next_slot <= ?"
         return sum(int(self.rows(each, *values)[0][0]) for each, values in ((due, [milliseconds(until)]), (_OPEN, [])))
 

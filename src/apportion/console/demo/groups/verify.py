@@ -98,7 +98,7 @@ def _moves(lines: Sequence[Line]) -> tuple[int, int]:
 def _least(loads: Counter[str], members: Sequence[str]) -> int:
     """Return the fewest moves from these loads to even loads.
 
-    Partitions of members that left move to the members below their even share, until each has its share.
+    Members below their even share get partitions until each has its share.
     """
     share, rest = divmod(PARTITIONS, len(members))
     in_order = sorted((loads[member] for member in members), reverse=True)

@@ -1,9 +1,9 @@
 """Atlas: the work of the demonstration of keys, which visits places of the world, a task per place, a key per country.
 
 A visit is a row in the transaction that completes its task. The table has no unique key, so that a second completion
-would be seen. Words of a run in the log are begun, visited and refused; words of the script are started, killed,
-stopped and settled. A line of a run has the `country`, the `number` of the place in its country, the `worker`, the
-`pid` and the `attempt`.
+would be seen. In the log, the words of a run are `begun`, `visited` and `refused`. The words of the script are
+`started`, `killed`, `stopped` and `settled`. A line of a run has the `country`, the `number` of the place in its
+country, the `worker`, the `pid` and the `attempt`.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ def visit(country: str, number: int, place: str) -> None:
 
 
 def enqueue(url: str, rounds: Iterable[int]) -> None:
-    """Add a task for the place of each country in some rounds."""
+    """Add a task per round and country. The number of the round is the number of the place."""
 
     async def _enqueue() -> None:
         there = queue_at(url)

@@ -19,7 +19,7 @@ from apportion.work.lanes.keys import group_of
 WORKERS = tuple(f"worker-{number}" for number in range(1, 5))
 MEANINGS = {
     "order_broken": "visits that were committed before an earlier one of their country",
-    "overlaps": "runs of a country that began while another one of it went on",
+    "overlaps": "runs of a country that began while another run of the country went on",
     "lost": "places that were not visited exactly once",
     "moved_vs_minimum": "lanes that moved, against the fewest possible (1.0)",
     "stale_refused": "late completions of the stopped worker that were refused (at least 1)",

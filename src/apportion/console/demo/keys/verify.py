@@ -27,7 +27,7 @@ def checks(lines: Sequence[Line], made: Sequence[tuple[str, int]], expected: Map
     """Return the verdicts on a log, the visits in the order of their commits, and the places of each country.
 
     order_broken       visits that were committed before an earlier one of their country.
-    overlaps           runs of a country that began while another one of it went on, in a process that may run.
+    overlaps           runs of a country that began while another run of it went on, in a process that may run.
     lost               places that were not visited exactly once.
     moved_vs_minimum   lanes that moved when a worker came and when one was killed, against the fewest for even loads.
     stale_refused      completions of the stopped worker that were refused, as the task was another worker's.
@@ -52,7 +52,7 @@ def _of(made: Sequence[tuple[str, int]], country: str) -> list[tuple[str, int]]:
 
 
 def _overlaps(lines: Sequence[Line], country: str) -> int:
-    """Return how many runs of a country began before the one before had ended.
+    """Return how many runs of a country began before the previous run had ended.
 
     A process that is killed, or stopped past its lease, may run nothing from then on.
     """

@@ -81,7 +81,7 @@ class WriteChoice:
             self._ids.append(write.id)
 
     def leave(self, country: str) -> None:
-        """Choose places of this country no more."""
+        """Stop choosing places of this country."""
         self._alive = {place: each for place, each in self._alive.items() if each[0] != country}
         self._ids = sorted(self._alive)
         self._deleted = [each for each in self._deleted if each[1] != country]

@@ -1,4 +1,4 @@
-"""Sleeper of the demonstration of shards, a separate process: a session that has read sleeps, and writes much later.
+"""Sleeper of the demonstration of shards, a separate process: a session reads, sleeps, and writes much later.
 
     python -m apportion.console.demo.shards.sleeper FOLDER COUNTRY
 

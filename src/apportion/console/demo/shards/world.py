@@ -1,4 +1,4 @@
-"""World: the places of the tour as rows of a set of shards; a country is a tenant, and lies on one shard as a whole."""
+"""World: the places of the tour as rows of a set of shards. A country is a tenant: all its rows lie on one shard."""
 
 import asyncio
 from contextlib import closing

@@ -2,8 +2,8 @@
 
 One transaction holds the count of a file and the completion of its task. The table of counts has no unique key, so
 that a second completion would be seen. Every process appends lines to one log. A line is a JSON object: `word`, `at`
-(elapsed seconds of this machine), and the `worker`, `pid`, `file` and `attempt` of a run. Words of a run are begun,
-counted, failed and refused. Words of the script are started and killed.
+(elapsed seconds of this machine), and the `worker`, `pid`, `file` and `attempt` of a run. The words of a run are
+`begun`, `counted`, `failed` and `refused`. The words of the script are `started` and `killed`.
 One file kills the process that parses it, and one fails twice. Each run takes a moment longer than it needs, so that
 the script can disturb the work.
 """

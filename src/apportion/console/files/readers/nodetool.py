@@ -6,8 +6,8 @@ Both formats are those of releases 3.11 and 4.x, with or without ports (`-pp`) a
 Promises: a node is its address as printed, and its zone is (datacenter, rack). A line with an unknown form is
 refused, and the error gives its number. Output that was cut is refused too. Cut output of describering has a range
 that does not begin where the range before it ends. In the output of ring, the line above the rows of a datacenter
-repeats a token; if the output is cut, the row with this token is missing. A node that is not up still owns its
-tokens; `not_up` names it.
+repeats a token. If the output is cut, the row with this token is missing. A node that is not up still owns its tokens;
+`not_up` names it.
 Refuses: nodes that join, leave or move, because the cluster still changes from one ring to another. It refuses tokens
 that are not numbers (ByteOrderedPartitioner).
 In describering, the reader takes the first endpoint of a range as the owner of the range's end token. This is right
