@@ -181,7 +181,7 @@ _KINDS = {b"topology": Topology, b"table": Table, b"assignment": Assignment, b"p
 def test_a_refused_value_is_named_whole():
     body = b'{"number":1,"ids":["a","a"],"zones":[[]]}'
     columns = b'"zones":"0000000000000000","weights":"00000000000f424000000000000f4240"'
-    with pytest.raises(BadSnapshot, match="in the saved topology, node id is 'a', expected an id no other node"):
+    with pytest.raises(BadSnapshot, match="in the saved topology, node id is 'a', expected an id that no other node"):
         decode(forged(b"topology", body, columns=columns), Topology)
 
 

@@ -3,7 +3,7 @@
 Every message names the problem (with the values), the expected value, and the next step.
 Promises: foreign values are cut to a line, control characters escaped, URL passwords removed. Every error can be
 pickled.
-Refuses: an error of a base class. Raise the narrowest class that a caller would want to catch.
+Refuses: to raise `ApportionError` itself. Raise the narrowest class that a caller would want to catch.
 A traceback names this package alone: `apportion.errors.InvalidInput`. A class from another file sets its `__module__`
 to this package.
 """
@@ -45,7 +45,7 @@ class DuplicateNode(InvalidInput):
 
     def __init__(self, node_id: str) -> None:
         hint = "Rename one of the two, or drop it."
-        super().__init__("node id", node_id, "an id no other node of the topology has", hint)
+        super().__init__("node id", node_id, "an id that no other node of the topology has", hint)
 
 
 class UnknownNode(InvalidInput):
@@ -55,7 +55,7 @@ class UnknownNode(InvalidInput):
         names = list(known)
         near = nearest(node_id, names)
         hint = f"Did you mean {near!r}?" if near else "Add the node first, or use an id of the topology."
-        hint = hint if isinstance(node_id, str) else "Pass one id, as a str; of a list, write *ids."
+        hint = hint if isinstance(node_id, str) else "Pass one id, as a str. For a list, write *ids."
         super().__init__("node id", node_id, "one of " + listed(names), hint)
         self.nearest = near
 
@@ -123,7 +123,7 @@ class StaleEpoch(Outdated):
 
     def __init__(self, seen: object, current: object) -> None:
         hint = "Nothing was changed. Read the current state, plan again and apply the new plan."
-        super().__init__(f"made from epoch {seen}, but the current epoch is {current}.", hint)
+        super().__init__(f"the change was made from epoch {seen}, but the current epoch is {current}.", hint)
         self.seen: object = seen
         self.current: object = current
 
@@ -189,7 +189,7 @@ class NotOwner(Outdated):
 
 
 class Conflict(ApportionError):
-    """Two callers did an act that only one may do. The other was first; a retry may succeed."""
+    """Two callers did an act that only one may do. The other caller was first; a retry may succeed."""
 
     retryable = True
 

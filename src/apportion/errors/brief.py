@@ -18,7 +18,10 @@ Kind = TypeVar("Kind")
 
 
 def brief(kind: type[Kind]) -> type[Kind]:
-    """Give a class a brief `repr`: its own one, cut, or the fields of a dataclass or a named tuple."""
+    """Give a class a brief `repr`. A class with a `repr` of its own keeps that text, cut.
+
+    A dataclass or a named tuple without one shows its fields.
+    """
     has_own = not getattr(kind, "__dataclass_params__").repr if is_dataclass(kind) else not hasattr(kind, "_fields")  # noqa: B009
     written = kind.__repr__ if has_own else _fields_of
 

@@ -26,7 +26,7 @@ class CrossShard(Unsafe):
 
 
 class SchemaDiffers(Unsafe):
-    """Two schemas must be equal, and they differ: those of two shards, or that of the models and that of a shard."""
+    """Two schemas differ that must be equal: the schemas of two shards, or the models and the schema of a shard."""
 
     __module__ = _PUBLIC
 

@@ -1,7 +1,7 @@
 """Missing name: the error for a name that a module does not have, with the line to write.
 
-Promises: the message is built only when it is read, because an import first raises this error for each submodule. A
-class is looked up in the file of the room that has the name of the class. No other file is imported.
+Promises: the message is built only when it is read. Python raises this error, and ignores it, at each first import of a
+submodule. The class `SomeName` is looked up in the file `some_name` of the room. No other file is imported.
 """
 
 from collections.abc import Iterable

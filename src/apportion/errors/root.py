@@ -20,7 +20,7 @@ class ApportionError(Exception):
         return f"{self.problem}\n{self.hint}"
 
     def within(self, place: str) -> None:
-        """Put the file or line of the fault before the message. A caller that passes the error on calls this."""
+        """Put the file or line of the fault before the message. Code that raises the error again calls this first."""
         self.problem = f"{place}: {self.problem}"
 
     def __reduce__(self) -> "tuple[object, ...]":
