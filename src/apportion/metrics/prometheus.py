@@ -100,7 +100,7 @@ class TableMetrics(Collector):
         """Yield all metrics of the table."""
         gauges = {
             "routing_table_version": ("Number of the version in use", self._follower.version.number),
-            "routing_table_drift_versions": ("Versions published since", self._follower.drift_versions),
+            "routing_table_drift_versions": ("Versions published after the one in use", self._follower.drift_versions),
             "routing_table_age_seconds": (
                 "Time since the store confirmed the version as the newest",
                 self._follower.age_seconds,

@@ -1,9 +1,9 @@
 """Metrics of shards for Prometheus: the counts of a router, the moves of its set, and the rows of its shards.
 
-Each scrape asks the control store and the shards of moves, for at most two seconds. Rows are counted in the background
-at long intervals. If the store does not answer, a metric says so.
+Each scrape asks the control store, and the shards that take part in moves, for at most two seconds. Rows are counted in
+the background at long intervals. If the store does not answer, a metric says so.
 Refuses: labels by key, slot or move. The labels are names of sets and shards, so the number of series does not grow
-with the work. It also refuses the size of the write-ahead log on servers, which the status of a move does not have.
+with the work. There is no metric for the size of the write-ahead log on servers: the status of a move does not have it.
 Needs the extras `metrics` and `sqlalchemy`. docs/shards/metrics.md has an example and the alert rules.
 """
 
@@ -34,7 +34,9 @@ _MOST_SECONDS = 2.0
 
 
 class ShardMetrics(Collector):
-    """The counts of the router of this process, and the moves and rows of its set, which every process sees alike.
+    """The counts of the router of this process, and the moves and rows of its set.
+
+    Every process shows the same moves and rows.
 
     `rows_every` is the time between two counts of rows, None for no count. One process per set should count them.
     """
@@ -93,7 +95,7 @@ class ShardMetrics(Collector):
         return True
 
     def _counting(self) -> asyncio.Task[None] | None:
-        """Return the count of rows that runs, None if none is due. A scrape waits for it, and does not end it."""
+        """Return the running count of rows, None if there is none. A scrape waits for it, and does not end it."""
         if self._rows_every is None:
             return None
         now, since = self._clock.elapsed(), self._counted_at
@@ -132,7 +134,7 @@ def _moves(paces: dict[str, MovePace], name: str) -> Iterator[Metric]:
     text = "Moves that a mover has to finish: not complete, and not paused"
     yield _gauge("apportion_shards_moves_due", text, name, len(due))
     idle = [pace.idle_seconds for pace in due if pace.idle_seconds is not None]
-    if idle or not due:  # Otherwise this process may not read the progress of the moves.
+    if idle or not due:  # otherwise no reading could tell the progress of a move
         text = "Longest time without progress of a move that is due, as scrapes see it"
         yield _gauge("apportion_shards_move_idle_seconds", text, name, max(idle, default=0.0))
 
