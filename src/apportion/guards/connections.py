@@ -110,7 +110,7 @@ def _require_of_sqlalchemy(connection: Any) -> None:  # noqa: ANN401 - a library
 def _require_of_sqlite(connection: Any, hint: str) -> None:  # noqa: ANN401 - a library's type
     """Raise unless the next write will be part of a transaction.
 
-    Before Python 3.12 only `isolation_level` said whether a write begins a transaction; now `autocommit` can too.
+    Before Python 3.12 only `isolation_level` said if a write begins a transaction. Now `autocommit` can say so too.
     """
     begins = connection.isolation_level is not None and getattr(connection, "autocommit", None) is not True
     if not (connection.in_transaction or begins):
@@ -124,7 +124,7 @@ def _require_of_psycopg(connection: Any) -> None:  # noqa: ANN401 - a library's 
     """
     status = sys.modules["psycopg"].pq.TransactionStatus
     if connection.autocommit and connection.info.transaction_status not in (status.INTRANS, status.INERROR):
-        raise in_autocommit(connection, "Put both into connection.transaction(), outside of a pipeline.")
+        raise in_autocommit(connection, "Put check and write into connection.transaction(), outside of a pipeline.")
 
 
 def _psycopg_cursor(connection: object, kind: str) -> Any:  # noqa: ANN401 - a library's type

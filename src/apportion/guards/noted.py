@@ -19,7 +19,7 @@ def note(token: FencingToken) -> None:
     resource = valid(token).resource
     _noted.pop(resource, None)
     _noted[resource] = None
-    if len(_noted) > MOST_NOTED:  # `list` copies all, so many are dropped at once
+    if len(_noted) > MOST_NOTED:  # `list` copies all notes, so each copy drops many of them
         for oldest in list(_noted)[: max(1, MOST_NOTED // 64)]:
             _noted.pop(oldest, None)
 

@@ -1,9 +1,8 @@
-"""The guard of a database: one statement in the user's transaction, so that its row lock orders check and write.
+"""The guard of a database: one statement in the user's transaction. Its row lock keeps the writes of holders in order.
 
 Promises: in committed transactions the tokens of a resource never go back, at any isolation level. The check of a newer
 token waits until the transaction of the earlier accepted token has ended. A refusal (`Fenced`) has written nothing and
-leaves the transaction usable. Errors of the driver reach the caller unchanged; the check has then allowed
-no write.
+leaves the transaction usable. Errors of the driver reach the caller unchanged; then the check has allowed no write.
 Refuses: autocommit mode, and to make its table silently. It needs PostgreSQL 9.5 or SQLite 3.35, or a newer release.
 Cost: one round trip and one written row; a second round trip when it refuses. docs/groups/guards.md has examples.
 Source: https://www.postgresql.org/docs/current/transaction-iso.html, https://www.sqlite.org/lang_upsert.html
