@@ -82,4 +82,4 @@ def test_what_ended_a_member_is_a_note_to_the_error_that_ends_the_block(tmp_path
 
     with pytest.raises(OSError, match="of the block") as raised:
         asyncio.run(asyncio.wait_for(story(), 30))
-    assert ["Besides, StoreClosed: this handle of"] == [note[:36] for note in raised.value.__notes__]
+    assert ["The close failed too: StoreClosed: this handle of"] == [note[:49] for note in raised.value.__notes__]

@@ -129,7 +129,7 @@ def test_an_error_of_the_end_is_raised_or_is_a_note_to_the_error_of_the_block(ki
     with pytest.raises(ZeroDivisionError) as caught:
         of(ZeroDivisionError())
     (note,) = caught.value.__notes__
-    assert note.startswith("Besides, StoreUnavailable: ")
+    assert note.startswith("The close failed too: StoreUnavailable: ")
 
 
 def test_an_interrupt_while_a_block_ends_closes_what_was_opened():

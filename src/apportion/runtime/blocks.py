@@ -26,7 +26,7 @@ class _Block:
         """Note that the block is entered. Raise `InvalidInput` at a second entry: each block needs its own call."""
         if self._is_entered:
             hint = f"Write for each block: {self._word} {self._call} as opened:"
-            raise InvalidInput(f"block of {self._call}", "a second one", "one for each call", hint)
+            raise InvalidInput(f"number of blocks of {self._call}", 2, "one for each call", hint)
         self._is_entered = True
 
     if not TYPE_CHECKING:

@@ -96,7 +96,10 @@ class TookOver(GroupEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delayed(GroupEvent):
-    """We delay taking a partition, because `deaths` owners died in a row. `seconds` is None: until a release."""
+    """We delay taking a partition, because `deaths` owners died in a row.
+
+    If `seconds` is None, the delay ends with a release.
+    """
 
     partition: int
     deaths: int

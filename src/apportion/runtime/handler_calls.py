@@ -2,9 +2,9 @@
 
 Promises: any error of a handler, raised by the call itself or later, is the outcome of the call. A call in a thread is
 over when the thread has ended. No caller can cancel it, or go on before it is over.
-Refuses: a plain function for an awaited call, an async one for a plain call, and a handler that cannot take a partition
-and its token. If the mistake shows before the first call, the refusal comes at once. Otherwise the outcome of the first
-call is `NoHandler`.
+Refuses: a plain function for an awaited call, and an async one for a plain call. A handler that cannot take a partition
+and its token is refused too. If the mistake shows before the first call, the refusal comes at once. Otherwise the
+outcome of the first call is `NoHandler`.
 """
 
 import asyncio
@@ -111,7 +111,7 @@ def is_async(handler: Callable[..., object]) -> bool:
 
 
 def _is_plain(handler: Callable[..., object]) -> bool:
-    """Whether it is a `def` that awaits nothing; lambdas and wrappers of async functions may return an awaitable."""
+    """Whether a handler is a plain `def`. Lambdas and wrappers are none: they may return an awaitable."""
     function = handler
     while isinstance(function, functools.partial):
         function = function.func

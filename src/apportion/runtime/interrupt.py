@@ -2,8 +2,8 @@
 
 Promises: within a block, SIGINT is noted, and then goes to the handler that was there before. The last block to end
 puts that handler back.
-Refuses: to note anything where Python raises no KeyboardInterrupt: outside of the main thread, and if the program has
-removed the handler or set the default of the system (`SIG_DFL`).
+Refuses: to note anything where Python raises no KeyboardInterrupt. This is so outside of the main thread, and if the
+program has removed the handler or set the default of the system (`SIG_DFL`).
 """
 
 import signal
@@ -47,7 +47,7 @@ def noted_interrupts() -> Iterator[None]:
 
 
 def is_interrupted() -> bool:
-    """Whether SIGINT came since the block began, and this is the main thread: no other thread is interrupted."""
+    """Whether SIGINT came since the first block began. False outside of the main thread: Python interrupts no other."""
     return _noted.is_interrupted and threading.current_thread() is threading.main_thread()
 
 

@@ -59,7 +59,7 @@ class _Resource(Generic[Opened, Shown]):
     def _use(self) -> Runner:
         if self._is_used:
             hint = "Make another object for each block."
-            raise InvalidInput(f"block of {self._call}", "a second one", "one at a time", hint)
+            raise InvalidInput(f"number of open blocks of {self._call}", 2, "one at a time", hint)
         self._is_used = True
         return io_thread()
 
@@ -124,4 +124,4 @@ def _noted(error: BaseException | None) -> Iterator[None]:
     except ApportionError as other:
         if error is None:
             raise
-        error.add_note(f"Besides, {type(other).__name__}: {other}")
+        error.add_note(f"The close failed too: {type(other).__name__}: {other}")

@@ -1,7 +1,7 @@
 """Schedule events: the fate of the slots of schedules, for logs, metrics and observers.
 
-Promises: the worker that fired tells the event, after the store has answered. Slots of one firing come in order. An
-observer that raises costs one log line per event and nothing else.
+Promises: the worker that fired a slot tells the event, after the store has answered. Slots of one firing come in order.
+An observer that raises costs one log line per event and nothing else.
 Refuses: to wait. An observer is called on the I/O thread, and must not block.
 """
 

@@ -1,8 +1,8 @@
 """Call: a coroutine that runs on the loop of another thread, and a caller that may go away before it has the result.
 
 Promises: the loop that runs a call makes all decisions about it, in the order of the requests. A caller may go away at
-any time. If it has no result by then, the call is cancelled, or `undo` gets the result. So no result is lost between
-the threads. Neither `begin` nor `abandon` waits or takes a lock.
+any time. If the call still runs then, it is cancelled. If it has a result that the caller has not, `undo` gets that
+result. So no result is lost between the threads. Neither `begin` nor `abandon` waits or takes a lock.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Waits: a start or an exit that takes long logs a line that names the awaited thing.
+"""Waits: log lines that name the awaited thing, while a start or an exit takes long.
 
 Promises: a wait of more than a second logs one line at WARNING, by the logger `apportion.group`. Python prints the line
 where no logging is set up. Another line follows every five seconds and says how long the wait lasts.
