@@ -30,7 +30,7 @@ apply(table, change) | change is a Table | Make one with plan(old, new).
 apply(change, assignment) | table is an Assignment | Pass the table() of a placement.
 apply(change, None) | table is None | Pass the table() of a placement.
 apply(saved, table) | change is b'{"apportion":"table","format_version":2,"cluster":"","chec… (7156 long) | Make one
-apply(change, apply(change, table)) | made from epoch 1:69fbcd94, but the current epoch is 2:33869b02 | Nothing was
+apply(change, apply(change, table)) | the change was made from epoch 1:69fbcd94, but the current epoch | Nothing was
 change.is_stray("k") | move is 'k' | Pass one of plan.moves.
 Throttle(per_node=0) | per_node of the throttle is 0 | Nothing would ever move; use None for no
 Throttle(per_node="2") | per_node of the throttle is '2' | Nothing would ever move; use None for no
