@@ -33,7 +33,7 @@ def plant(world: DemoWorld) -> None:
 
 
 def _plant_places(world: DemoWorld, lines: list[LedgerLine]) -> set[int]:
-    """Plant wrong places among those with their last write on another shard than the first one. Return their ids."""
+    """Falsify places that were last written on another shard than the first one. Return their ids."""
     last = {line["id"]: line for line in lines if line["word"] == "done"}
     moved = [line for line in last.values() if line["shard"] != FIRST]
     written = [line for line in moved if line["value"] is not None]
@@ -50,7 +50,7 @@ def _plant_places(world: DemoWorld, lines: list[LedgerLine]) -> set[int]:
 
 
 def _plant_slots(world: DemoWorld, group: PlannedGroup) -> None:
-    """Give one moved slot a second owner, and another one, without places, back to the first shard."""
+    """Give one moved slot a second owner, and give another one back to the first shard. Both slots have no places."""
     slots, target = f"{world.databases.prefix}slot", group.target
     with closing(world.databases.connect(target)) as connection:
         used = {slot for (slot,) in connection.execute("SELECT DISTINCT slot FROM place")}

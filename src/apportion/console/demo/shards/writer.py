@@ -73,7 +73,7 @@ async def write_by_async_session(world: DemoWorld, choice: WriteChoice, ledger: 
 
 
 def write_bare(world: DemoWorld, choice: WriteChoice, ledger: ShardLedger) -> None:
-    """Write to the first database, as a script does that has never heard of shards."""
+    """Write to the first database, like a script that knows nothing of shards."""
     print("ready", flush=True)
     while not ends:
         try:
