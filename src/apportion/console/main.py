@@ -218,7 +218,7 @@ def application(taken: list[str] | None = None) -> "App":
         names = (name, *ALIASES.get(name, ()))
         group.command(f"apportion.console.group.command:{name}_group", name=names, help=words)
     app.command(group)
-    guard = App(name="guard", help=f"Stop the writes of scripts whose member was replaced. {_WHERE}")
+    guard = App(name="guard", help=f"Stop the writes of scripts after their member was replaced. {_WHERE}")
     for name, words in GUARD_COMMANDS.items():
         guard.command(f"apportion.console.guard:{name}_guard", name=name, help=words)
     app.command(guard)
