@@ -386,7 +386,7 @@ def test_on_refuses_a_topology_on_which_a_range_has_nobody():
     for topology in (ABC.without("b"), ABC.drain("b")):
         with pytest.raises(CannotPlace, match=r"\[b'g', b'p'\) would have no owner") as caught:
             TEXT.on(topology)
-        assert "Give its range" in caught.value.hint
+        assert "Give the range" in caught.value.hint
 
 
 def test_owners_of_a_range_are_its_preference_list():
