@@ -13,13 +13,12 @@ import pytest
 
 pytestmark = pytest.mark.live
 
-
 COMMAND = [sys.executable, "-m", "apportion.console.main", "demo"]
 
 
 def demo(*words):
     command = [*COMMAND, *words, "--exit", "--json"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
     return done.returncode, json.loads(done.stdout.splitlines()[-1])["checks"]
 
 
@@ -101,12 +100,14 @@ def test_a_fault_is_planted_for_each_check_of_shards_and_found():
 SERVER_CHECKS = SHARD_CHECKS | {"reversed_lost", "catalogs_clean"}
 
 
+@pytest.mark.timeout(660)
 def test_every_check_of_shards_on_servers_passes():
     code, checks = demo("shards", "--postgres")
     assert {} == {name: check for name, check in checks.items() if not check["passed"]}
     assert (0, SERVER_CHECKS) == (code, set(checks))
 
 
+@pytest.mark.timeout(660)
 def test_a_fault_is_planted_for_each_check_of_shards_on_servers_and_found():
     code, checks = demo("shards", "--postgres", "--selftest")
     assert (1, SERVER_CHECKS) == (code, {name for name, check in checks.items() if not check["passed"]})
