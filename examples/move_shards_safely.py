@@ -32,5 +32,5 @@ except StaleEpoch as error:
 # 25.00% moves, in 666 ranges
 # write tenant-42 to: db-4 db-1
 # tenant-42 is on db-4
-# made from epoch 1:81b0bc37, but the current epoch is 2:bea73678.
+# the change was made from epoch 1:81b0bc37, but the current epoch is 2:bea73678.
 # Nothing was changed. Read the current state, plan again and apply the new plan.
