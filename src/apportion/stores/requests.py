@@ -76,7 +76,7 @@ class Space:
     def span(self, prefix: str) -> tuple[bytes, bytes]:
         """Return the half-open range of bytes that holds every key with this prefix."""
         start = self._prefix + _utf8("prefix", prefix, least=0)
-        # No byte of UTF-8 is 255, and an empty prefix leaves the slash as the last byte. That last byte can grow.
+        # The last byte can be raised by one, because no byte of UTF-8 is 255. For an empty prefix, it is the slash.
         return start, start[:-1] + bytes([start[-1] + 1])
 
     def request(

@@ -87,7 +87,10 @@ class TaskStore(Protocol):
     transactions: TaskTransactions
     schedules: ScheduleStore
     is_prompt: bool = False
-    """Whether `enqueue` ends, or sends its request, before it first waits. A caller can run this without a task."""
+    """Whether `enqueue` ends, or sends its request, before it first waits.
+
+    If so, a caller can run this first step without an `asyncio.Task`.
+    """
 
     async def enqueue(self, tasks: Sequence[NewTask]) -> tuple[tuple[str, bool], ...]:
         """Add all tasks or none. Return for each task the id of the open task, and whether this call made it.

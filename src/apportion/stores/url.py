@@ -119,7 +119,7 @@ def _divided(before: str) -> tuple[str, str]:
 
 
 def _decoded(text: str) -> str:
-    """Decode a text in which every `%` is percent-encoded. A text with a bare `%` stays as it is."""
+    """Decode a text in which every `%` begins an escape such as `%40`. A text with another `%` stays as it is."""
     return unquote(text) if text.count("%") == len(_ESCAPED.findall(text)) else text
 
 

@@ -1,6 +1,6 @@
 """Task damage in PostgreSQL: puts damaged rows aside.
 
-The types of the columns hold, so only their values can be wrong.
+PostgreSQL enforces the types of the columns, so only their values can be wrong.
 """
 
 # ruff: noqa: S608 - every statement is ours
@@ -72,7 +72,7 @@ NAMES = (
 
 
 async def put_aside(ask: Callable[..., Awaitable[list[Any]]], now: int) -> bool:
-    """Put all damaged rows aside in a transaction, by its `ask`; return whether there was one."""
+    """Put all damaged rows aside in the transaction of `ask`; return whether any row was damaged."""
     kept, mends = await ask(_KEEP, [now]), await ask(_MEND, [now, now, now])
     queues = [str(queue) for (queue,) in await ask(_PAUSE)]
     mended_rows = [str(task) for (task,) in mends] + [f"effect {key}" for (key,) in await ask(_ENTRY, [now])]

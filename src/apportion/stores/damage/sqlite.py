@@ -127,7 +127,7 @@ def any_text(file: File) -> Iterator[None]:
 
 
 def put_aside(file: File, now: int) -> bool:
-    """Put all damaged rows aside in a transaction; return whether there was one."""
+    """Put all damaged rows aside in a transaction; return whether any row was damaged."""
     mends = [f"{table} {key}" for table, key in _mend_texts(file)]
     tasks = [task for (task,) in file.execute(_KEEP, (now,)).fetchall()]
     file.execute(_REMOVE)

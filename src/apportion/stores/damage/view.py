@@ -1,8 +1,8 @@
 """View of damage: rows of the tables of tasks as operators see them, whatever the rows hold.
 
 Promises: a damaged row hides no other row. A task or an outcome of which the id can be read is shown as "damaged", and
-its reason names the column. The row of a worker is left out. A queue with damaged limits is shown as paused, as the
-next turn of a worker will make it. Nothing is changed.
+its reason names the column. The row of a worker is left out. A queue with damaged limits is shown as paused. The
+next turn of a worker will pause it. Nothing is changed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

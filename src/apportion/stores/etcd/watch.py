@@ -6,9 +6,9 @@ of a quarter of the shortest lease, a read checks the stream. The stream is open
 revisions, or if requests now go to another server. A watch without the right to read logs this once, and waits for
 that right.
 Refuses: to fill a gap that the server itself makes. A server without etcd-io/etcd#18274 (of 2024) silently leaves out
-the deletes of the revision at which it was compacted. So a stream that must catch up is opened one revision early. The
-server ends the stream if that revision is gone. This does not help a stream whose consumer lags behind while the server
-is compacted. A stream with nothing to catch up is opened at the next revision.
+the deletes of the revision at which it was compacted. So a stream that must catch up begins at the last revision that
+the watch has seen. If that revision is compacted, the server ends the stream. This does not help a stream whose
+consumer lags behind while the server is compacted. A stream with nothing to catch up begins at the next revision.
 The server sends new changes at once, and old changes in rounds, 100 ms apart.
 """
 
@@ -146,7 +146,7 @@ class Feed:
     async def _began(self, revision: int) -> None:
         """Close the stream if it may have missed changes.
 
-        `revision` is the one at which its second watch began. The watch of the range began no later.
+        The second watch of the stream began at `revision`. The watch of the range began no later.
         """
         caught_up_at, self._caught_up_at = self._caught_up_at, None
         if caught_up_at is None or revision > caught_up_at:

@@ -40,8 +40,8 @@ def is_within(task: OpenTask, worker: Worker) -> bool:
 def are_first(tasks: Iterable[OpenTask]) -> set[str]:
     """Return the tasks that wait for no other task.
 
-    These are the tasks without a key, and the oldest task of each key of which no task is claimed. `tasks` are all open
-    tasks, oldest first.
+    These are the tasks without a key. The oldest task of a key is one of them too, if no task of that key is claimed.
+    `tasks` are all open tasks, oldest first.
     """
     first: dict[tuple[str, str], str] = {}
     claimed, others = set[tuple[str, str]](), set[str]()

@@ -4,8 +4,8 @@ A hint arrives while a statement runs, or between two statements. Between statem
 the ear takes the hint in. A hint with the text `tasks` tells of new tasks. After any other hint, the history shows the
 changes.
 Promises: `is_trusted` says whether hints get through. To find out, the ear sends a hint to itself, since a transaction
-pooler accepts LISTEN and delivers nothing. If a look finds changes without a hint, no hint is trusted until the next
-one arrives.
+pooler accepts LISTEN and delivers nothing. If a look finds changes without a hint, `is_trusted` is False until
+a hint arrives again.
 """
 
 import asyncio

@@ -19,7 +19,8 @@ _HEAD, _, _REST = TURN.partition("\n) RETURNS TABLE (")
 _ARGUMENTS, _RESULTS = _HEAD.partition(".turn(")[2], _REST.partition("\n) LANGUAGE")[0]
 
 # Whether a rare rule applies in the lanes of a worker; `is_rare` tests for the other rules. `OFFSET` makes the server
-# find the ended sessions first. A search through all open claims would take half as long as the claims of a turn.
+# find the ended sessions first. A search through all open claims would make a turn slower, by half the time of its
+# claims.
 _IS_OWNED = "EXISTS (SELECT FROM unnest(of_queues, of_lanes) AS of (q, lane) WHERE (of.q, of.lane) = (t.queue, t.lane))"
 IS_KEYED_RARE = """
 CREATE FUNCTION {schema}.is_keyed_rare(
@@ -160,7 +161,7 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    IF cardinality(done_ids) > 0 THEN -- `+ 0`: not through all open claims of the session
+    IF cardinality(done_ids) > 0 THEN -- `+ 0` below: the index of open claims stays unused
         WITH gone AS (
             DELETE FROM {schema}.task AS t
             USING unnest(done_ids, done_attempts, done_sessions) WITH ORDINALITY AS r (id, attempt, session, place)

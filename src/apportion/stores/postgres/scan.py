@@ -1,7 +1,8 @@
 """A scan in portions, so that every reply is short and other requests can pass between.
 
-Each portion brings more items. It also brings the changes since the last portion to the items found before. Each
-portion reads one state of the store. So after the last portion, the whole scan is of one revision.
+Each portion brings more items. If keys in the part already read have changed since the last portion, it brings
+these changes too. Each portion reads one state of the store. So after the last portion, the whole scan is of one
+revision.
 Promises: the scan begins anew if the history since the last portion is gone, or if another incarnation has begun.
 """
 

@@ -43,8 +43,8 @@ NOTHING = "SELECT 1"
 
 STATE = "SELECT incarnation, revision FROM {schema}.meta"
 
-# The next portion of a scan: items from `next` on, limited by number and by bytes. It also has the changes since the
-# last portion to the items before `next`. All rows show one state.
+# The next portion of a scan: items from `next` on, limited by number and by bytes. If keys before `next` have changed
+# since the last portion, it has these changes too. All rows show one state.
 SCAN = """
 SELECT meta.incarnation, meta.revision, meta.compacted,
     found.is_change, found.key, found.value, found.revision, found.lease

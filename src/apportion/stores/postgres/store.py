@@ -73,8 +73,8 @@ class PostgresStore(api.CoordinationStore):
                 raise StoreUnavailable(self._name, f"a scan took longer than {_SCAN_SECONDS:g} s")
             rows = await self._committing.ask(sql.SCAN, scanning.wanted(), allowed=self._require_open)
             seen = scanning.take(rows)
-        # The state is noted only now: a request that was sent during the scan must not count in another life. A newer
-        # state that other calls have noted meanwhile is kept.
+        # The state is noted only now. Callers that send requests during the scan know the earlier incarnation, so the
+        # requests must fail in another one. A newer state that other calls have noted meanwhile is kept.
         if self._seen is before or self._seen.incarnation != seen.incarnation or self._seen.revision < seen.revision:
             self._seen = seen
         return api.Scan(items=scanning.items(), revision=seen.revision, incarnation=seen.incarnation)

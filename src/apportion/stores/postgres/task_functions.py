@@ -4,8 +4,8 @@ The driver fills in `{schema}`, quoted. `begin_tasks` compares the life of the s
 clock. `turn` does the common case. It answers `slow`, before any effect, if a rare rule applies: a limit, an ended
 session, a suspect, an expired task. `tasks.rules` has these rules.
 
-A transaction draws its own number first, and positions from a sequence afterwards. Take a position that was drawn
-before some transaction got the number n. The transaction of the position has a number below n. So the position is
+A transaction draws its own number first, and positions from a sequence afterwards. Suppose that one transaction draws
+a position, and then another transaction gets the number n. The first one has a number below n. So its position is
 visible once all transactions with numbers below n have ended.
 Rows are found only by indexes: a plan that was made for a small table stays in use when the table has grown. Nothing is
 compiled (`jit`). The planner gives a high cost to a kind of scan that is switched off, so it would compile the plan.
@@ -202,7 +202,7 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    IF cardinality(done_ids) > 0 THEN -- `+ 0`: not through all open claims of the session
+    IF cardinality(done_ids) > 0 THEN -- `+ 0` below: the index of open claims stays unused
         WITH gone AS (
             DELETE FROM {schema}.task AS t
             USING unnest(done_ids, done_attempts, done_sessions) WITH ORDINALITY AS r (id, attempt, session, place)

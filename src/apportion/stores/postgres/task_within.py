@@ -96,7 +96,8 @@ END $$
 """
 
 # Enqueues one task, the most frequent case: no column is expanded, and no other function is called. The answers are
-# those of `enqueue_tasks`. Each setting of a function takes microseconds. These two are enough to find a row by a key.
+# those of `enqueue_tasks`. Each setting of a function (SET) takes microseconds. So this function has only the two that
+# make the server find a row by a key.
 ENQUEUE_ONE = """
 CREATE FUNCTION {schema}.enqueue_task(
     known_incarnation bigint, lock_milliseconds integer, new_id text, new_queue text, new_lane bigint, new_name text,

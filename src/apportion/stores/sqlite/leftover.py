@@ -41,8 +41,8 @@ def has_leftover(path: Path, *, is_restored: bool) -> bool:
         return False
     is_younger = file.st_mtime_ns >= wal.st_mtime_ns
     if not is_younger and file.st_ctime_ns >= wal.st_ctime_ns:
-        # A move keeps the time of the last write, and changes ctime. So does a change of permissions, which keeps the
-        # inode.
+        # A move keeps the time of the last write, and changes ctime. A change of permissions does the same. But only a
+        # move brings a file with another inode.
         is_younger = is_restored or _remembered_inode(path) not in (0, file.st_ino)
     return is_younger and not _holds_all(path) and (is_restored or not _was_cut_short(path))
 

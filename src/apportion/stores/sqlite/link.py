@@ -130,7 +130,7 @@ class SqliteLink:
         return make_schema(connection)
 
     def flush(self, synchronous: str) -> None:
-        """Set when SQLite flushes a transaction to the disk (`FULL` or `NORMAL`), unless it is set so already."""
+        """Set the flush of transactions to the disk to `FULL` or `NORMAL`, unless it is set so already."""
         if synchronous != self._synchronous:
             self.connected().execute(f"PRAGMA synchronous={synchronous}")
             self._synchronous = synchronous

@@ -163,7 +163,7 @@ class SqliteStore(api.CoordinationStore):
         return _work
 
     async def _settled(self, doubt: InDoubt) -> api.Outcome:
-        """Resolve a commit in doubt: one more write confirms the content of the disk, or replaces the commit."""
+        """Resolve a commit in doubt by one more write: then the disk surely has the commit, or surely lacks it."""
         try:
             found = await self._file.write(_touched)
         except (StoreUnavailable, StoreDenied, StoreWentBack):

@@ -70,7 +70,7 @@ _SERVED = (
 )
 # A row that a transaction has locked or changed carries the number of that transaction, in 32 bits with wrap-around.
 # The transaction still runs if the snapshot lists its number, or if the number comes after the snapshot. This is only a
-# hint, so it leaves out no slot that is late.
+# hint. So a slot that is late by `_PUNCTUAL_MS` is never left out.
 _ROUND, _BY, _SNAPSHOT = 1 << 32, "xmax::text::bigint", "txid_current_snapshot()"
 _LISTED = f"SELECT mod(listed, {_ROUND}) FROM txid_snapshot_xip({_SNAPSHOT}) AS listed"
 _IS_AFTER = f"mod({_BY} - mod(txid_snapshot_xmax({_SNAPSHOT}), {_ROUND}) + {_ROUND}, {_ROUND}) < {_ROUND // 2}"

@@ -51,7 +51,10 @@ class NewClaims:
         return taken
 
     def _chosen(self, most: int, place: int) -> tuple[list[ReadyTask], bool]:
-        """Return ready tasks, and whether to look again, because an expired task took the place of another one."""
+        """Return ready tasks, and whether to look again.
+
+        The choice ends at an expired task. When that task is cancelled, another task may be ready in its place.
+        """
         heads, chosen = [found for lane in LANES if (found := self._heads(lane, most))], list[ReadyTask]()
         if len(heads) == 1 and self._may_take_all(heads[0]):  # the usual case, without a choice per task
             return heads[0][: -most - 1 : -1], False
