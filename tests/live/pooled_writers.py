@@ -3,11 +3,12 @@
 python -m tests.live.pooled_writers URL FOLDER FIRST COUNT
 
 The environment names the port of each pooler: `POOLER_PORTS=DATABASE=PORT,...`. The ledgers are those of
-`shard_writers`. The process of the first writers has the driver psycopg, and every other one has asyncpg.
+`shard_writers`. Every second writer has the driver asyncpg, the others have psycopg.
 """
 
 import os
 import sys
+from contextlib import ExitStack
 from uuid import uuid4
 
 from sqlalchemy import NullPool
@@ -34,13 +35,18 @@ OPTIONS = {
 def main(url, folder, first, writers):
     """Let writers work until the input ends."""
     ports = dict(each.split("=") for each in os.environ[PORTS].split(","))
-    driver = "asyncpg" if int(first) else "psycopg"
 
     def place(url):
         return url.set(port=int(ports[url.database]))
 
-    with opened(url, driver, place, **OPTIONS[driver]) as driven:
-        write_with(driven, work, folder, first, writers)
+    with ExitStack() as stack:
+        driven = [stack.enter_context(opened(url, driver, place, **options)) for driver, options in OPTIONS.items()]
+        write_with(driven, work_by_turns, folder, first, writers)
+
+
+def work_by_turns(driven, writer, ledger, stopped):
+    """Write until the end, with the driver of the writer."""
+    work(driven[writer % len(driven)], writer, ledger, stopped)
 
 
 if __name__ == "__main__":
