@@ -9,9 +9,6 @@ The environment names the port of each pooler: `POOLER_PORTS=DATABASE=PORT,...`.
 import os
 import sys
 from contextlib import ExitStack
-from uuid import uuid4
-
-from sqlalchemy import NullPool
 
 from tests.live.ledgers import write_with
 from tests.live.shard_writers import work
@@ -20,16 +17,9 @@ from tests.shards.drivers import opened
 PORTS = "POOLER_PORTS"
 OPTIONS = {
     "psycopg": {"connect_args": {"prepare_threshold": None}},
-    "asyncpg": {
-        "poolclass": NullPool,
-        "connect_args": {
-            "statement_cache_size": 0,
-            "prepared_statement_cache_size": 0,
-            "prepared_statement_name_func": lambda: f"s{uuid4().hex}",
-        },
-    },
+    "asyncpg": {"connect_args": {"statement_cache_size": 0, "prepared_statement_cache_size": 0}},
 }
-"""The options of an engine behind PgBouncer before 1.21: the server of a prepared statement may be another one."""
+"""The options of an engine behind a pooler that keeps no prepared statements, as PgBouncer 1.18."""
 
 
 def main(url, folder, first, writers):
