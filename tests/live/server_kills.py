@@ -10,7 +10,7 @@ import time
 
 from tests.live.slot_writers import KINDS, MOVING
 
-PATIENCE_SECONDS, LEAST_WRITES = 20.0, 5
+PATIENCE_SECONDS, LEAST_WRITES = 40.0, 5
 
 
 class Died(Exception):

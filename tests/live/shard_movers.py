@@ -13,16 +13,16 @@ import os
 import sys
 import time
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 
+from apportion.errors import Fenced
 from apportion.groups.leader import leader
 from apportion.model.epoch import FencingToken
 from apportion.model.topology import Node
 from apportion.runtime.clock import SystemClock
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import Mover
-from apportion.shards.mover.rescue import sites_of
+from apportion.shards.mover.rescue import MOVER_TTL, sites_of
 from apportion.shards.mover.reversal import reverse
 from apportion.shards.mover.stop_points import VARIABLE, stop_point
 from apportion.shards.records import ShardRecord
@@ -30,7 +30,7 @@ from apportion.stores.catalog import connect
 from tests.shards.sample import SET
 
 SHARDS = ("one", "two")
-ELECTED, ELECTED_TTL = "-", timedelta(seconds=1)
+ELECTED = "-"
 
 
 async def moved(url, folder, channel, places, order):
@@ -45,7 +45,13 @@ async def moved(url, folder, channel, places, order):
         stops(label)
 
     is_over = f"{given[0]} release.before" in (Path(folder) / "points").read_text()
-    entry, left = await carried_out(url, channel, places, given, reached, is_over=is_over)
+    try:
+        entry, left = await carried_out(url, channel, places, given, reached, is_over=is_over)
+    except Fenced:  # on a busy machine, a router may take an elected mover for dead
+        if given[4] != ELECTED:
+            raise
+        print("fenced -", flush=True)
+        return
     print(f"{'over' if entry is None else entry.record.state} {','.join(left) or '-'}", flush=True)
 
 
@@ -80,7 +86,7 @@ async def token_of(url, epoch):
     if epoch != ELECTED:
         yield FencingToken(resource=f"{SET}.mover", holder=epoch, incarnation=2**60, epoch=int(epoch))
         return
-    async with leader(url, f"{SET}.mover", lease_ttl=ELECTED_TTL) as election:
+    async with leader(url, f"{SET}.mover", lease_ttl=MOVER_TTL) as election:
         yield await election.wait_until_elected()
 
 

@@ -59,7 +59,7 @@ def work(router, writer, ledger, stopped):
     write_countries(router, writer, ledger, stopped, countries(router, writer))
 
 
-def write_countries(router, writer, ledger, stopped, mine):
+def write_countries(router, writer, ledger, stopped, mine, *, pause_seconds=PAUSE_SECONDS):
     """Write the countries of a writer until the end."""
     draw, number = random.Random(writer), 0
     while not stopped.is_set():
@@ -73,7 +73,7 @@ def write_countries(router, writer, ledger, stopped, mine):
         else:
             os.write(ledger, f"A {country} {number} {time.monotonic():.6f}\n".encode())
             os.fdatasync(ledger)
-        stopped.wait(PAUSE_SECONDS)
+        stopped.wait(pause_seconds)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from tests.live.shard_writers import COUNTRIES, write_countries
 
 KINDS = ("moving", "one", "two")
 MOVING = "moving"
+PAUSE_SECONDS = 0.02
 
 
 def kind(number):
@@ -32,7 +33,8 @@ def work(router, writer, ledger, stopped):
         return (MOVING if slot in moving else router.table.shard(slot)) == kind(writer)
 
     named = (f"w{writer}c{number}" for number in count())
-    write_countries(router, writer, ledger, stopped, list(islice(filter(is_mine, named), COUNTRIES)))
+    mine = list(islice(filter(is_mine, named), COUNTRIES))
+    write_countries(router, writer, ledger, stopped, mine, pause_seconds=PAUSE_SECONDS)
 
 
 class Acknowledged:

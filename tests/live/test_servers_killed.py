@@ -273,7 +273,9 @@ def leave(movers, points, kills):
     """Kill movers at each point, and let writers go on alone. Then the next mover goes on with the move."""
     move = movers.move()
     for point in points:
-        if movers.order(move, point) == "killed":
+        while (word := movers.order(move, point)) == "fenced":
+            pass
+        if word == "killed":
             kills.await_writes(point, time.monotonic())
         else:
             movers.place = move.split()[2]
