@@ -20,6 +20,7 @@ from apportion.groups.leader import leader
 from apportion.model.epoch import FencingToken
 from apportion.model.topology import Node
 from apportion.runtime.clock import SystemClock
+from apportion.shards.channel import ChannelWish
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import Mover
 from apportion.shards.mover.rescue import MOVER_TTL, sites_of
@@ -59,7 +60,7 @@ async def carried_out(url, channel, places, given, reached, *, is_over):
     """Carry out an order. Return the record of the move, and all that is left behind. A move that is over stays so."""
     move, source, target, slots, epoch, wish = given
     store = await connect(url)
-    sites = sites_of(SET, {shard: ShardRecord(url=place) for shard, place in places.items()}, channel)
+    sites = sites_of(SET, {shard: ShardRecord(url=place) for shard, place in places.items()}, ChannelWish(kind=channel))
     nodes = {shard: Node(shard) for shard in SHARDS}
     mover = Mover(store, SET, sites, nodes, clock=SystemClock(), wall=time.time, reached=reached)
     try:

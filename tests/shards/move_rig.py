@@ -13,6 +13,7 @@ from apportion.shards.channel import ChannelState
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import Mover
 from apportion.shards.mover.book import MoveBook
+from apportion.shards.mover.limits import MoveLimits
 from apportion.shards.slot_rows import SlotRow
 from apportion.stores.memory.store import Memory, MemoryStore
 from apportion.tables.publisher import Publisher
@@ -181,6 +182,23 @@ class FakeChannel:
         pass
 
 
+class FakeLog:
+    """The log that a source keeps; `size` None without a replication slot."""
+
+    def __init__(self, source):
+        self.source, self.kept, self.asked, self.gone = source, None, 0, []
+
+    async def size(self):
+        self.source.answer()
+        self.asked += 1
+        return self.kept
+
+    async def let_go(self, token):
+        self.source.check(token)
+        self.gone.append(token.epoch)
+        self.kept = None
+
+
 class Rig:
     """A set of two shards; a mover's steps are noted, and `at` may do something at one of its stop points."""
 
@@ -191,6 +209,7 @@ class Rig:
         self.two = Base()
         self.one.rows = {(slot, key): 0 for slot in range(SLOTS) for key in range(3)}
         self.channels, self.back = FakeChannel(self.one, self.two), FakeChannel(self.two, self.one)
+        self.log = FakeLog(self.one)
         self.nodes = {each: Node(each) for each in ("one", "two")}
         self.labels, self.events, self.at, self.publisher = [], [], {}, Publisher(self.store, SET)
 
@@ -199,6 +218,9 @@ class Rig:
 
     async def channel(self, group):
         return self.channels if group.source == "one" else self.back
+
+    async def kept_log(self, group):
+        return self.log
 
     async def found(self):
         topology = Topology(["one"])
@@ -210,7 +232,7 @@ class Rig:
         if label in self.at:
             self.at.pop(label)()
 
-    def mover(self):
+    def mover(self, limits=None):
         return Mover(
             self.store,
             SET,
@@ -220,6 +242,7 @@ class Rig:
             wall=lambda: 1000.0 + self.clock.now,
             reached=self.reached,
             observer=self.events.append,
+            limits=limits or MoveLimits(),
         )
 
     async def owners(self):

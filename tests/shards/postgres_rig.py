@@ -20,6 +20,7 @@ LOGICAL = (
     "max_logical_replication_workers = 12",
     "max_worker_processes = 24",
     "wal_retrieve_retry_interval = 20ms",
+    "max_slot_wal_keep_size = 4GB",
 )
 """The settings of a server for native channels. Its workers start at once, and not up to five seconds later."""
 

@@ -15,7 +15,7 @@ import apportion
 from apportion.errors import Conflict, InvalidInput, NotOwner, PlanRefused
 from apportion.groups.leader import AsyncElection
 from apportion.shards import admin
-from apportion.shards.admin import carrier
+from apportion.shards.admin import ends
 from apportion.shards.plan import encode_shard_plan
 from apportion.stores.sqlite.store import SqliteStore
 from tests.shards.sample import SET, Base, Files, Photo, Place
@@ -112,7 +112,7 @@ def test_moves_that_rest_go_on_with_the_next_call_and_no_other_begins(files):
 
     def paused(event):
         if event.step == "capture":
-            asyncio.run_coroutine_threadsafe(carrier.wish(files.url, SET, "pause"), asyncio.get_running_loop())
+            asyncio.run_coroutine_threadsafe(ends.wish(files.url, SET, "pause"), asyncio.get_running_loop())
 
     made = act("apply", files, plan, observer=paused)
     if made.is_whole:

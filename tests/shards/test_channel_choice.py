@@ -35,6 +35,10 @@ def test_two_fit_servers_have_a_native_channel():
         ({"senders": 0}, "max_wal_senders of shard one leaves 0, and a move needs 3"),
         ({"may_publish": False}, "the role of shard one may not replicate, or may not create in its database"),
         ({"unfit": ("place is partitioned",)}, "table place is partitioned in shard one"),
+        (
+            {"keeps_bounded": False},
+            "max_slot_wal_keep_size of shard one is -1: see --allow-unbounded-wal",
+        ),
     ],
 )
 def test_a_source_that_cannot_publish_is_told(changed, words):
@@ -55,9 +59,21 @@ def test_a_target_that_cannot_subscribe_is_told(changed, words):
     assert words == obstacle_in("one", FIT, "two", replace(FIT, **changed))
 
 
+def test_moves_at_once_need_room_for_all_of_them_and_those_under_way_have_a_part_of_it():
+    wide = replace(FIT, slots=12, senders=12, origins=12, workers=8)
+    assert "" == obstacle_in("one", wide, "two", wide, at_once=4)
+    words = "max_replication_slots of shard one leaves 12, and 5 moves at once need 15"
+    assert words == obstacle_in("one", wide, "two", wide, at_once=5)
+    begun = replace(wide, slots=3, senders=3, origins=3, workers=2, own=(9, 9, 9, 6))
+    assert "" == obstacle_in("one", begun, "two", begun, at_once=4)
+    full = replace(wide, workers=1, own=(0, 0, 0, 6))
+    words = "max_logical_replication_workers of shard two leaves 7, and 4 moves at once need 8"
+    assert words == obstacle_in("one", wide, "two", full, at_once=4)
+
+
 def test_facts_that_only_the_other_side_needs_do_not_matter():
     source = replace(FIT, origins=0, workers=0, may_subscribe=False, copies=9)
-    target = replace(FIT, slots=0, senders=0, may_publish=False, wal_level="replica")
+    target = replace(FIT, slots=0, senders=0, may_publish=False, wal_level="replica", keeps_bounded=False)
     assert "" == obstacle_in("one", source, "two", target)
 
 

@@ -9,6 +9,7 @@ import pytest
 import apportion
 from apportion.errors import Conflict, InvalidInput, PlanRefused, UnknownOption
 from apportion.shards import admin
+from apportion.shards.admin import moves
 from tests.shards.sample import SET, Base, Photo, Place
 from tests.shards.server import OWNER, as_role
 
@@ -101,7 +102,7 @@ def test_a_slot_that_came_to_a_drained_shard_meanwhile_is_told(world, monkeypatc
         return found
 
     with monkeypatch.context() as race:
-        race.setattr(admin, "plan", raced)
+        race.setattr(moves, "plan", raced)
         with pytest.raises(Conflict, match="shard one has 1 slots after its drain") as refusal:
             act("drain", world, "one")
     assert "apportion shards drain URL SET one" in refusal.value.hint

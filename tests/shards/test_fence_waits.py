@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from apportion.shards import admin
-from apportion.shards.mover import mover
+from apportion.shards.mover import fence_time
 from tests.shards.fence_waits import Waits
 from tests.shards.sample import SET
 from tests.shards.server import OWNER, as_role
@@ -24,7 +24,7 @@ def files(make_set, monkeypatch):
 @pytest.fixture
 def move(files, monkeypatch):
     """Return a function that moves four slots. `late` is the number of rows that come just before the fence."""
-    monkeypatch.setattr(mover, "FENCE_SECONDS", 60)  # no attempt of a busy machine fails
+    monkeypatch.setattr(fence_time, "FENCE_SECONDS", 60)  # no attempt of a busy machine fails
     owned = "SELECT slot FROM apportion_slot WHERE state = 'owner' ORDER BY slot LIMIT 4"
     slots = [slot for (slot,) in files.sql("one", owned)]
     for slot in slots:

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from apportion.errors import Conflict, Fenced, InvalidInput
-from apportion.shards.mover.mover import FENCE_SECONDS, REST_SECONDS
+from apportion.shards.mover.course import REST_SECONDS
+from apportion.shards.mover.fence_time import FENCE_SECONDS
 from apportion.shards.mover.stop_points import labels
 from apportion.shards.slot_rows import SlotRow
 from apportion.tables.layout import Version

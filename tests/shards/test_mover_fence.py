@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from apportion.errors import StoreDenied
-from apportion.shards.mover.mover import FENCE_SECONDS
+from apportion.shards.mover.fence_time import FENCE_SECONDS
 from apportion.tables.layout import Version
 from tests.shards.move_rig import GROUP, Killed, kill, moved, token, until, wish
 

@@ -38,11 +38,11 @@ LEFT = {
 
 
 class Pair(Servers):
-    """A set whose shard `two` may lie on another server than the first one."""
+    """A set whose shards may lie on several servers. Shard `one` is the source."""
 
-    def __init__(self, rigs, folder):
-        self.rigs = dict(zip(("one", "two"), rigs, strict=True))
-        super().__init__(rigs[0], folder)
+    def __init__(self, rigs, folder, shards=("one", "two")):
+        self.rigs = dict(zip(shards, rigs, strict=True))
+        super().__init__(rigs[0], folder, shards=shards)
 
     def rig_of(self, shard):
         return self.rigs[shard]
@@ -165,8 +165,7 @@ def test_a_plan_empties_a_shard_by_replication_and_the_catalogs_are_as_before(re
         plan = await admin.plan(files.url, SET, slots=slots, to="two")
         assert ["native"] == [each.kind for each in await admin.channels(files.url, SET, plan)]
         found = {each.subject: each.found for each in await admin.doctor(files.url, SET)}
-        said = "native: logical replication is possible; set max_slot_wal_keep_size of shard one"
-        assert found["channel from one to two"].startswith(said)
+        assert "native: logical replication is possible" == found["channel from one to two"]
         assert catalogs == files.catalogs()
         assert (await admin.apply(files.url, SET, plan, channel="native", observer=look)).is_whole
         assert (await admin.clean(files.url, SET, soak=timedelta(0))).is_whole

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from apportion.shards import admin
-from apportion.shards.mover import mover
+from apportion.shards.mover import course
 from tests.shards.sample import SET
 from tests.shards.server import OWNER, as_role
 from tests.stores.rigs.postgres import USER
@@ -92,7 +92,7 @@ def test_a_long_reader_of_the_source_delays_no_move_and_is_named(files, dump, wr
 
 
 def test_an_abort_ends_beside_a_long_reader_and_leaves_a_log_that_no_longer_grows(files, dump, writer, monkeypatch):
-    monkeypatch.setattr(mover, "REST_SECONDS", 1.5)
+    monkeypatch.setattr(course, "REST_SECONDS", 1.5)
     slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot ORDER BY 1 LIMIT 4")]
     for slot in slots * 3:
         files.sql("one", ROW, (slot,))

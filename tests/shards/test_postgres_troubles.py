@@ -127,6 +127,32 @@ def test_an_idle_writer_is_named_with_its_age_and_is_left_alone_until_it_commits
     assert 21 == len(after)
 
 
+def test_a_move_that_an_idle_writer_holds_up_rests_after_its_attempts_and_the_same_call_goes_on(files, monkeypatch):
+    monkeypatch.setattr(server, "LOCK_WAIT_SECONDS", 0.2)
+    slots, begun = filled(files), []
+    plan = asyncio.run(admin.plan(files.url, SET, slots=slots, to="two"))
+    with files.connect("one", user=USER) as writer:
+
+        def write(event):
+            if event.step == "verify" and not begun:
+                begun.append(writer.execute(f"{ROWS} FROM unnest(%s::smallint[]) slot", (slots[:1],)))
+
+        async def main():
+            async with asyncio.timeout(60):
+                return await admin.apply(files.url, SET, plan, attempts=2, observer=write)
+
+        made = asyncio.run(main())
+        assert ((), False) == (made.moves, made.is_whole)
+        assert "rests after 2 attempts to switch: others held a lock of its tables for 0.2 s: process " in made.why
+        assert f"process {writer.info.backend_pid} of {USER}" in made.why
+        [move] = asyncio.run(admin.status(files.url, SET)).moves
+        assert ("catching-up", "pause") == (move.state, move.wish)
+        files.sql("one", f"{ROWS} FROM unnest(%s::smallint[]) slot", (slots[:2],))
+        writer.commit()
+    assert asyncio.run(admin.apply(files.url, SET, plan, attempts=2)).is_whole
+    assert [(23,)] == files.sql("two", "SELECT count(*) FROM place WHERE slot = ANY (%s)", (slots,))
+
+
 def test_a_prepared_transaction_that_holds_a_moving_slot_is_named_until_it_ends(files, monkeypatch):
     monkeypatch.setattr(server, "LOCK_WAIT_SECONDS", 0.2)
     slots, said, began = filled(files), [], []

@@ -9,7 +9,7 @@ import pytest
 
 import apportion
 from apportion.errors import Conflict
-from apportion.shards.admin import carrier
+from apportion.shards.admin import carrier, ends
 from apportion.shards.mover.records import name_of_pin
 from tests.shards.sample import SLOTS, Base, Place
 from tests.shards.test_recover import MOVED, Died, act, copied, restored, rows, write
@@ -119,7 +119,7 @@ def test_a_record_that_changed_meanwhile_is_not_overwritten(files, monkeypatch):
 
     async def wished(*words):
         await close(*words)
-        assert 1 == await carrier.wish(files.url, "world", "pause")
+        assert 1 == await ends.wish(files.url, "world", "pause")
 
     with monkeypatch.context() as race:
         race.setattr(steps, "_close", wished)

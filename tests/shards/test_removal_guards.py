@@ -7,7 +7,7 @@ import pytest
 
 from apportion.errors import Conflict, InvalidInput, StoreDenied, StoreUnavailable
 from apportion.shards import router
-from apportion.shards.admin import carrier, departure
+from apportion.shards.admin import departure, ends
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.book import MoveBook
 from apportion.shards.mover.records import MoveEntry, encode_moving
@@ -175,7 +175,7 @@ def test_a_drain_beside_an_abort_begins_no_move(make_set, monkeypatch):
     files = make_set("sqlite", shards=("one", "three", "two"))
     cut(monkeypatch, "verify.before", files, "drain", "one")
     owned = {each.id: each.slots for each in act("status", files).shards}
-    assert 1 == asyncio.run(carrier.wish(files.url, SET, "abort"))
+    assert 1 == asyncio.run(ends.wish(files.url, SET, "abort"))
     made = act("drain", files, "one")
     assert ((), False) == (made.moves, made.is_whole)
     assert owned == {each.id: each.slots for each in act("status", files).shards}

@@ -9,7 +9,7 @@ import pytest
 import apportion
 from apportion.errors import Conflict, InvalidInput, PlanRefused
 from apportion.shards import admin
-from apportion.shards.admin import carrier
+from apportion.shards.admin import ends
 from tests.shards.conftest import BOTH
 from tests.shards.sample import SET, Base, Photo, Place
 from tests.shards.server import OWNER, as_role
@@ -118,7 +118,7 @@ def test_an_abort_of_the_way_back_keeps_all_writes_where_they_are(files):
 
     def aborted(event):
         if event.step == "verify":
-            asyncio.run_coroutine_threadsafe(carrier.wish(files.url, SET, "abort"), asyncio.get_running_loop())
+            asyncio.run_coroutine_threadsafe(ends.wish(files.url, SET, "abort"), asyncio.get_running_loop())
 
     made = act("reverse", files, moves, observer=aborted)
     if made.is_whole:

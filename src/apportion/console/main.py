@@ -119,9 +119,8 @@ SHARD_COMMANDS = {
     "status": "Show the shards of a set, with their slots and rows, and its moves.",
     "verify": "Compare every row of a set with its slot.",
 }
-_SHARD_MOVES = (
-    "abort", "apply", "clean", "drain", "labels", "pause", "plan", "rebalance", "recover", "reverse", "verify",
-)  # fmt: skip
+_SHARD_MOVES = ("abort", "clean", "drain", "labels", "pause", "plan", "rebalance", "recover", "reverse", "verify")
+_SHARD_FILES = {"accept-failover": "failover", "apply": "apply", **dict.fromkeys(_SHARD_MOVES, "moves")}
 _ROOMS = {
     "table": TABLE_COMMANDS,
     "group": GROUP_COMMANDS,
@@ -236,7 +235,7 @@ def application(taken: list[str] | None = None) -> "App":
     app.command(cron)
     shards = App(name="shards", help=f"Spread rows over databases, and look after them. {_WHERE}")
     for name, words in SHARD_COMMANDS.items():
-        module = "failover" if name == "accept-failover" else "moves" if name in _SHARD_MOVES else "command"
+        module = _SHARD_FILES.get(name, "command")
         shards.command(f"apportion.console.shards.{module}:{name}_shards".replace("-", "_"), name=name, help=words)
     app.command(shards)
     return app

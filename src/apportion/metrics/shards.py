@@ -3,7 +3,7 @@
 Each scrape asks the control store, and the shards that take part in moves, for at most two seconds. Rows are counted in
 the background at long intervals. If the store does not answer, a metric says so.
 Refuses: labels by key, slot or move. The labels are names of sets and shards, so the number of series does not grow
-with the work. There is no metric for the size of the write-ahead log on servers: the status of a move does not have it.
+with the work.
 Needs the extras `metrics` and `sqlalchemy`. docs/shards/metrics.md has an example and the alert rules.
 """
 
@@ -133,10 +133,24 @@ def _moves(paces: dict[str, MovePace], name: str) -> Iterator[Metric]:
     yield _gauge("apportion_shards_moves", "Moves that are not over", name, len(paces))
     text = "Moves that a mover has to finish: not complete, and not paused"
     yield _gauge("apportion_shards_moves_due", text, name, len(due))
+    yield _wal(paces, name)
     idle = [pace.idle_seconds for pace in due if pace.idle_seconds is not None]
     if idle or not due:  # otherwise no reading could tell the progress of a move
         text = "Longest time without progress of a move that is due, as scrapes see it"
         yield _gauge("apportion_shards_move_idle_seconds", text, name, max(idle, default=0.0))
+
+
+def _wal(paces: dict[str, MovePace], name: str) -> Metric:
+    """Return the log that each source keeps. Its replication slots share the log, so the largest one counts."""
+    kept = Counter[str]()
+    for pace in paces.values():
+        if pace.move.wal_kept_bytes is not None:
+            kept[pace.move.source] = max(kept[pace.move.source], pace.move.wal_kept_bytes)
+    text = "Bytes of WAL that the server of a shard keeps for moves by replication from it"
+    family = GaugeMetricFamily("apportion_shards_wal_kept_bytes", text, labels=["set", "shard"])
+    for shard, size in sorted(kept.items()):
+        family.add_metric([name, shard], float(size))
+    return family
 
 
 def _rows(facts: SetFacts, name: str) -> Iterator[Metric]:

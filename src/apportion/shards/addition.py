@@ -2,18 +2,21 @@
 
 Promises: a database joins only with the tables that the other shards have, and with the rows of their reference tables.
 The same call again finishes a call that was cut off. A database that names itself this shard of this set joins with its
-rows and slots. A control store from an old copy may not know such a shard.
+rows and slots. A control store from an old copy may not know such a shard. A shard that is there gets another
+replication URL if one is given.
 Refuses: another database with rows, a database of another set, and an id that another database has.
 """
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from sqlalchemy.orm import DeclarativeBase
 
-from apportion.errors import InvalidInput, StoreUnavailable
+from apportion.errors import Conflict, InvalidInput, StoreUnavailable
 from apportion.shards.foundation import Founded, note_timeline, untold
+from apportion.shards.mover.failover import record_of
 from apportion.shards.numbers import check_given, give_stride
 from apportion.shards.place import DatabasePlace, check_apart
 from apportion.shards.records import SetKeys, ShardRecord
@@ -44,6 +47,7 @@ async def added(
         joining = Founded(name=name, record=followed.record, shards=founded.shards, base=base, like=like)
         for shard in founded.shards:
             await _joined(followed, joining, shard)
+            await _reached(followed, shard, joining.shards[shard].replication_url)
         if is_strided:
             await asyncio.to_thread(give_stride, {**followed.shards, **founded.shards}, base)
     finally:
@@ -74,3 +78,20 @@ async def _joined(followed: FollowedSet, joining: Founded, shard: str) -> None:
     if found.get(key) != value:
         raise StoreUnavailable("the control store", f"it answered {outcome}")
     await note_timeline(followed.store, followed.keys, shard, joining.shards[shard])
+
+
+async def _reached(followed: FollowedSet, shard: str, replication_url: str) -> None:
+    """Write the replication URL of a shard that is there already. Without a URL, the record stays as it is."""
+    if not replication_url:
+        return
+    kept = await record_of(followed.store, followed.keys, shard)
+    if kept.record.replication_url == replication_url:
+        return
+    put = api.Put(key=kept.key, value=replace(kept.record, replication_url=replication_url).encode())
+    same = api.Unchanged(key=kept.key, revision=kept.revision)
+    outcome = await followed.store.commit(when=[same], puts=[put])
+    if isinstance(outcome, api.Unknown):
+        raise StoreUnavailable("the control store", outcome.reason)
+    if isinstance(outcome, api.Refused):
+        hint = "Nothing of it was changed. Run the same call again."
+        raise Conflict(f"the record of shard {shard} changed while its replication URL was written.", hint)

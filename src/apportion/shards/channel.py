@@ -25,6 +25,23 @@ CHANNEL_KINDS: tuple[ChannelKind, ...] = ("keys", "native", "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelWish:
+    """The wish of a caller for the channel of moves that begin.
+
+    - `allows_unbounded_wal`: a native channel may begin on a server that keeps any amount of its log for it.
+    - `at_once`: the number of moves that the caller runs at once.
+    """
+
+    kind: ChannelKind = "keys"
+    allows_unbounded_wal: bool = False
+    at_once: int = 1
+
+
+KEYS = ChannelWish()
+"""The default wish: a log of keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelState:
     """The progress of a channel. `lag` is the number of logged changes that the target does not have yet.
 
@@ -79,3 +96,24 @@ class Channel(Protocol):
 
     async def close(self) -> None:
         """Close the connections."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSize:
+    """The size of a kept log. `is_lost`: the server has deleted a part that the target still needs."""
+
+    bytes: int
+    is_lost: bool = False
+
+
+class KeptLog(Protocol):
+    """The log of transactions (WAL) that the source of one move keeps until the target has read it.
+
+    It grows while the target is away or slow, and while the move is paused. No call asks the target.
+    """
+
+    async def size(self) -> LogSize | None:
+        """Return its size, None if the server keeps nothing for this move. `StoreUnavailable` if it is silent."""
+
+    async def let_go(self, token: FencingToken) -> None:
+        """Let the server delete the log. After it, the move cannot go on."""

@@ -30,6 +30,12 @@ _TAKEOVERS: dict[str, type[TakeoverStatements]] = {"postgresql": PostgresTakeove
 LOCK_SECONDS = 30.0
 """The longest wait of an operator's call for the lock of a file that other programs write to."""
 
+# A pooler lends a connection that has the prepared statements of others.
+_OPTIONS: Mapping[str, dict[str, Any]] = {
+    "sqlite+pysqlite": {"timeout": LOCK_SECONDS},
+    "postgresql+psycopg": {"prepare_threshold": None},
+}
+
 _SLOT_ROWS = {"sqlite": (None, "apportion_slot"), "postgresql": ("apportion", "slot")}
 SQLITE_TABLES = ("apportion_mover", "apportion_fences", "apportion_move")
 SQLITE_ACTS = ("insert", "update", "delete", "slot")
@@ -139,8 +145,7 @@ class DatabasePlace:
     @contextmanager
     def reader(self) -> Iterator[Engine]:
         """Open an engine that takes no lock before it writes."""
-        waits = {"connect_args": {"timeout": LOCK_SECONDS}} if self.url.get_backend_name() == "sqlite" else {}
-        made = create_engine(self.url, **waits)
+        made = create_engine(self.url, connect_args=_OPTIONS.get(self.url.drivername, {}))
         try:
             yield made
         finally:

@@ -1,7 +1,7 @@
 """Records of a set in the control store: the set itself, and the place of each shard.
 
     shards/<set>/set           format, number of hash slots, hasher; written once
-    shards/<set>/shard/<id>    URL without a password, weight, zone, timeline of a server of PostgreSQL
+    shards/<set>/shard/<id>    URLs without passwords, weight, zone, timeline of a server of PostgreSQL
     shards/<set>/moving        the slots of each move that is under way; `mover.records` reads it
     shards/<set>/move/<id>     a move; `mover.records` reads it
     table/<set>/…              the table of the slots, written by the publisher of tables
@@ -11,19 +11,16 @@ Refuses: passwords in URLs. Write `${NAME}`, and each process fills in the value
 """
 
 import json
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
-
-from apportion.errors import BadSnapshot, InvalidInput
+from apportion.errors import BadSnapshot, InvalidInput, UnknownOption
 from apportion.model.codec.parsing import integer, items, pairs, refuse, text
 from apportion.model.topology import Node, check_name
 from apportion.placement.hashers import DEFAULT
+from apportion.shards.shard_url import address_in, check_no_password, check_server
 from apportion.shards.slots import check_hash_slots
 from apportion.shards.timeline.timeline import Timeline
 from apportion.tables.layout import TableKeys
@@ -31,8 +28,7 @@ from apportion.tables.layout import TableKeys
 FORMAT = 1
 SHARDS = "shards/"
 MOST_SHARD_BYTES = 63
-_PASSWORD = re.compile(r"://[^/@]*:(?!\$\{\w+\}@)[^/]*@|[?&]password=(?!\$\{\w+\}(?:&|$))")
-_NAME = re.compile(r"\$\{(\w+)\}")
+REPLICATION_URL = "replication URL of a shard"
 _SHARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _BOUND = 2**64
@@ -106,66 +102,66 @@ class SetRecord:
 class ShardRecord:
     """The URL and the zone of a shard, and its weight for its share of the slots.
 
-    `timeline` is the noted timeline of its server. It is None for a file, and until a connection has noted it.
+    `replication_url` is the URL at which servers of other shards reach it, "" for `url`. `timeline` is the noted
+    timeline of its server. It is None for a file, and until a connection has noted it.
     """
 
     url: str
     weight: float = 1.0
     zone: tuple[str, ...] = ()
     timeline: Timeline | None = None
+    replication_url: str = ""
 
     def __post_init__(self) -> None:
-        if _PASSWORD.search(self.url):
-            hint = "Write postgresql://user:${PASSWORD}@host/database; each process fills it in from its environment."
-            raise InvalidInput("URL of a shard", "(not shown)", "one without a password", hint)
+        check_no_password(self.url, "URL of a shard")
+        if self.replication_url:
+            check_server(self.url, "URL of a shard with a replication URL")
+            check_server(self.replication_url, REPLICATION_URL)
+            check_no_password(self.replication_url, REPLICATION_URL)
 
     def node(self, shard_id: str) -> Node:
         """Return the shard as a node of the set's topology."""
         return Node(check_shard_id(shard_id), weight=self.weight, zone=self.zone)
 
     def address(self) -> str:
-        """Return the URL with the values of the environment.
-
-        `InvalidInput` for a variable that is not set, and for a text that is no URL. `InvalidInput` also for a value
-        with an `@`: the URL would be cut there.
-        """
-        for match in _NAME.finditer(self.url.rpartition("@")[0]):
-            if "@" in _from_environment(match):
-                expected = "a value with %40 in place of @"
-                hint = "Percent-encode it: python -c 'from urllib.parse import quote; print(quote(input(), safe=\"\"))'"
-                raise InvalidInput(f"environment variable {match[1]}", "(not shown)", expected, hint)
-        address = _NAME.sub(_from_environment, self.url)
-        try:
-            make_url(address)
-        except (ArgumentError, ValueError):  # The error shows parts of the text, which may be secrets.
-            hint = "Look at the record: apportion shards status URL SET. Check the variables that it names."
-            raise InvalidInput("URL of a shard", "(not shown)", "dialect://user@host:port/database", hint) from None
-        return address
+        """Return the URL with the values of the environment. Errors are those of `address_in`."""
+        return address_in(self.url, "URL of a shard")
 
     def encode(self) -> bytes:
         """Return the record as bytes."""
         noted = {} if self.timeline is None else {"timeline": f"{self.timeline}"}
+        noted |= {"replication_url": self.replication_url} if self.replication_url else {}
         return encoded({"url": self.url, "weight": self.weight, "zone": list(self.zone), **noted})
 
     @classmethod
     def decode(cls, data: bytes) -> "ShardRecord":
         """Return the record that bytes hold."""
         form = decoded(data, "shard")
-        is_noted = "timeline" in pairs(form)
-        fields = Fields(form, "url", "weight", "zone", *(["timeline"] if is_noted else []))
+        noted = [each for each in ("timeline", "replication_url") if each in pairs(form)]
+        fields = Fields(form, "url", "weight", "zone", *noted)
         zone = fields.read("zone", lambda value: tuple(map(text, items(value))))
-        timeline = fields.read("timeline", Timeline.of) if is_noted else None
-        record = cls(url=fields.read("url", text), weight=fields.read("weight", number), zone=zone, timeline=timeline)
+        record = cls(
+            url=fields.read("url", text),
+            weight=fields.read("weight", number),
+            zone=zone,
+            timeline=fields.read("timeline", Timeline.of) if "timeline" in noted else None,
+            replication_url=fields.read("replication_url", text) if "replication_url" in noted else "",
+        )
         Node("any", weight=record.weight, zone=record.zone)  # refuses a weight or zone that a node cannot have
         return record
 
 
-def records_of(shards: Mapping[str, str]) -> dict[str, ShardRecord]:
-    """Return a record for each URL."""
-    if not isinstance(shards, Mapping):
-        hint = 'Write {"one": "sqlite:///one.db"}.'
-        raise InvalidInput("shards", shards, "a mapping of ids to URLs", hint)
-    return {shard: ShardRecord(url=address) for shard, address in shards.items()}
+def records_of(shards: Mapping[str, str], replication_urls: Mapping[str, str] | None = None) -> dict[str, ShardRecord]:
+    """Return a record for each URL. `replication_urls` has URLs for servers of other shards, by the id of the shard."""
+    others = {} if replication_urls is None else replication_urls
+    for name, given in (("shards", shards), ("replication_urls", others)):
+        if not isinstance(given, Mapping):
+            hint = 'Write {"one": "sqlite:///one.db"}.'
+            raise InvalidInput(name, given, "a mapping of ids to URLs", hint)
+    for shard in others:
+        if shard not in shards:
+            raise UnknownOption("shard with a replication URL", shard, shards)
+    return {shard: ShardRecord(url=url, replication_url=others.get(shard, "")) for shard, url in shards.items()}
 
 
 def check_shard_id(shard_id: str) -> str:
@@ -178,13 +174,6 @@ def check_shard_id(shard_id: str) -> str:
         expected = f"letters, digits, '.', '_' and '-', at most {MOST_SHARD_BYTES}"
         raise InvalidInput("shard id", shard_id, expected, "Give the shard a plain short name, such as eu-1.")
     return shard_id
-
-
-def _from_environment(match: re.Match[str]) -> str:
-    value = os.environ.get(match[1])
-    if value is None:
-        raise InvalidInput(f"environment variable {match[1]}", None, "a value for a shard's URL", "Set it, and retry.")
-    return value
 
 
 class Fields:

@@ -51,6 +51,9 @@ class MemorySites:
         places = self._shards.places
         return MemoryChannel(self._process, group, places[group.source], places[group.target])
 
+    async def kept_log(self, group: MoveGroup) -> None:
+        """Return None: memory keeps no log."""
+
     async def close(self) -> None:
         """Nothing is open."""
 

@@ -119,7 +119,7 @@ class PostgresRig(Rig):
         self.sql("SELECT apportion.compact(9223372036854775807)")
 
     async def save(self):
-        self._halt()
+        self.halt()
         for place in (self.data, self.log):
             shutil.rmtree(_kept(place), ignore_errors=True)
             subprocess.run(["cp", "-a", place, _kept(place)], check=True)
@@ -186,7 +186,7 @@ class PostgresRig(Rig):
     def stop(self):
         """Stop the server by its process id and remove its files."""
         if self.server is not None and self.server.poll() is None:
-            self._halt()
+            self.halt()
         if self._mounted:
             subprocess.run(["umount", "-l", self.data], check=True)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -230,7 +230,7 @@ class PostgresRig(Rig):
                 **AS_POSTGRES,
             )
 
-    def _halt(self):
+    def halt(self):
         """Stop it as an administrator does."""
         self.server.send_signal(signal.SIGINT)
         self.server.wait(_PATIENCE_SECONDS)

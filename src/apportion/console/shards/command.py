@@ -12,7 +12,16 @@ from cyclopts import Parameter
 from apportion.console.options.arguments import Json, Url, Whole
 from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.console.print.progress import Progress
-from apportion.console.shards.options import Models, SetName, base_at, key_in, shards_of, text_key
+from apportion.console.shards.options import (
+    Models,
+    ReplicationUrls,
+    SetName,
+    base_at,
+    key_in,
+    replication_urls_of,
+    shards_of,
+    text_key,
+)
 from apportion.console.shards.status_report import print_status, print_status_json
 from apportion.console.shards.survey_report import print_checked, print_survey
 from apportion.console.shards.watch import EVERY, watch_status
@@ -43,6 +52,7 @@ def init_shards(
         Parameter(help="Folder of Alembic: write the columns and slots as a revision there, and make nothing."),
     ] = None,
     stride: _Stride = False,
+    replication_url: ReplicationUrls = None,
     json: Json = False,
 ) -> int:
     """Make a set of shards: tables and triggers in each database, and the table of the slots.
@@ -51,6 +61,7 @@ def init_shards(
     refused.
     """
     shards, base = shards_of(shard), base_at(models)
+    others = replication_urls_of(replication_url, shards)
     with Progress("reading", is_shown=not json):
         found = asyncio.run(admin.survey(shards, base=base, slots=slots))
     if not json:
@@ -61,7 +72,14 @@ def init_shards(
         return 0
     with Progress("making", "rows", is_shown=not json) as shown:
         making = admin.init(
-            url, name, shards, base=base, slots=slots, progress=lambda told: shown.at(told.rows), stride=stride
+            url,
+            name,
+            shards,
+            base=base,
+            slots=slots,
+            progress=lambda told: shown.at(told.rows),
+            stride=stride,
+            replication_urls=others,
         )
         asyncio.run(making)
         made = asyncio.run(admin.status(url, name))
@@ -77,12 +95,14 @@ def add_shards(
     *,
     models: Models,
     stride: _Stride = False,
+    replication_url: ReplicationUrls = None,
     json: Json = False,
 ) -> None:
     """Make empty databases shards of a set, with the weight 0: no slot lies there until a plan moves some."""
     shards, base = shards_of(shard), base_at(models)
+    others = replication_urls_of(replication_url, shards)
     with Progress("adding", is_shown=not json):
-        asyncio.run(admin.add(url, name, shards, base=base, stride=stride))
+        asyncio.run(admin.add(url, name, shards, base=base, stride=stride, replication_urls=others))
         found = asyncio.run(admin.status(url, name))
     _print_status("add", url, found, json=json)
 

@@ -14,6 +14,9 @@ _REST = {
 }
 
 
+_ENDED = "a limit has stopped a move"
+
+
 def print_made(act: str, name: str, made: MovesMade, bar: MoveBar) -> None:
     """Print a line per move, and a summary at the end."""
     rows = []
@@ -25,7 +28,9 @@ def print_made(act: str, name: str, made: MovesMade, bar: MoveBar) -> None:
     if rows:
         print_columns(("move", "shards", "slots", "copied", "pause"), rows, words=2)
         print()
-    rest = "" if made.is_whole else f"; {_REST[act]}"
+    if made.why:
+        print_text(f"- {made.why}")
+    rest = "" if made.is_whole else f"; {_ENDED if made.why else _REST[act]}"
     forgone = sum(facts.is_forgone for facts in bar.moves.values())
     ended = f", {forgone} of them can no longer be reversed" if forgone else ""
     print_text(f"shards {act}: {name}: {len(made.moves)} moves{ended}{rest}")
@@ -45,4 +50,4 @@ def print_made_json(act: str, name: str, made: MovesMade, bar: MoveBar) -> None:
         }
         for move, facts in known
     ]
-    print_json(f"shards {act}", set=name, complete=made.is_whole, moves=moves)
+    print_json(f"shards {act}", set=name, complete=made.is_whole, why=made.why, moves=moves)

@@ -18,8 +18,11 @@ from time import monotonic
 
 from apportion.console.print.terminal import columns_of
 from apportion.shards.admin import MoveEvent
+from apportion.shards.reshard import MoveState
 
 _WIDTH, _BETWEEN_SECONDS, _WAITS_SECONDS = 20, 0.1, 30.0
+_TOLD = frozenset({"waits", "ends", "rests"})
+_OVER = frozenset({"complete", "cleaned", "aborted"})
 _CLEARED = "\r\x1b[K"
 _AGE = re.compile(r" for \d+ s")  # the age of a transaction grows, but the reason is the same
 
@@ -38,6 +41,7 @@ class MoveFacts:
     fenced_at: float | None = None
     pause: float | None = None
     is_forgone: bool = False
+    state: MoveState = "planned"
 
 
 class MoveBar:
@@ -59,6 +63,7 @@ class MoveBar:
             facts = self.moves[group.move] = MoveFacts(group.source, group.target, len(group.slots))
             self._began = event.at if self._began is None else self._began
         facts.copied = max(facts.copied, event.copied)
+        facts.state = event.state
         facts.is_forgone |= event.step == "forgo"
         if event.step == "fence":
             facts.fenced_at = event.at
@@ -67,15 +72,15 @@ class MoveBar:
         if self._is_shown and monotonic() - self._shown_at > _BETWEEN_SECONDS:
             self._shown_at = monotonic()
             self._write(self.line(event))
-        if event.step == "waits" and not self._is_shown:
+        if event.step in _TOLD and not self._is_shown:
             self._say(event)
 
     def _say(self, event: MoveEvent) -> None:
-        """Print the reason of a wait as a line of its own: a new reason at once, the same one again after a while."""
+        """Print a reason as a line of its own: a new reason at once, the same one again after a while."""
         reason = _AGE.sub("", event.why)
         if reason != self._waits or event.at - self._waits_at >= _WAITS_SECONDS:
             self._waits, self._waits_at = reason, event.at
-            print(f"waits: {event.why}", file=sys.stderr, flush=True)
+            print(f"{event.step}: {event.why}", file=sys.stderr, flush=True)
 
     def line(self, event: MoveEvent) -> str:
         """Return the line after an event."""
@@ -85,12 +90,20 @@ class MoveBar:
         share = done / self._total if self._total else 1.0
         bar = "█" * round(share * _WIDTH)
         left = f"{(self._total - done) / rate:.0f} s left" if rate else "time left unknown"
-        if event.step == "waits":
-            return f"waits: {event.why}"  # the reason comes first: the line is cut at the width of the terminal
+        if event.step in _TOLD:
+            return f"{event.step}: {event.why}"  # the reason comes first: the line is cut at the width of the terminal
         return (
             f"{bar:░<{_WIDTH}} {share:4.0%}  {done} of {self._total} rows, {rate:.0f} rows/s, {left}, "
-            f"lag {event.lag}, {event.group.source} -> {event.group.target}: {event.state}"
+            f"lag {event.lag}, {self._under_way(event)}"
         )
+
+    def _under_way(self, event: MoveEvent) -> str:
+        """Return the move of an event with its state, and then the other moves that are not over."""
+        own = event.group.move
+        others = [facts for move, facts in self.moves.items() if move != own and facts.state not in _OVER]
+        said = [(event.group.source, event.group.target, event.state)]
+        said += [(facts.source, facts.target, facts.state) for facts in others]
+        return ", ".join(f"{source} -> {target}: {state}" for source, target, state in said)
 
     def end(self) -> None:
         """Remove the line."""

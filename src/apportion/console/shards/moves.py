@@ -1,4 +1,4 @@
-"""`apportion shards`: plan moves, make them, take them back, clean up after them, and prove the rows of a set."""
+"""`apportion shards`: plan moves, take them back, clean up after them, and prove the rows of a set."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,11 +15,10 @@ from apportion.console.print.output import print_json, print_text
 from apportion.console.print.progress import Progress
 from apportion.console.shards.made_report import print_made, print_made_json
 from apportion.console.shards.move_bar import MoveBar
-from apportion.console.shards.options import Models, SetName, base_at, rate_of, weights_of
-from apportion.console.shards.plan_report import print_shard_plan, print_shard_plan_json, read_shard_plan, slots_in
+from apportion.console.shards.options import Models, SetName, base_at, weights_of
+from apportion.console.shards.plan_report import print_shard_plan, print_shard_plan_json, slots_in
 from apportion.errors import InvalidInput
 from apportion.shards import admin
-from apportion.shards.channel import ChannelKind
 from apportion.shards.mover.stop_points import labels
 from apportion.shards.plan import Measure, encode_shard_plan
 
@@ -80,41 +79,6 @@ def verify_shards(url: Url, name: SetName, /, *, models: Models, json: Json = Fa
     left = f"; {found.left} old copies are left by moves" if found.left else ""
     print_text(f"shards verify: {name}: {found.rows} rows compared, {words}{left}")
     return 0 if found.is_sound else 1
-
-
-def apply_shards(
-    url: Url,
-    name: SetName,
-    plan: Annotated[Path | None, Parameter(name="PLAN", help="Plan saved by shards plan -o.")] = None,
-    /,
-    *,
-    reversible: Annotated[
-        bool, Parameter(help="Let targets log changed rows until clean, so that a switch can be undone.", negative="")
-    ] = False,
-    channel: Annotated[
-        ChannelKind, Parameter(help="Way of the rows: a log of keys, or logical replication of PostgreSQL.")
-    ] = "keys",
-    rate: Annotated[str | None, Parameter(help="Most bytes of rows to copy per second, such as 5MB/s.")] = None,
-    json: Json = False,
-) -> int:
-    """Carry out a plan while programs write. Without a plan, go on with the moves that have begun.
-
-    After an interruption, run the same command again to go on. Exit code 1 if another process paused or aborted
-    the moves.
-    """
-    limit = None if rate is None else rate_of(rate)
-    saved = None if plan is None else read_shard_plan(plan)
-    rows = {} if saved is None else {move.move: each.rows for move, each in zip(saved.moves, saved.groups, strict=True)}
-    bar = MoveBar(rows, is_shown=not json)
-    try:
-        applying = admin.apply(
-            url, name, saved, channel=channel, is_reversible=reversible, bytes_per_second=limit, observer=bar.take
-        )
-        made = asyncio.run(applying)
-    finally:
-        bar.end()
-    (print_made_json if json else print_made)("apply", name, made, bar)
-    return 0 if made.is_whole else 1
 
 
 def rebalance_shards(

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from apportion.console.print.output import print_columns, print_text
 from apportion.shards.admin import MoveStatus
 from apportion.shards.admin.pace import MovePace
+from apportion.shards.plan.size_text import size_text
 from apportion.shards.reshard import BEFORE_SWITCH
 
 _UNKNOWN = "?"
-_HEADINGS = ("move", "shards", "state", "rows", "rows/s", "left", "lag", "attempt", "paused", "idle")
+_HEADINGS = ("move", "shards", "state", "rows", "rows/s", "left", "lag", "WAL", "attempt", "paused", "idle")
 
 
 def print_paces(paces: Sequence[MovePace]) -> None:
@@ -28,12 +29,18 @@ def pace_line(pace: MovePace) -> str:
         *([f"{pace.rows_per_second:.0f} rows/s"] if pace.rows_per_second is not None else []),
         *([f"{_duration(pace.seconds_left)} left"] if pace.seconds_left is not None else []),
         f"lag {_UNKNOWN if move.lag is None else move.lag}",
+        *([wal_text(move)] if move.wal_kept_bytes is not None else []),
         f"attempt {move.attempt}",
         f"paused {_pause(move)}",
         *([f"idle for {_duration(pace.idle_seconds)}"] if pace.idle_seconds else []),
         *([move.problem] if move.problem else []),
     ]
     return f"{move.id} {move.source} -> {move.target}: {', '.join(facts)}"
+
+
+def wal_text(move: MoveStatus) -> str:
+    """Return the log that the source keeps for a move, in words."""
+    return f"shard {move.source} keeps {size_text(move.wal_kept_bytes or 0)} of WAL"
 
 
 def _cells(pace: MovePace) -> tuple[str, ...]:
@@ -46,6 +53,7 @@ def _cells(pace: MovePace) -> tuple[str, ...]:
         "" if pace.rows_per_second is None else f"{pace.rows_per_second:.0f}",
         "" if pace.seconds_left is None else _duration(pace.seconds_left),
         _UNKNOWN if move.lag is None else str(move.lag),
+        "" if move.wal_kept_bytes is None else size_text(move.wal_kept_bytes),
         str(move.attempt),
         _pause(move),
         "" if pace.idle_seconds is None else _duration(pace.idle_seconds),

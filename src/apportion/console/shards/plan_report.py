@@ -10,8 +10,7 @@ from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model import codec
 from apportion.shards.admin import PairChannel
 from apportion.shards.plan import ShardPlan, decode_shard_plan
-
-_UNITS = ("B", "kB", "MB", "GB", "TB")
+from apportion.shards.plan.size_text import size_text
 
 
 def read_shard_plan(path: Path) -> ShardPlan:
@@ -66,18 +65,6 @@ def print_shard_plan_json(plan: ShardPlan, channels: Sequence[PairChannel]) -> N
             for move, each in zip(plan.moves, plan.groups, strict=True)
         ],
     )
-
-
-def size_text(size: int) -> str:
-    """Return a number of bytes as a person reads it.
-
-    >>> size_text(999), size_text(12_345), size_text(4_000_000)
-    ('999 B', '12.3 kB', '4.0 MB')
-    """
-    amount, unit = float(size), 0
-    while amount >= 1_000 and unit + 1 < len(_UNITS):
-        amount, unit = amount / 1_000, unit + 1
-    return f"{size} B" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
 
 
 def slots_in(ranges: Sequence[str]) -> list[int]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from time import time
 
 from apportion.console.print.output import print_columns, print_json, print_text
-from apportion.console.shards.pace_report import print_paces
+from apportion.console.shards.pace_report import print_paces, wal_text
 from apportion.shards.admin import SOAK, MoveStatus, SetStatus
 from apportion.shards.admin.lifecycle import ShardStep, lifecycle
 from apportion.shards.admin.pace import MovePace
@@ -29,6 +29,9 @@ def print_status(act: str, url: str, found: SetStatus, paces: Sequence[MovePace]
             for each in found.moves
         ]
         print_columns(("move", "shards", "state", "slots"), moves, words=3)
+        for each in found.moves:
+            if each.wal_kept_bytes is not None:
+                print_text(f"- {each.id}: {wal_text(each)}")
     count = sum((each.state, each.way) == ("complete", "reversible") for each in found.moves)
     if count:
         said = f"move{'s' if count > 1 else ''} can be reversed until clean"
@@ -69,7 +72,7 @@ def members_of_set(found: SetStatus) -> dict[str, object]:
         "slots": found.hash_slots,
         "shards": [
             {"id": each.id, "url": each.url, "weight": each.weight, "slots": each.slots, "rows": each.rows}
-            | {"step": step.step, "why": step.why, "next": step.command}
+            | {"replication_url": each.replication_url, "step": step.step, "why": step.why, "next": step.command}
             for each, step in zip(found.shards, steps_of(found), strict=True)
         ],
         "moves": [members_of_move(each) for each in found.moves],
@@ -93,6 +96,7 @@ def members_of_move(move: MoveStatus) -> dict[str, object]:
         "rows": move.rows,
         "copied": move.copied,
         "lag": move.lag,
+        "wal_kept_bytes": move.wal_kept_bytes,
         "problem": move.problem,
     }
 

@@ -50,7 +50,7 @@ class ChangeLines:
         table = _table_line(found.status)
         if table != self._table:
             self._say(table)
-        now = {each.id: replace(each, rows=None) for each in found.status.moves}  # the end of a count is no change
+        now = {each.id: _steady(each) for each in found.status.moves}
         for pace in found.paces:
             if now[pace.move.id] != self._moves.get(pace.move.id):
                 self._say(pace_line(pace))
@@ -75,9 +75,10 @@ class JsonLines:
 
     def tell(self, found: WatchedSet) -> None:
         """Print the whole set if it has changed since the reading before."""
-        if found.status == self._before:
+        now = replace(found.status, moves=tuple(replace(each, wal_kept_bytes=None) for each in found.status.moves))
+        if now == self._before:
             return
-        self._before = found.status
+        self._before = now
         moves = [
             {
                 **members_of_move(pace.move),
@@ -88,6 +89,11 @@ class JsonLines:
             for pace in found.paces
         ]
         print_json_line("shards status", members_of_set(found.status) | {"moves": moves})
+
+
+def _steady(move: MoveStatus) -> MoveStatus:
+    """Return a move without the facts that change by themselves: the end of a count, and WAL of other writers."""
+    return replace(move, rows=None, wal_kept_bytes=None)
 
 
 def _table_line(found: SetStatus) -> str:

@@ -9,30 +9,27 @@ Each call opens the control store on the I/O thread, and closes it at the end.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from sqlalchemy.orm import DeclarativeBase
 
-from apportion.errors import InvalidInput
 from apportion.runtime.io_thread import io_thread
 from apportion.shards import foundation
 from apportion.shards.addition import added
-from apportion.shards.admin.carrier import Carrier, MoveObserved, MovesMade, carried
-from apportion.shards.admin.channels import PairChannel, plan_channels
-from apportion.shards.admin.departure import check_drain, check_drained, removed
+from apportion.shards.admin.carrier import MoveObserved, carried
+from apportion.shards.admin.channels import PairChannel
+from apportion.shards.admin.departure import removed
 from apportion.shards.admin.doctor import doctor as diagnosed
 from apportion.shards.admin.ends import SOAK, abort, clean, pause, reverse
 from apportion.shards.admin.failover import FailOver, accept_failover
+from apportion.shards.admin.lanes import MovesMade
+from apportion.shards.admin.moves import SKEW, TOLERANCE, apply, channels, drain, plan, rebalance
 from apportion.shards.admin.pinned_keys import check_keys, pinned
-from apportion.shards.admin.planner import channel_of, check_skew, from_facts, measure_of, plan_even, plan_skewed
 from apportion.shards.admin.recover import Recovery, recovered
 from apportion.shards.admin.repair import repaired
 from apportion.shards.admin.status import MoveStatus, SetStatus, ShardStatus, set_status
 from apportion.shards.admin.verify import SetVerification, verified
-from apportion.shards.channel import ChannelKind
 from apportion.shards.mover import MoveEvent
 from apportion.shards.mover.own_slots import PinnedKey
-from apportion.shards.plan import Measure, SetFacts, ShardPlan, plan_slots
 from apportion.shards.records import records_of
 from apportion.shards.slots import DEFAULT_SLOTS, ShardKey
 from apportion.shards.takeover.obstacles import Obstacle
@@ -42,7 +39,9 @@ from apportion.shards.takeover.takeover import TakeoverProgress
 from apportion.stores.administration import Finding
 
 __all__ = [
+    "SKEW",
     "SOAK",
+    "TOLERANCE",
     "FailOver",
     "Finding",
     "KeyRows",
@@ -72,6 +71,7 @@ __all__ = [
     "pause",
     "pin",
     "plan",
+    "rebalance",
     "recover",
     "remove",
     "repair",
@@ -81,12 +81,6 @@ __all__ = [
     "verify",
     "written_revision",
 ]
-
-TOLERANCE = 0.1
-"""The largest difference between the rows or bytes of a shard and its share, as a part of the share."""
-
-SKEW = 0.15
-"""The coefficient of variation of the shards above which `rebalance` moves slots."""
 
 
 async def init(
@@ -98,6 +92,7 @@ async def init(
     slots: int = DEFAULT_SLOTS,
     progress: Callable[[TakeoverProgress], None] = foundation.untold,
     stride: bool = False,
+    replication_urls: Mapping[str, str] | None = None,
 ) -> None:
     """Make a set of shards: tables and triggers in each database, records in the control store, then the table.
 
@@ -109,12 +104,13 @@ async def init(
     - `slots`: the number of hash slots, a power of two up to 8 192. It is fixed for the life of the set. Default: 4096.
     - `progress`: a function that is called for each chunk of rows, in another thread.
     - `stride`: let the sequences of PostgreSQL count by 64, so that no two shards give out the same primary key.
+    - `replication_urls`: the URL at which servers of other shards reach a shard, by its id. Default: its own URL.
 
     The same call again finishes a call that was cut off. `InvalidInput` for another set of this name, for rows that
     cannot get a slot, and for rows in two databases. `SchemaDiffers` for tables that differ from the models.
     """
     await io_thread().hop(
-        foundation.found(url, name, records_of(shards), base, slots, told=progress, is_strided=stride)
+        foundation.found(url, name, records_of(shards, replication_urls), base, slots, told=progress, is_strided=stride)
     )
 
 
@@ -127,19 +123,26 @@ async def survey(shards: Mapping[str, str], *, base: type[DeclarativeBase], slot
 
 
 async def add(
-    url: str, name: str, shards: Mapping[str, str], *, base: type[DeclarativeBase], stride: bool = False
+    url: str,
+    name: str,
+    shards: Mapping[str, str],
+    *,
+    base: type[DeclarativeBase],
+    stride: bool = False,
+    replication_urls: Mapping[str, str] | None = None,
 ) -> None:
     """Make empty databases shards of an existing set. They own no slot, and have the weight 0.
 
     The rows of reference tables come from the first shard of the set. Rows that are there already must be equal.
 
     - `stride`: let the sequences of PostgreSQL count by 64 on all shards, as in `init`.
+    - `replication_urls`: as in `init`. A shard that is there already gets this URL in place of its former one.
 
     The same call again finishes a call that was cut off. It also makes absent triggers again. `SchemaDiffers` if the
     tables differ from those of the other shards. `Unequal` if rows of a reference table differ. `InvalidInput` for a
     database with rows of other tables.
     """
-    records = {shard: replace(each, weight=0.0) for shard, each in records_of(shards).items()}
+    records = {shard: replace(each, weight=0.0) for shard, each in records_of(shards, replication_urls).items()}
     await io_thread().hop(added(url, name, records, base, is_strided=stride))
 
 
@@ -167,130 +170,6 @@ async def pin(url: str, name: str, keys: Sequence[ShardKey], *, base: type[Decla
     """
     checked = check_keys(keys, base)
     return await carried(url, name, lambda carrier: pinned(carrier, checked, base))
-
-
-async def plan(
-    url: str,
-    name: str,
-    *,
-    weights: Mapping[str, float] | None = None,
-    by: Measure = "slots",
-    tolerance: float = TOLERANCE,
-    slots: Sequence[int] = (),
-    to: str | None = None,
-) -> ShardPlan:
-    """Return the plan of a change: the slots, rows and bytes that move, and the least possible number of slots.
-
-    Nothing is changed.
-
-    - `weights`: the new weights of some shards. Weight 0 drains a shard.
-    - `by`: the amount of which each shard gets its share: "slots", "rows" or "bytes".
-    - `tolerance`: the part of a share by which rows or bytes may differ from it.
-    - `slots`, `to`: slots that go to one shard, in place of weights.
-
-    `PlanRefused` if a move under way has one of the slots. `NoNodes` if no shard may own slots.
-    """
-    if bool(slots) != (to is not None) or (slots and (weights or by != "slots")):
-        hint = 'Write weights={"two": 1}, or slots=range(256), to="two".'
-        raise InvalidInput("slots", slots, "either weights, or slots and a shard", hint)
-    measure = measure_of(by, tolerance)
-
-    def _made(facts: SetFacts) -> ShardPlan:
-        return plan_even(facts, weights or {}, measure, tolerance) if to is None else plan_slots(facts, slots, to)
-
-    return await io_thread().hop(from_facts(url, name, _made))
-
-
-async def channels(url: str, name: str, plan: ShardPlan) -> tuple[PairChannel, ...]:
-    """Return the channel that `apply` with "auto" takes for each pair of shards of a plan, and why.
-
-    Return () for files of SQLite, which have one channel.
-    """
-    return await io_thread().hop(plan_channels(url, name, plan))
-
-
-async def rebalance(
-    url: str,
-    name: str,
-    *,
-    by: Measure = "bytes",
-    tolerance: float = TOLERANCE,
-    if_skewed: float = SKEW,
-    observer: MoveObserved | None = None,
-) -> MovesMade:
-    """If the shards are uneven, make a plan that gives each shard its share, and carry the plan out.
-
-    Programs may call it at regular times. The shards are uneven if the coefficient of variation (CV) of their amounts,
-    each divided by its share, is above `if_skewed`. Moves that another call has begun are brought to their ends in any
-    case. The other arguments and the errors are those of `plan` and `apply`.
-    """
-    measure = measure_of(by, tolerance)
-    check_skew(if_skewed)
-    made = await apply(url, name, observer=observer)
-    if not made.is_whole:
-        return made
-    found = await io_thread().hop(
-        from_facts(url, name, lambda facts: plan_skewed(facts, measure, tolerance, if_skewed))
-    )
-    if found is None or not found.groups:
-        return made
-    done = await apply(url, name, found, observer=observer)
-    return replace(done, moves=(*made.moves, *done.moves))
-
-
-async def drain(
-    url: str,
-    name: str,
-    shard: str,
-    *,
-    by: Measure = "slots",
-    tolerance: float = TOLERANCE,
-    observer: MoveObserved | None = None,
-) -> MovesMade:
-    """Give all slots of a shard to the other shards, while programs write. The shard then has the weight 0.
-
-    Slots of pinned keys move too. Moves that another call has begun are finished first. Old rows stay on the shard
-    until `clean`. A plan with a weight for the shard gives it slots again.
-
-    The same call again finishes a call that was cut off. `InvalidInput` for the last shard with a weight. `Conflict` if
-    the shard got a slot meanwhile. The other arguments and errors are those of `plan` and `apply`.
-    """
-    measure = measure_of(by, tolerance)
-    await io_thread().hop(check_drain(url, name, shard))
-    made = await apply(url, name, observer=observer)
-    if not made.is_whole:
-        return made
-    found = await plan(url, name, weights={shard: 0.0}, by=measure, tolerance=tolerance)
-    done = await apply(url, name, found, observer=observer)
-    if done.is_whole:
-        await io_thread().hop(check_drained(url, name, shard))
-    return replace(done, moves=(*made.moves, *done.moves))
-
-
-async def apply(
-    url: str,
-    name: str,
-    plan: ShardPlan | None = None,
-    *,
-    channel: ChannelKind = "keys",
-    is_reversible: bool = False,
-    bytes_per_second: float | None = None,
-    observer: MoveObserved | None = None,
-) -> MovesMade:
-    """Finish the moves that have begun, then carry out a plan, while programs write. Old rows stay on the source.
-
-    - `plan`: the plan. Without it, only moves that have begun are finished.
-    - `channel`: "keys" for a log of keys, or "native" for replication of PostgreSQL. "auto" prefers "native".
-    - `is_reversible`: let targets log the keys of changed rows until `clean`, so that `reverse` can undo a switch.
-    - `bytes_per_second`: the most bytes of rows to copy per second. It delays no logged change. Only for "keys".
-    - `observer`: a function that is called with each `MoveEvent`, in the I/O thread.
-
-    The same call again finishes a call that was cut off. While another process moves slots of the set, this call waits.
-    `PlanRefused` if a slot of the plan now lies on another shard. `InvalidInput` for an impossible channel.
-    """
-    kind = channel_of(channel, bytes_per_second)
-    work = partial(Carrier.apply, plan=plan, is_reversible=is_reversible, bytes_per_second=bytes_per_second)
-    return await carried(url, name, work, observer, channel=kind)
 
 
 async def remove(url: str, name: str, shard: str, *, force: bool = False) -> None:

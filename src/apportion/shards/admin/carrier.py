@@ -6,13 +6,17 @@ pins of keys that were cut off.
 Promises: the same call again resumes a call that was cut off anywhere. The weights of a plan are written before its
 first move, so the aim of a plan that was cut off stays known. A move with a damaged record is reported at the end, and
 delays no other move.
-Refuses: to begin a move after one that was paused or aborted meanwhile. After the end of its election, by SIGTERM or by
-another mover, it refuses any act but the end of a fence.
+Refuses: to begin a move after one that was paused or aborted meanwhile, also in another lane. After the end of its
+election, by SIGTERM or by another mover, it refuses any act but the end of a fence.
 """
 
+import asyncio
+import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import TypeVar
@@ -23,21 +27,23 @@ from apportion.model.epoch import FencingToken
 from apportion.runtime.clock import SystemClock
 from apportion.runtime.io_thread import io_thread
 from apportion.shards.admin.facts import moves_of
+from apportion.shards.admin.lanes import MoveLanes, MovesMade, beside_of
 from apportion.shards.admin.places import open_sites
 from apportion.shards.admin.timelines import noticed
 from apportion.shards.admin.weights import set_weights
-from apportion.shards.channel import ChannelKind
+from apportion.shards.channel import KEYS, ChannelWish
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import MoveEntry, MoveEvent, Mover
-from apportion.shards.mover.book import KnownMoves, MoveBook
+from apportion.shards.mover.book import KnownMoves
 from apportion.shards.mover.copy_rate import CopyRate
+from apportion.shards.mover.course import END_SECONDS
+from apportion.shards.mover.limits import LIMITS, MoveLimits
 from apportion.shards.mover.own_slots import OwnSlots
 from apportion.shards.mover.rescue import MOVER_TTL
 from apportion.shards.mover.reversal import check_reversible, reverse
 from apportion.shards.mover.stop_points import stop_point
 from apportion.shards.plan import PlannedGroup, ShardPlan, check_plan, groups_to_move
 from apportion.shards.records import SetKeys
-from apportion.shards.reshard import BEFORE_SWITCH, Wish
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
 from apportion.stores.catalog import require_made
 
@@ -46,17 +52,8 @@ _OVER = frozenset({"complete", "cleaned"})
 
 Result = TypeVar("Result")
 MoveObserved = Callable[[MoveEvent], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovesMade:
-    """The result of a call: the moves that it made. `is_whole` tells whether it made all the moves that it had to make.
-
-    It is False, for example, if another process has paused or aborted a move, or if a move is too young for `clean`.
-    """
-
-    moves: tuple[str, ...]
-    is_whole: bool = True
+OpenLane = Callable[[], AbstractAsyncContextManager[Mover]]
+"""A function that opens a further mover of the same term, with connections of its own, until the end of a block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +64,18 @@ class Carrier:
     mover: Mover
     token: FencingToken
     own_slots: OwnSlots
+    lane: OpenLane
 
     async def apply(
-        self, plan: ShardPlan | None, *, is_reversible: bool = False, bytes_per_second: float | None = None
+        self,
+        plan: ShardPlan | None,
+        *,
+        is_reversible: bool = False,
+        bytes_per_second: float | None = None,
+        parallel: int = 1,
     ) -> MovesMade:
-        """Finish all moves that have begun, and then make the moves of a plan."""
-        followed, mover = self.followed, self.mover
-        if bytes_per_second is not None:
-            mover.acts.rate = CopyRate(bytes_per_second, mover.sites, mover.clock)
+        """Finish all moves that have begun, and then make the moves of a plan, so many at once."""
+        followed = self.followed
         moves = await moves_of(followed)
         if plan is not None:
             moving = {slot: move for move, slots in moves.moving.items() for slot in slots}
@@ -85,18 +86,28 @@ class Carrier:
         names = {group.move for group in begun}
         table = table_of(followed.follower.routes)
         fresh = () if plan is None else groups_to_move(plan, table)
-        made: list[str] = []
-        for group in (*begun, *(each for each in fresh if each.move not in names)):
-            entry = await self._moved(group, planned.get(group.move), is_reversible=is_reversible)
-            if entry is None or entry.record.state not in _OVER:
-                return MovesMade(moves=tuple(made), is_whole=False)
-            made.append(group.move)
-        check_records(moves)
-        return MovesMade(moves=tuple(made))
+        groups = (*begun, *(each for each in fresh if each.move not in names))
 
-    async def _moved(self, group: MoveGroup, planned: PlannedGroup | None, *, is_reversible: bool) -> MoveEntry | None:
+        async def _run(mover: Mover, group: MoveGroup) -> bool:
+            entry = await self._moved(mover, group, planned.get(group.move), is_reversible=is_reversible)
+            return entry is not None and entry.record.state in _OVER
+
+        async with AsyncExitStack() as exits:
+            movers = [self.mover]
+            while len(movers) < min(parallel, len(groups)):
+                movers.append(await exits.enter_async_context(self.lane()))
+            rate = None if bytes_per_second is None else CopyRate(bytes_per_second, self.mover.sites, self.mover.clock)
+            for mover in movers:
+                mover.acts.rate = rate
+            made = await MoveLanes(movers, _run, may_run_beside=beside_of(followed.shards)).made(groups)
+        if made.is_whole:
+            check_records(moves)
+        return made
+
+    async def _moved(
+        self, mover: Mover, group: MoveGroup, planned: PlannedGroup | None, *, is_reversible: bool
+    ) -> MoveEntry | None:
         """Begin a move after a check that nothing would stop it later, or resume a paused move. Then run it."""
-        mover = self.mover
         mover.check()
         kept = (await moves_of(self.followed)).kept.get(group.move)
         rows, size = (0, 0) if planned is None else (planned.rows, planned.bytes)
@@ -127,13 +138,13 @@ class Carrier:
 
     async def reverse(self, names: Sequence[str]) -> MovesMade:
         """Reverse complete moves, or go on with their reversals. All are checked before the first one begins."""
-        moves, made = await moves_of(self.followed), list[str]()
+        moves, made, mover = await moves_of(self.followed), list[str](), self.mover
         for move in names:
             check_reversible(move, moves.kept)
         for move in names:
-            entry = await reverse(self.mover, move, self.token)
+            entry = await reverse(mover, move, self.token)
             if entry is None or entry.record.state not in _OVER:
-                return MovesMade(moves=tuple(made), is_whole=False)
+                return MovesMade(moves=tuple(made), is_whole=False, why=mover.reasons.get(move, ""))
             made.append(move)
         return MovesMade(moves=tuple(made))
 
@@ -157,21 +168,43 @@ async def carried(
     observer: MoveObserved | None = None,
     *,
     settles: bool = True,
-    channel: ChannelKind = "keys",
+    channel: ChannelWish = KEYS,
+    limits: MoveLimits = LIMITS,
     trusts: Callable[[str], bool] | None = None,
 ) -> Result:
     """Stand for election as the mover of a set. Once elected, run `work` on the I/O thread.
 
-    Without `settles`, pins that were cut off are left to `work`. `channel` is the channel of moves that begin. `trusts`
+    Without `settles`, pins that were cut off are left to `work`. `channel` is the wish for moves that begin. `trusts`
     picks shards that may be on any timeline. By default, no shard is picked with `settles`, and every shard without it.
     """
     SetKeys(name)
     await io_thread().hop(require_made(url))
     async with leader(url, f"{name}.mover", lease_ttl=MOVER_TTL) as election:
         token = await election.wait_until_elected()
-        return await io_thread().hop(
-            _worked(url, name, work, (election, token), observer, settles=settles, channel=channel, trusts=trusts)
-        )
+        working = partial(_worked, settles=settles, channel=channel, limits=limits, trusts=trusts)
+        return await _heard_out(lambda: working(url, name, work, (election, token), observer))
+
+
+async def _heard_out(work: Callable[[], Awaitable[Result]]) -> Result:
+    """Run work on the I/O thread. A caller that is cancelled waits until the work has ended the fences that stand.
+
+    Otherwise the election, or the process, could end before them.
+    """
+    has_begun, ended = threading.Event(), Future[None]()
+
+    async def _whole() -> Result:
+        has_begun.set()
+        try:
+            return await work()
+        finally:
+            ended.set_result(None)
+
+    try:
+        return await io_thread().hop(_whole())
+    except asyncio.CancelledError:
+        if has_begun.is_set():
+            await asyncio.wait([asyncio.wrap_future(ended)], timeout=2 * END_SECONDS)
+        raise
 
 
 def _check_term(name: str, election: AsyncElection, token: FencingToken) -> None:
@@ -202,59 +235,40 @@ async def _worked(
     observer: MoveObserved | None,
     *,
     settles: bool,
-    channel: ChannelKind,
+    channel: ChannelWish,
+    limits: MoveLimits,
     trusts: Callable[[str], bool] | None,
 ) -> Result:
     election, token = term
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
         await noticed(followed, trusts or (lambda _: not settles))
-        async with open_sites(name, followed.shards, channel, is_reader=False) as sites:
-            nodes = {shard: record.node(shard) for shard, record in followed.shards.items()}
-            clock = SystemClock()
-            mover = Mover(
-                followed.store,
-                name,
-                sites,
-                nodes,
-                clock=clock,
-                wall=time.time,
-                reached=stop_point(),
-                observer=observer,
-                check=partial(_check_term, name, election, token),
-            )
-            own_slots = OwnSlots(followed.store, name, sites, mover.book, token, reached=mover.reached)
+        reached = stop_point()
+
+        @asynccontextmanager
+        async def _lane() -> AsyncIterator[Mover]:
+            async with open_sites(name, followed.shards, channel, is_reader=False) as sites:
+                yield Mover(
+                    followed.store,
+                    name,
+                    sites,
+                    {shard: record.node(shard) for shard, record in followed.shards.items()},
+                    clock=SystemClock(),
+                    wall=time.time,
+                    reached=reached,
+                    observer=observer,
+                    check=partial(_check_term, name, election, token),
+                    limits=limits,
+                )
+
+        async with _lane() as mover:
+            own_slots = OwnSlots(followed.store, name, mover.sites, mover.book, token, reached=reached)
             if settles:
                 await own_slots.settle()
-            carrier = Carrier(followed=followed, mover=mover, token=token, own_slots=own_slots)
+            carrier = Carrier(followed=followed, mover=mover, token=token, own_slots=own_slots, lane=_lane)
             return await work(carrier)
     finally:
         await set_left(followed)
-
-
-async def wish(url: str, name: str, wished: Wish) -> int:
-    """Write a wish into the record of each move that has not switched. Return the number of such moves.
-
-    The mover reads the wish there.
-    """
-    followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
-    try:
-        book, count = MoveBook(followed.store, name, SystemClock()), 0
-        for move in (await moves_of(followed)).kept:
-            count += await _wished(book, move, wished)
-        return count
-    finally:
-        await set_left(followed)
-
-
-async def _wished(book: MoveBook, move: str, wished: Wish) -> bool:
-    """Write a wish into one record, again if the mover was faster. Return False if the move has switched or is over."""
-    while True:
-        kept = (await book.read()).kept.get(move)
-        if kept is None or kept.entry.record.state not in BEFORE_SWITCH:
-            return False
-        if kept.entry.wish == wished or await book.write(kept, replace(kept.entry, wish=wished)):
-            return True
 
 
 def check_records(moves: KnownMoves) -> None:

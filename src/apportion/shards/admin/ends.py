@@ -1,11 +1,21 @@
 """Ends of moves: takes moves back, pauses them, reverses them after their switch, and cleans up after them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from apportion.errors import InvalidInput
+from apportion.runtime.clock import SystemClock
 from apportion.runtime.io_thread import io_thread
-from apportion.shards.admin.carrier import MoveObserved, MovesMade, carried, wish
+from apportion.shards.admin.carrier import MoveObserved, carried
+from apportion.shards.admin.facts import moves_of
+from apportion.shards.admin.lanes import MovesMade
+from apportion.shards.mover.book import MoveBook
+from apportion.shards.records import SetKeys
+from apportion.shards.reshard import BEFORE_SWITCH, Wish
+from apportion.shards.router import set_followed, set_left
+
+_WITHIN_SECONDS = 5.0
 
 SOAK = timedelta(minutes=10)
 """The time for which old rows stay on the source after a move, so that programs can still read them."""
@@ -58,3 +68,28 @@ def _checked(moves: Sequence[str]) -> tuple[str, ...]:
     if isinstance(moves, str) or not moves or not all(isinstance(each, str) for each in moves):
         raise InvalidInput("moves", moves, "a list of ids of moves", "See them: apportion shards status URL SET")
     return tuple(dict.fromkeys(moves))
+
+
+async def wish(url: str, name: str, wished: Wish) -> int:
+    """Write a wish into the record of each move that has not switched. Return the number of such moves.
+
+    The mover reads the wish there.
+    """
+    followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
+    try:
+        book, count = MoveBook(followed.store, name, SystemClock()), 0
+        for move in (await moves_of(followed)).kept:
+            count += await _wished(book, move, wished)
+        return count
+    finally:
+        await set_left(followed)
+
+
+async def _wished(book: MoveBook, move: str, wished: Wish) -> bool:
+    """Write a wish into one record, again if the mover was faster. Return False if the move has switched or is over."""
+    while True:
+        kept = (await book.read()).kept.get(move)
+        if kept is None or kept.entry.record.state not in BEFORE_SWITCH:
+            return False
+        if kept.entry.wish == wished or await book.write(kept, replace(kept.entry, wish=wished)):
+            return True

@@ -1,13 +1,11 @@
 """Planner: makes the plan of a set from its newest facts. Nothing is changed."""
 
 from collections.abc import Callable, Mapping
-from math import inf
 from typing import TypeVar
 
 from apportion.errors import InvalidInput, UnknownOption
 from apportion.shards.admin.facts import set_facts
 from apportion.shards.admin.places import open_sites
-from apportion.shards.channel import CHANNEL_KINDS, ChannelKind
 from apportion.shards.plan import MEASURES, Measure, SetFacts, ShardPlan, plan_sizes, plan_weights
 from apportion.shards.records import SetKeys
 from apportion.shards.router import set_followed, set_left
@@ -35,19 +33,6 @@ def measure_of(by: str, tolerance: float) -> Measure:
     if type(tolerance) not in (int, float) or not 0 <= tolerance < 1:
         raise InvalidInput("tolerance", tolerance, "a number of at least 0 and less than 1", "0.1 is a tenth.")
     return by
-
-
-def channel_of(kind: str, bytes_per_second: float | None = None) -> ChannelKind:
-    """Return a checked kind of channel. Only a log of keys may have a limit of bytes per second."""
-    if kind not in CHANNEL_KINDS:
-        raise UnknownOption("channel", kind, CHANNEL_KINDS)
-    limit = bytes_per_second
-    if limit is not None and (type(limit) not in (int, float) or not 0 < limit < inf):
-        raise InvalidInput("bytes_per_second", limit, "a number above 0", "5_000_000 is 5 MB/s.")
-    if limit is not None and kind != "keys":
-        hint = "The servers copy rows by themselves there. Leave the limit out, or the channel."
-        raise InvalidInput("bytes_per_second", limit, 'None beside a channel other than "keys"', hint)
-    return kind
 
 
 def plan_even(facts: SetFacts, weights: Mapping[str, float], measure: Measure, tolerance: float) -> ShardPlan:

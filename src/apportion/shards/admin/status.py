@@ -10,6 +10,7 @@ from sqlalchemy.exc import DatabaseError
 from apportion.errors import InvalidInput, SchemaDiffers, StoreDenied, Unavailable
 from apportion.shards.admin.facts import moves_of
 from apportion.shards.admin.places import open_sites
+from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.book import KeptMove, KnownMoves
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.place import DatabasePlace
@@ -28,7 +29,7 @@ _SILENT = (InvalidInput, SchemaDiffers, StoreDenied, Unavailable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardStatus:
-    """One shard: its id, its URL in the control store, its weight, and its number of slots.
+    """One shard: its id, its URLs in the control store, its weight, and its number of slots.
 
     `rows` counts the rows of all sharded tables, also old copies. It is None without `has_rows`, or if the shard did
     not answer. `problem` is the reason then. `has_owned` tells whether the shard owns a slot, or has owned one before.
@@ -41,6 +42,7 @@ class ShardStatus:
     has_owned: bool = True
     rows: int | None = None
     problem: str = ""
+    replication_url: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,8 @@ class MoveStatus:
     - `since`: the time of the last change of state, in seconds, by the wall clock of the mover's host.
     - `pause_seconds`: the time of all its fences that have ended; writers waited for that long at most.
     - `rows`: the number of its rows on the source; None without `has_rows`, or if the source did not answer.
+    - `wal_kept_bytes`: the log that the source keeps for the move, also while the target is away. None for a move by a
+      log of keys, without `has_progress`, or if the source did not answer.
     - `copied`, `lag`: the rows copied, and the logged changes that the target does not have yet. None without
       `has_progress`, or if a shard did not answer. `problem` is the reason then.
     """
@@ -72,6 +76,7 @@ class MoveStatus:
     rows: int | None = None
     copied: int | None = None
     lag: int | None = None
+    wal_kept_bytes: int | None = None
     problem: str = ""
 
 
@@ -166,7 +171,8 @@ def _states(shard: str, place: DatabasePlace) -> Mapping[int, SlotState]:
 
 
 def _shard(shard: str, record: ShardRecord, slots: int, sizes: ShardSizes) -> ShardStatus:
-    plain = ShardStatus(id=shard, url=record.url, weight=record.weight, slots=slots)
+    other = record.replication_url
+    plain = ShardStatus(id=shard, url=record.url, weight=record.weight, slots=slots, replication_url=other)
     if isinstance(sizes, str):
         return replace(plain, problem=sizes)
     return replace(plain, rows=sum(size.rows for size in sizes.values()))
@@ -198,10 +204,21 @@ async def _progressed(followed: FollowedSet, move: MoveStatus, kept: KeptMove) -
     group = kept.entry.group
     try:
         async with open_sites(followed.keys.name, followed.shards) as sites:
+            move = replace(move, wal_kept_bytes=await _wal_kept(sites, group))
             state = await (await sites.channel(group)).state(move.attempt)
     except _SILENT as error:
         return replace(move, problem=error.problem)
     return replace(move, copied=state.copied, lag=state.lag)
+
+
+async def _wal_kept(sites: ShardSites, group: MoveGroup) -> int | None:
+    """Return the bytes of the log that the source keeps for a group, None if it keeps none or does not answer."""
+    try:
+        log = await sites.kept_log(group)
+        size = None if log is None else await log.size()
+    except _SILENT:
+        return None
+    return None if size is None else size.bytes
 
 
 async def _sizes(followed: FollowedSet) -> dict[str, ShardSizes]:

@@ -15,10 +15,11 @@ class MoveEvent:
     """The end of one act of a mover. `at` is a time of the mover's elapsed clock, in seconds.
 
     - `step`: the name of the step, as in stop points. "waits" means that a database or the control store did not
-      answer, or that it denied a request.
+      answer, or that it denied a request. "ends" means that a limit has ended the move, and "rests" that its attempts
+      are used up.
     - `copied`, `rows`: the number of rows copied so far, and of all rows of the group. 0 if it is not known.
     - `lag`: the number of logged changes that the target does not have yet.
-    - `why`: the reason of a wait.
+    - `why`: the reason of a wait, or of an end.
     """
 
     group: MoveGroup

@@ -19,7 +19,7 @@ from sqlalchemy.engine import make_url
 from apportion.errors import InvalidInput
 from apportion.groups.leader import leader
 from apportion.runtime.simulated import clock_here
-from apportion.shards.channel import ChannelKind
+from apportion.shards.channel import KEYS, ChannelWish
 from apportion.shards.mover.mover import Mover
 from apportion.shards.mover.own_slots import OwnSlots
 from apportion.shards.mover.sites import ShardSites
@@ -53,8 +53,8 @@ async def rescued(url: str, name: str, shards: Mapping[str, ShardRecord], slots:
             await sites.close()
 
 
-def sites_of(name: str, shards: Mapping[str, ShardRecord], channel: ChannelKind = "keys") -> ShardSites:
-    """Return the shards of a set for a mover. `channel` is the channel of moves that begin.
+def sites_of(name: str, shards: Mapping[str, ShardRecord], wish: ChannelWish = KEYS) -> ShardSites:
+    """Return the shards of a set for a mover. `wish` is the wish for the channel of moves that begin.
 
     `InvalidInput` if rows cannot move between two of the databases, or if they cannot have the channel.
     """
@@ -63,9 +63,9 @@ def sites_of(name: str, shards: Mapping[str, ShardRecord], channel: ChannelKind 
     if kinds == {"postgresql"}:
         from apportion.shards.postgres.sites import PostgresSites  # noqa: PLC0415 - needs the driver
 
-        return PostgresSites(name, shards, channel)
-    if channel == "native":
-        raise InvalidInput("channel", channel, "keys", "Only databases of PostgreSQL replicate to each other.")
+        return PostgresSites(name, shards, wish)
+    if wish.kind == "native":
+        raise InvalidInput("channel", wish.kind, "keys", "Only databases of PostgreSQL replicate to each other.")
     paths = {}
     for shard, url in urls.items():
         if url.get_backend_name() != "sqlite" or not url.database:

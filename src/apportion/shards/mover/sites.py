@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from apportion.shards.channel import Channel
+from apportion.shards.channel import Channel, KeptLog
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.shard import Shard
 
@@ -15,6 +15,9 @@ class ShardSites(Protocol):
 
     async def channel(self, group: MoveGroup) -> Channel:
         """Return the channel of a group. `StoreUnavailable` if one of its shards does not answer."""
+
+    async def kept_log(self, group: MoveGroup) -> KeptLog | None:
+        """Return the log of transactions that a server may keep for a group, None for databases that keep none."""
 
     async def close(self) -> None:
         """Close all shards and channels."""

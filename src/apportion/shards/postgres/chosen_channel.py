@@ -7,7 +7,7 @@ log of keys.
 
 from apportion.errors import InvalidInput
 from apportion.model.epoch import FencingToken
-from apportion.shards.channel import Channel, ChannelKind, ChannelState
+from apportion.shards.channel import Channel, ChannelState, ChannelWish
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.channel import PostgresChannel
 from apportion.shards.postgres.replication.channel import NativeChannel
@@ -18,14 +18,14 @@ from apportion.shards.postgres.server import ServerPlace
 class ChosenChannel:
     """See `Channel`."""
 
-    def __init__(self, group: MoveGroup, source: ServerPlace, target: ServerPlace, wished: ChannelKind) -> None:
-        self._group, self._wished = group, wished
+    def __init__(self, group: MoveGroup, source: ServerPlace, target: ServerPlace, wish: ChannelWish) -> None:
+        self._group, self._wish = group, wish
         self._native, self._keys = NativeChannel(group, source, target), PostgresChannel(group, source, target)
         self._begun: Channel | None = None
 
     async def choice(self) -> ChannelChoice:
         """Return the channel that a move would begin with, and the reason."""
-        return chosen(self._wished, await self._native.obstacle(), await self._native.warning())
+        return chosen(self._wish.kind, await self._native.obstacle(self._wish), await self._native.warning())
 
     async def check(self, size: int, /) -> None:
         """See `Channel`. `InvalidInput` if a native channel was asked for, and is impossible."""
@@ -75,11 +75,11 @@ class ChosenChannel:
         return self._begun
 
     async def _chosen(self) -> Channel:
-        if self._wished == "keys" or await self._native.is_way_back():
+        if self._wish.kind == "keys" or await self._native.is_way_back():
             return self._keys
         choice = await self.choice()
-        if self._wished == "native" and choice.kind != "native":
+        if self._wish.kind == "native" and choice.kind != "native":
             subject = f"native channel from shard {self._group.source} to {self._group.target}"
-            hint = "Remove this obstacle, or ask for the log of keys: --channel keys"
-            raise InvalidInput(subject, choice.reason, "servers that replicate", hint)
+            hint = f"The reason: {choice.reason}. Remove this obstacle, or ask for the log of keys: --channel keys"
+            raise InvalidInput(subject, "impossible", "servers that replicate", hint)
         return self._native if choice.kind == "native" else self._keys

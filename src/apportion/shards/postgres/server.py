@@ -24,6 +24,8 @@ from apportion.shards.postgres.functions import LOCK_CLASS
 from apportion.shards.postgres.schema import GUARD, mover_mark
 from apportion.shards.postgres.script import Statement, asked, transaction
 from apportion.shards.postgres.timeline import NUMBER, TIMELINE, timeline_in
+from apportion.shards.records import REPLICATION_URL
+from apportion.shards.shard_url import address_in
 from apportion.shards.slot_rows import DAMAGE
 from apportion.shards.timeline.timeline import Timeline, went_back
 from apportion.stores.postgres.driver import Connection, psycopg
@@ -108,13 +110,20 @@ Work: TypeAlias = Callable[[Connection], Awaitable[Result]]
 class ServerPlace:
     """The database of a shard, and the set that it belongs to.
 
-    With a `timeline`, a server on another one is refused.
+    With a `timeline`, a server on another one is refused. `replication_url` is the URL for servers of other shards, not
+    yet filled in from the environment, "" for the address.
     """
 
     set_name: str
     shard: str
     address: str = field(repr=False)
     timeline: Timeline | None = None
+    replication_url: str = field(default="", repr=False)
+
+    @property
+    def replication_address(self) -> str:
+        """The address at which the server of another shard reaches this one. Errors are those of `address_in`."""
+        return address_in(self.replication_url, REPLICATION_URL) if self.replication_url else self.address
 
 
 class ShardServer:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from apportion.errors import UnknownOption
-from apportion.shards.channel import Channel, ChannelKind
+from apportion.shards.channel import KEYS, Channel, ChannelWish
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.chosen_channel import ChosenChannel
 from apportion.shards.postgres.replication.choice import ChannelChoice
+from apportion.shards.postgres.replication.slot_log import SlotLog
 from apportion.shards.postgres.server import ServerPlace
 from apportion.shards.postgres.shard import PostgresShard
 from apportion.shards.records import ShardRecord
@@ -16,17 +17,24 @@ from apportion.shards.shard import Shard
 class PostgresSites:
     """The places where a mover finds the shards of a set, by the ids of the shards.
 
-    `channel` is the channel of moves that begin.
+    `wish` is the wish for the channel of moves that begin.
     """
 
-    def __init__(self, set_name: str, shards: Mapping[str, ShardRecord], channel: ChannelKind = "keys") -> None:
-        self._channel = channel
+    def __init__(self, set_name: str, shards: Mapping[str, ShardRecord], wish: ChannelWish = KEYS) -> None:
+        self._wish = wish
         self._places = {
-            shard: ServerPlace(set_name=set_name, shard=shard, address=record.address(), timeline=record.timeline)
+            shard: ServerPlace(
+                set_name=set_name,
+                shard=shard,
+                address=record.address(),
+                timeline=record.timeline,
+                replication_url=record.replication_url,
+            )
             for shard, record in shards.items()
         }
         self._shards: dict[str, PostgresShard] = {}
         self._channels: dict[MoveGroup, ChosenChannel] = {}
+        self._logs: dict[MoveGroup, SlotLog] = {}
 
     async def shard(self, shard_id: str) -> Shard:
         """Return a shard; it is opened by its first call."""
@@ -38,12 +46,19 @@ class PostgresSites:
         """Return the channel of a group; its connections are opened by its first call."""
         if group not in self._channels:
             source, target = self._place(group.source), self._place(group.target)
-            self._channels[group] = ChosenChannel(group, source, target, self._channel)
+            self._channels[group] = ChosenChannel(group, source, target, self._wish)
         return self._channels[group]
+
+    async def kept_log(self, group: MoveGroup) -> SlotLog:
+        """Return the log that the source keeps for a group; its connection is opened by its first call."""
+        if group not in self._logs:
+            self._logs[group] = SlotLog(group, self._place(group.source))
+        return self._logs[group]
 
     async def choice(self, group: MoveGroup) -> ChannelChoice:
         """Return the channel that "auto" takes for a group, with the reason."""
-        channel = ChosenChannel(group, self._place(group.source), self._place(group.target), "auto")
+        wish = ChannelWish(kind="auto")
+        channel = ChosenChannel(group, self._place(group.source), self._place(group.target), wish)
         try:
             return await channel.choice()
         finally:
@@ -53,9 +68,12 @@ class PostgresSites:
         """Close all that was opened."""
         for channel in self._channels.values():
             await channel.close()
+        for log in self._logs.values():
+            await log.close()
         for shard in self._shards.values():
             await shard.close()
         self._channels.clear()
+        self._logs.clear()
         self._shards.clear()
 
     def _place(self, shard_id: str) -> ServerPlace:

@@ -34,6 +34,9 @@ class SqliteSites:
             self._channels[group] = SqliteChannel(group, self._place(group.source), self._place(group.target))
         return self._channels[group]
 
+    async def kept_log(self, group: MoveGroup) -> None:
+        """Return None: no file keeps a log for a move by replication."""
+
     async def close(self) -> None:
         """Close all shards and channels."""
         for channel in self._channels.values():

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.model.epoch import FencingToken
-from apportion.shards.channel import ChannelState
+from apportion.shards.channel import ChannelState, ChannelWish
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import key_log
 from apportion.shards.postgres.moving_rows import locked
@@ -79,9 +79,9 @@ class NativeChannel:
         there = await self._target.read(lambda base: at_source.published(base, self._name, move))
         return there.is_there or await self._target.read(lambda base: key_log.has_log(base, move))
 
-    async def obstacle(self) -> str:
+    async def obstacle(self, wish: ChannelWish) -> str:
         """Return the reason why this channel is impossible, "" if it is possible."""
-        return await obstacle_of(self._group, self._source, self._target)
+        return await obstacle_of(self._group, self._source, self._target, wish)
 
     async def warning(self) -> str:
         """Return a warning about this channel, "" if there is none."""

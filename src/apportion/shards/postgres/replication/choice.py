@@ -25,9 +25,10 @@ class ReplicationFacts:
     """The facts of a server that decide about a native channel. The numbers of `slots` to `workers` are the free ones.
 
     - `slots`, `senders`: a source needs them. `origins`, `workers`: a target needs them.
+    - `own`: the numbers of the same four that moves of apportion use now.
     - `copies`: the number of tables that a subscription copies at the same time.
     - `may_publish`, `may_subscribe`: the rights of the mover's role.
-    - `keeps_bounded`: the log that the server keeps for a replication slot has a bound.
+    - `keeps_bounded`: the log that the server keeps for a replication slot has a bound, or needs none.
     - `unfit`: tables that cannot be replicated with a filter, each with the reason.
     """
 
@@ -41,6 +42,7 @@ class ReplicationFacts:
     may_publish: bool
     may_subscribe: bool
     keeps_bounded: bool = True
+    own: tuple[int, int, int, int] = (0, 0, 0, 0)
     unfit: tuple[str, ...] = ()
 
 
@@ -72,12 +74,16 @@ def warning_of(source: str, facts: ReplicationFacts) -> str:
     """Return a warning about the log that a native channel keeps on its source, "" if the server bounds it."""
     if facts.keeps_bounded:
         return ""
-    return f"set max_slot_wal_keep_size of shard {source}: the log that a paused move keeps has no bound"
+    return f"max_slot_wal_keep_size of shard {source} is -1: the log that a paused move keeps has no bound"
 
 
-def obstacle_in(source: str, here: ReplicationFacts, target: str, there: ReplicationFacts) -> str:
-    """Return the first fact that makes a native channel impossible, "" if there is none."""
-    return next(_obstacles(source, here, target, there), "")
+def obstacle_in(source: str, here: ReplicationFacts, target: str, there: ReplicationFacts, *, at_once: int = 1) -> str:
+    """Return the first fact that makes a native channel impossible, "" if there is none.
+
+    `at_once` is the number of moves that run at once. Each of them may be between these two servers.
+    """
+    found = [*_obstacles(source, here, target, there), *_shortages(source, here, target, there, at_once)]
+    return next(iter(found), "")
 
 
 def _obstacles(source: str, here: ReplicationFacts, target: str, there: ReplicationFacts) -> Iterator[str]:
@@ -88,16 +94,26 @@ def _obstacles(source: str, here: ReplicationFacts, target: str, there: Replicat
         yield f"wal_level of shard {source} is {here.wal_level}, not logical"
     for shard, facts in ((source, here), (target, there)):
         yield from (f"table {each} in shard {shard}" for each in facts.unfit)
-    needed = 1 + there.copies
-    for shard, setting, left, least in (
-        (source, "max_replication_slots", here.slots, needed),
-        (source, "max_wal_senders", here.senders, needed),
-        (target, "max_replication_slots", there.origins, needed),
-        (target, "max_logical_replication_workers", there.workers, _WORKERS),
-    ):
-        if left < least:
-            yield f"{setting} of shard {shard} leaves {max(0, left)}, and a move needs {least}"
     if not here.may_publish:
         yield f"the role of shard {source} may not replicate, or may not create in its database"
     if not there.may_subscribe:
         yield f"the role of shard {target} may not subscribe"
+    if not here.keeps_bounded:
+        yield f"max_slot_wal_keep_size of shard {source} is -1: see --allow-unbounded-wal"
+
+
+def _shortages(
+    source: str, here: ReplicationFacts, target: str, there: ReplicationFacts, at_once: int
+) -> Iterator[str]:
+    """Yield the settings that leave too little for so many moves at once. Those under way have a part of it already."""
+    needed = 1 + there.copies
+    for shard, setting, left, own, least in (
+        (source, "max_replication_slots", here.slots, here.own[0], needed),
+        (source, "max_wal_senders", here.senders, here.own[1], needed),
+        (target, "max_replication_slots", there.origins, there.own[2], needed),
+        (target, "max_logical_replication_workers", there.workers, there.own[3], _WORKERS),
+    ):
+        room, all_of_them = max(0, left) + (own if at_once > 1 else 0), least * at_once
+        if room < all_of_them:
+            moves = "a move needs" if at_once == 1 else f"{at_once} moves at once need"
+            yield f"{setting} of shard {shard} leaves {room}, and {moves} {all_of_them}"

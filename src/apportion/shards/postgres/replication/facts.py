@@ -6,10 +6,13 @@ itself connects to the source.
 
 # ruff: noqa: S608 - names are quoted, values are bound or quoted
 
+from dataclasses import replace
+
+from apportion.shards.channel import ChannelWish
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.replication.choice import ReplicationFacts, obstacle_in, warning_of
 from apportion.shards.postgres.replication.names import object_name
-from apportion.shards.postgres.replication.target import subscription
+from apportion.shards.postgres.replication.target import UNLOGGED, subscription
 from apportion.shards.postgres.server import ShardServer, rows
 from apportion.stores.postgres.driver import Connection, psycopg
 
@@ -24,6 +27,13 @@ _FACTS = f"""SELECT current_setting('server_version_num')::int / 10000, current_
     rolsuper OR EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'pg_create_subscription'
         AND pg_has_role(r.oid, 'MEMBER') AND has_database_privilege(current_database(), 'CREATE'))
     FROM pg_roles WHERE rolname = current_user"""
+_OWN = """SELECT (SELECT count(*) FROM pg_replication_slots
+        WHERE starts_with(slot_name, 'apportion_') OR slot_name ~ '^pg_[0-9]+_sync_')::int,
+    (SELECT count(*) FROM pg_stat_replication
+        WHERE starts_with(application_name, 'apportion_') OR application_name ~ '^pg_[0-9]+_sync_')::int,
+    (SELECT count(*) FROM pg_replication_origin o JOIN pg_subscription s ON starts_with(s.subname, 'apportion_')
+        AND (o.roname = 'pg_' || s.oid OR starts_with(o.roname, 'pg_' || s.oid || '_')))::int,
+    (SELECT count(*) FROM pg_stat_subscription WHERE pid IS NOT NULL AND starts_with(subname, 'apportion_'))::int"""
 _UNFIT = """SELECT format('%%I.%%I', n.nspname, c.relname), c.relkind = 'p', a.attgenerated <> '',
     NOT EXISTS (SELECT FROM pg_index i JOIN pg_class made ON made.oid = i.indexrelid WHERE i.indrelid = c.oid
         AND made.relname = c.relname || '_by_slot' AND i.indisunique AND i.indisvalid AND i.indimmediate
@@ -34,11 +44,13 @@ _UNFIT = """SELECT format('%%I.%%I', n.nspname, c.relname), c.relkind = 'p', a.a
     WHERE t.tgname = 'apportion_insert' AND NOT t.tgisinternal AND NOT c.relispartition ORDER BY 1"""
 
 
-async def obstacle_of(group: MoveGroup, source: ShardServer, target: ShardServer) -> str:
+async def obstacle_of(group: MoveGroup, source: ShardServer, target: ShardServer, wish: ChannelWish) -> str:
     """Return the reason why a group cannot have a native channel, "" if it can."""
     here, there = await source.read(facts_of), await target.read(facts_of)
-    found = obstacle_in(group.source, here, group.target, there)
-    return found or await target.rehearse(lambda connection: _way(connection, group, source.place.address))
+    here = replace(here, keeps_bounded=here.keeps_bounded or wish.allows_unbounded_wal)
+    found = obstacle_in(group.source, here, group.target, there, at_once=wish.at_once)
+    address = source.place.replication_address
+    return found or await target.rehearse(lambda connection: _way(connection, group, address))
 
 
 async def warning_about(group: MoveGroup, source: ShardServer) -> str:
@@ -49,6 +61,7 @@ async def warning_about(group: MoveGroup, source: ShardServer) -> str:
 async def facts_of(connection: Connection) -> ReplicationFacts:
     """Read the facts of a server."""
     [found] = await rows(connection, _FACTS)
+    [own] = await rows(connection, _OWN)
     release, level, slots, senders, origins, workers, copies, keeps_bounded, publishes, subscribes = found
     unfit = []
     for name, is_partitioned, is_generated, lacks_index, trigger in await rows(connection, _UNFIT):
@@ -67,6 +80,7 @@ async def facts_of(connection: Connection) -> ReplicationFacts:
         may_publish=publishes,
         may_subscribe=subscribes,
         keeps_bounded=keeps_bounded,
+        own=tuple(own),
         unfit=tuple(unfit),
     )
 
@@ -75,6 +89,7 @@ async def _way(connection: Connection, group: MoveGroup, address: str) -> str:
     """Let the target's server connect to the source. Return its words if it cannot."""
     made = subscription(object_name("", group.move), address, "slot_name = NONE, copy_data = false")
     try:
+        await rows(connection, UNLOGGED)
         await rows(connection, made.replace("%", "%%"))
     except psycopg.Error as error:
         said = " ".join((error.diag.message_primary or f"{error}").split())

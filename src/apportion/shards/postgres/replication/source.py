@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apportion.errors import InvalidInput, StoreUnavailable
+from apportion.shards.channel import LogSize
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.plan.size_text import size_text
 from apportion.shards.postgres.key_log import quoted
 from apportion.shards.postgres.replication.names import sync_prefix
 from apportion.shards.postgres.server import rows
@@ -23,6 +25,9 @@ from apportion.stores.postgres.driver import Connection, psycopg
 
 PUBLICATION, SUBSCRIPTION = "publication", "subscription"
 """The parts of a native channel that `apportion.move` of the source lists."""
+
+LOST = "lost"
+"""The state of a replication slot that the server has invalidated, because it kept too much of the log."""
 
 CREATE_SECONDS = 10
 """The longest wait for the transactions that were writing when a replication slot is made."""
@@ -43,8 +48,8 @@ _FOUND = """SELECT (SELECT attempt FROM apportion.marker WHERE move = %(move)s),
     (SELECT count(*) FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = %(name)s)
     > (SELECT count(*) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
         WHERE t.tgname = 'apportion_insert' AND NOT t.tgisinternal AND NOT c.relispartition)"""
-_SLOTS = """SELECT slot_name, coalesce(wal_status, ''), active_pid,
-    pg_size_pretty(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)) FROM pg_replication_slots
+_SLOTS = """SELECT slot_name, coalesce(wal_status, ''), active_pid, CASE WHEN pg_is_in_recovery() THEN NULL
+    ELSE pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint END FROM pg_replication_slots
     WHERE database = current_database() AND (starts_with(slot_name, %s) OR starts_with(slot_name, %s)) ORDER BY 1"""
 _NOTED = "SELECT cursor FROM apportion.move WHERE move = %s AND relation = %s"
 _WRITERS = """SELECT pid, coalesce(usename, backend_type), extract(epoch FROM now() - xact_start)::int
@@ -145,13 +150,30 @@ async def slots_made(connection: Connection, name: str, move: str) -> list[tuple
 
 async def slot_sizes(connection: Connection, name: str, move: str) -> list[str]:
     """Return the name of each replication slot of a move, with the size of the log that the server keeps for it."""
-    return [f"{slot}, which keeps {size} of WAL" for slot, _, _, size in await _slots(connection, name, move)]
+    return [
+        f"{slot}, which the server has invalidated"
+        if state == LOST
+        else f"{slot}, which keeps {size_text(size)} of WAL"
+        for slot, state, _, size in await _slots(connection, name, move)
+    ]
 
 
-async def _slots(connection: Connection, name: str, move: str) -> list[tuple[str, str, int | None, str]]:
+async def kept_log(connection: Connection, name: str, move: str) -> LogSize | None:
+    """Return the size of the log that the server keeps for a move, None without a replication slot.
+
+    The slots share the log. So the size is that of the slot that is furthest behind.
+    """
+    found = await _slots(connection, name, move)
+    if not found:
+        return None
+    return LogSize(bytes=max(size for *_, size in found), is_lost=any(state == LOST for _, state, *_ in found))
+
+
+async def _slots(connection: Connection, name: str, move: str) -> list[tuple[str, str, int | None, int]]:
     noted = await rows(connection, _NOTED, move, SUBSCRIPTION)
     other = sync_prefix(int(noted[0][0])) if noted else f"{name}_"
-    return await rows(connection, _SLOTS, f"{name}_", other)
+    found = await rows(connection, _SLOTS, f"{name}_", other)
+    return [(slot, state, pid, max(0, size or 0)) for slot, state, pid, size in found]
 
 
 async def drop_slot(connection: Connection, slot: str) -> None:

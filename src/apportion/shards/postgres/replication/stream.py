@@ -11,6 +11,7 @@ says so, and an operator looks at the server's log.
 """
 
 from collections.abc import Sequence
+from time import monotonic
 
 from apportion.errors import Fenced, InvalidInput, StoreUnavailable
 from apportion.model.epoch import FencingToken
@@ -25,6 +26,9 @@ from apportion.shards.postgres.transport import require_incoming
 from apportion.stores.postgres.driver import Connection, psycopg
 
 AGAIN = "Abort the move, and begin it again."
+UNREAD_SECONDS = 10.0
+"""The longest time without a process that reads the replication slot. Workers begin again within 5 s by default."""
+
 _CHUNK_ROWS, _MOST_ERRORS = 500, 3
 
 
@@ -35,8 +39,9 @@ class RowStream:
         self, group: MoveGroup, source: ShardServer, target: ShardServer, place: ServerPlace, waits: ShardServer
     ) -> None:
         self._group, self._source, self._target, self._waits = group, source, target, waits
-        self._name, self._address = object_name(place.set_name, group.move), place.address
+        self._name, self._place = object_name(place.set_name, group.move), place
         self._errors: int | None = None
+        self._unread_since: float | None = None
 
     async def running(self, token: FencingToken, tables: Sequence[ServerTable]) -> at_target.Subscribed:
         """Return the running subscription. Make its absent parts first, each by a step that a kill may follow."""
@@ -48,13 +53,13 @@ class RowStream:
 
         made = await self._target.write(group, token, _listed)
         slots = await self._source.read(lambda base: at_source.slots_made(base, name, group.move))
-        if made is not None and made.slot not in {slot for slot, state, _ in slots if state != "lost"}:
+        if made is not None and made.slot not in {slot for slot, state, _ in slots if state != at_source.LOST}:
             await self._target.write(group, token, lambda base: at_target.unsubscribe(base, name))
             made = None
         if made is None:
             await self._swept(token, tables)
-            slot = await self._slot(token)
-            await self._target.write(group, token, lambda base: at_target.subscribe(base, name, slot, self._address))
+            slot, address = await self._slot(token), self._place.replication_address
+            await self._target.write(group, token, lambda base: at_target.subscribe(base, name, slot, address))
             made = await self._require_made()
         if not made.is_enabled:
             number = made.id
@@ -86,9 +91,9 @@ class RowStream:
 
         made = await source.read(lambda base: at_source.slots_made(base, self._name, move))
         states = {each: state for each, state, _ in made}
-        if states.get(slot) == "lost":
+        if states.get(slot) == at_source.LOST:
             await source.read(lambda base: at_source.drop_slot(base, slot))
-        if states.get(slot, "lost") == "lost":
+        if states.get(slot, at_source.LOST) == at_source.LOST:
             await source.read(lambda base: self._made(base, slot))
         try:
             await source.write(self._group, token, _others_dropped)
@@ -122,6 +127,21 @@ class RowStream:
             hint = f"Read them in the log of its server. A row of another slot may have the same key. {AGAIN}"
             raise InvalidInput(name, f"{made.errors - self._errors} errors in a row", "none", hint)
         slots = await self._source.read(lambda base: at_source.slots_made(base, self._name, self._group.move))
-        if made.slot not in {slot for slot, state, _ in slots if state != "lost"}:
+        readers = {slot: pid for slot, state, pid in slots if state != at_source.LOST}
+        if made.slot not in readers:
             raise InvalidInput(f"replication slot {made.slot} of shard {self._group.source}", "lost", "there", AGAIN)
+        self._require_read(is_read=readers[made.slot] is not None)
         return made
+
+    def _require_read(self, *, is_read: bool) -> None:
+        """Raise `StoreUnavailable` if the target has not read the replication slot for a while.
+
+        A server that reaches another database than the source waits without an error.
+        """
+        now = monotonic()
+        self._unread_since = None if is_read else self._unread_since or now
+        if self._unread_since is not None and now - self._unread_since > UNREAD_SECONDS:
+            source = f"shard {self._group.source}"
+            why = f"its server has not read the log of {source} for {UNREAD_SECONDS:g} s"
+            look = f"look at the messages of that server, and at the replication URL of {source}"
+            raise StoreUnavailable(f"shard {self._group.target}", f"{why}; {look}")

@@ -29,6 +29,11 @@ _FOUND = f"""SELECT s.oid::bigint, s.subenabled, s.subslotname, t.apply_error_co
 _COPYING = """SELECT relid::bigint, tuples_processed FROM pg_stat_progress_copy
     WHERE datid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND relid IN
     (SELECT r.srrelid FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid WHERE s.subname = %s)"""
+UNLOGGED = """SELECT set_config(name, kept, true) FROM pg_roles,
+    (VALUES ('log_statement', 'none'), ('log_min_error_statement', 'panic'), ('log_min_duration_statement', '-1'),
+        ('log_min_duration_sample', '-1')) AS logged (name, kept) WHERE rolname = current_user AND rolsuper"""
+"""The statement that keeps the rest of a transaction out of the log of a server: a subscription has a password."""
+
 _PATIENCE: dict[str, Any] = {
     "connect_timeout": 5,
     "keepalives_idle": 5,
@@ -70,6 +75,7 @@ async def rows_on_their_way(connection: Connection, name: str) -> dict[int, int]
 
 async def subscribe(connection: Connection, name: str, slot: str, address: str) -> None:
     """Make the subscription without workers. The target connects to the source at this address."""
+    await rows(connection, UNLOGGED)
     await rows(
         connection, subscription(name, address, f"slot_name = {text(slot)}, copy_data = true").replace("%", "%%")
     )

@@ -1,0 +1,271 @@
+"""Course of a move: does the acts that the machine of `reshard` names, under one token.
+
+It first guards both shards with the token. Then it reads, does one act, and reads again, until no act is left.
+
+Promises: those of a mover. An error that no wait can mend ends a fence that stands, and is then raised. A move that
+exceeds a limit ends with a reason in words.
+"""
+
+import asyncio
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+
+from apportion.errors import ApportionError, Conflict, Fenced, StaleEpoch, StoreDenied, StoreUnavailable
+from apportion.model.epoch import FencingToken
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.mover.book import KeptMove
+from apportion.shards.mover.delay import RetreatDelay
+from apportion.shards.mover.fence_time import FENCE_SECONDS, FenceTime
+from apportion.shards.mover.limits import LimitWatch
+from apportion.shards.mover.look import Look, looked
+from apportion.shards.mover.means import MoverMeans
+from apportion.shards.mover.records import MoveEntry
+from apportion.shards.mover.stop_points import step_of
+from apportion.shards.reshard import BEFORE_SWITCH, CLEANING, WITH_TARGET, MoveAct, next_act
+
+END_SECONDS = 5.0
+"""The longest time for which a cancelled mover goes on, to end a fence."""
+
+REST_SECONDS = 10.0
+"""The longest wait of an aborted move for long readers of the source. As long as they read, its log stays there."""
+
+SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.01, 1.0
+"""The pauses before another try. Each one is twice as long as the one before."""
+
+
+class Course:
+    """The course of one move under one token."""
+
+    def __init__(self, means: MoverMeans, move: str, token: FencingToken, *, cleans: bool, rows: int) -> None:
+        self._means, self._move, self._token = means, move, token
+        self._cleans, self._rows, self._accepted = cleans, rows, means.accepted
+        self._book, self._clock, self._sites, self._acts = means.book, means.clock, means.sites, means.acts
+        self._guarded: set[str] = set()
+        self._fence = FenceTime(means.clock)
+        self._rests_at: float | None = None
+        self._delay = RetreatDelay(self._clock)
+        self._limits = LimitWatch(means.limits, means.sites, means.clock)
+        self._is_cleaned = self._is_last_look = self._is_put_off = self._is_over = self._ends = False
+        self._trouble: ApportionError | None = None
+        self.is_rescue = False
+        self.entry: MoveEntry | None = None
+        self.why = ""  # the reason, in words, if a limit has ended the move
+
+    async def run(self) -> None:
+        """Do all acts that are due. While a database is silent, wait and try again. Errors are those of `Mover.run`."""
+        pause = SHORTEST_PAUSE_SECONDS
+        while True:
+            try:
+                if not await self.turn():
+                    return
+            except (StoreUnavailable, StoreDenied) as error:
+                if not self._may_pass(error):
+                    raise
+                self._waits(error)
+                if self._is_at_rest():
+                    return
+                self._means.check()
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            else:
+                pause = SHORTEST_PAUSE_SECONDS
+
+    async def turn(self) -> bool:
+        """Read the state, and do the act that is due. Return False if no act is due."""
+        self._note_end()
+        kept = await self._kept()
+        if kept is None:
+            return False
+        if _is_to_abort(kept.entry) or await self._exceeds(kept.entry):
+            return await self._abort(kept)
+        if await self._rests(kept):
+            return True
+        look = await self._look(kept)
+        return look is not None and await self._next_done(look)
+
+    async def _next_done(self, look: Look) -> bool:
+        """Do the next act after a look. Return False if none is due."""
+        entry = look.kept.entry
+        if look.away is not None and entry.record.state == "aborted" and not self._fence.stands:
+            await self._let_go(entry.group)
+        act = self._next(look)
+        if act is None and (error := look.away or self._trouble) is not None:
+            if error is self._trouble and await self._exceeds(entry, is_urgent=True):
+                return True
+            raise error
+        if act is None or (act.label in CLEANING and not self._cleans):
+            return False
+        if act.label == "release" and not self._is_last_look:
+            self._is_last_look = True
+            self._guarded.clear()  # A late act of an older mover comes before the new guard, or is refused.
+            return True
+        due = await self._delay.due(act, look.channel.lag)
+        return due is None or await self._acted(due, look.kept, look)
+
+    async def end(self) -> None:
+        """End a fence that stands, or settle a switch that was made. Called when the mover is cancelled."""
+        entry = self.entry
+        if entry is None or entry.record.state not in ("fenced", "switched"):
+            return
+        self.is_rescue = True
+        with suppress(ApportionError, TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                while await self.turn():
+                    pass
+
+    def _may_pass(self, error: ApportionError) -> bool:
+        """Whether a wait may mend an error. An error that made the move pause is final."""
+        if self.entry is None:  # the control store has let this process be elected
+            return isinstance(error, StoreUnavailable | StoreDenied)
+        return error is not self._trouble and self._accepted.may_pass(error, self.entry.group)
+
+    def _is_at_rest(self) -> bool:
+        """Whether `REST_SECONDS` have passed since this mover began to remove the log of an aborted move."""
+        return self._rests_at is not None and self._clock.elapsed() > self._rests_at
+
+    def _waits(self, error: ApportionError) -> None:
+        """Tell the observer that a store did not answer, or that it denied a request."""
+        if self.entry is not None:
+            self._means.tell(self.entry, "waits", rows=self._rows, why=error.problem)
+
+    def _note_end(self) -> None:
+        """If this mover has to end, keep the error of `check`. No wait can mend it."""
+        try:
+            self._means.check()
+        except ApportionError as error:
+            self._trouble, self._is_over = self._trouble or error, True
+
+    async def _exceeds(self, entry: MoveEntry, *, is_urgent: bool = False) -> bool:
+        """Whether the log of the move exceeds its limit. A mover that has to end leaves that to the next one."""
+        if self.is_rescue or self._fence.stands or self._is_over or entry.record.state not in BEFORE_SWITCH:
+            return False
+        if not self._ends and (reason := await self._limits.log_reason(entry, is_urgent=is_urgent)):
+            self._ends, self.why, self._trouble = True, reason, None
+            self._means.tell(entry, "ends", rows=self._rows, why=reason)
+        return self._ends
+
+    async def _rests(self, kept: KeptMove) -> bool:
+        """Pause the move if its attempts are used up. Return False if it goes on, or is paused already."""
+        entry = kept.entry
+        if self.is_rescue or self._is_over or entry.wish != "go" or entry.record.state not in BEFORE_SWITCH:
+            return False
+        reason = self._limits.rest_reason(entry.group)
+        if reason and await self._book.write(kept, entry.wished("pause")):
+            self.why = reason
+            self._means.tell(entry, "rests", rows=self._rows, why=reason)
+        return bool(reason)
+
+    async def _abort(self, kept: KeptMove) -> bool:
+        aborted = replace(kept.entry.record, state="aborted")
+        return await self._acted(MoveAct(label="record", record=aborted), kept, None)
+
+    async def _let_go(self, group: MoveGroup) -> None:
+        """Free the disk of the source of an aborted move, though its target is away."""
+        log = await self._sites.kept_log(group)
+        if log is not None:
+            await log.let_go(self._token)
+
+    async def _kept(self) -> KeptMove | None:
+        """Read the record. Return None if the move is over. Raise the error of an unreadable record."""
+        book = self._book
+        moves = await book.read()
+        if (damage := moves.damaged.get(book.keys.move(self._move))) is not None:
+            raise damage
+        kept = moves.kept.get(self._move)
+        self.entry = None if kept is None else kept.entry
+        return kept
+
+    async def _look(self, kept: KeptMove) -> Look | None:
+        """Guard both shards, and then read all facts. An unguarded target counts as away.
+
+        A target that refuses counts as away too. If no wait can mend that, the move pauses: the source is opened, and
+        the refusal is raised.
+        """
+        group = kept.entry.group
+        await self._guard(group, group.source)
+        away = await self._away(group)
+        newest = await self._book.newest()
+        read = await self._kept()
+        if read is None:
+            return None
+        look = await looked(self._sites, read, newest, away, self._fence.hurry)
+        if look.away is None:
+            self._accepted.add(group)
+        elif not self._may_pass(look.away):
+            self._trouble = self._trouble or look.away
+        self._fence.found(stands=look.source.state == "fenced")
+        return look
+
+    async def _away(self, group: MoveGroup) -> ApportionError | None:
+        """Guard the target.
+
+        Return the error of a target that is away. When the fence is late, the target is not asked.
+        """
+        if self._fence.is_late:
+            return StoreUnavailable(f"shard {group.target}", f"writers have waited for {FENCE_SECONDS:g} s")
+        try:
+            async with self._fence.hurry(group.target):
+                await self._guard(group, group.target)
+        except Fenced:
+            raise
+        except ApportionError as error:
+            return error
+        return None
+
+    async def _guard(self, group: MoveGroup, shard: str) -> None:
+        if shard not in self._guarded:
+            await (await self._sites.shard(shard)).guard(group, self._token)
+            self._guarded.add(shard)
+
+    def _next(self, look: Look) -> MoveAct | None:
+        """Return the next act. After a try to end the capture of a complete move, the old rows come first.
+
+        No writer changes moved slots, so the capture does nothing. A long reader of the source may delay the end of its
+        triggers.
+        """
+        view = look.view(is_late=self._fence.is_late, is_cleaned=self._is_cleaned)
+        if self._is_put_off and not self._is_cleaned:
+            view = replace(view, is_captured=False)
+        pauses = self.is_rescue or self._trouble is not None
+        return next_act(replace(view, wish="pause") if pauses else view)
+
+    async def _acted(self, act: MoveAct, kept: KeptMove, look: Look | None) -> bool:
+        """Do an act between its two stop points. An error that no wait can mend is kept, and the move pauses."""
+        step = step_of(act, is_fenced=kept.entry.record.state == "fenced")
+        self._means.reached(f"{step}.before")
+        self._is_put_off |= step == "uncapture" and kept.entry.record.state == "complete"
+        if step.startswith("uncapture") and kept.entry.record.state == "aborted" and self._rests_at is None:
+            self._rests_at = self._clock.elapsed() + REST_SECONDS
+        try:
+            async with self._fence.hurry(kept.entry.group.target, None) if act.label in WITH_TARGET else nullcontext():
+                deleted = await self._acts.do(act, kept, self._token)
+        except (StaleEpoch, Conflict):
+            await asyncio.sleep(SHORTEST_PAUSE_SECONDS)  # another process was first: read again
+            return True
+        except Fenced:
+            raise
+        except ApportionError as error:
+            if act.label == "fence" and isinstance(error, StoreUnavailable):
+                self._limits.note_failure(error.reason)
+            if self._may_pass(error):
+                raise
+            self._trouble = error
+            return True
+        finally:
+            if act.label == "fence":  # The fence may stand, even without a reply.
+                self._fence.begin()
+            elif act.label in ("unfence", "settle-source"):
+                self._fence.end()
+        self._is_cleaned = act.label in ("clean-batch", "clean-back") and not deleted
+        self._delay.note(act, step)
+        if step == "retreat":
+            self._limits.note_failure()
+        self._means.reached(f"{step}.after")
+        state = kept.entry if act.record is None else replace(kept.entry, record=act.record)
+        copied, lag = (0, 0) if look is None else (look.channel.copied, look.channel.lag)
+        self._means.tell(state, step, copied=copied, rows=self._rows, lag=lag)
+        return True
+
+
+def _is_to_abort(entry: MoveEntry) -> bool:
+    return entry.wish == "abort" and entry.record.state in BEFORE_SWITCH

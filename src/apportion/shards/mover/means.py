@@ -1,0 +1,35 @@
+"""Means of a mover: all that the courses of its moves share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from apportion.runtime.clock import Clock
+from apportion.shards.mover.accepted_shards import AcceptedShards
+from apportion.shards.mover.acts import MoveActs
+from apportion.shards.mover.book import MoveBook
+from apportion.shards.mover.events import MoveEvent, MoveObserver
+from apportion.shards.mover.limits import MoveLimits
+from apportion.shards.mover.records import MoveEntry
+from apportion.shards.mover.sites import ShardSites
+from apportion.shards.mover.stop_points import Reached
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoverMeans:
+    """The means of one mover. `check` raises once the mover has to end."""
+
+    book: MoveBook
+    acts: MoveActs
+    sites: ShardSites
+    accepted: AcceptedShards
+    clock: Clock
+    check: Callable[[], None]
+    reached: Reached
+    observer: MoveObserver | None
+    limits: MoveLimits
+
+    def tell(self, entry: MoveEntry, step: str, *, copied: int = 0, rows: int = 0, lag: int = 0, why: str = "") -> None:
+        """Tell the observer of a step that has ended."""
+        if self.observer is not None:
+            at = self.clock.elapsed()
+            self.observer(MoveEvent.of(entry, step, at=at, copied=copied, rows=rows, lag=lag, why=why))
