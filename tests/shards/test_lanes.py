@@ -271,3 +271,28 @@ def test_a_killed_process_is_followed_by_one_that_goes_on_with_all_moves(files, 
     assert -signal.SIGKILL == killed.returncode, killed.stderr
     assert applied(files, plan).is_whole
     assert (200, 0, 64) == whole(files)
+
+
+def test_a_cancelled_caller_waits_until_the_work_has_ended_its_fences():
+    ended = []
+
+    async def main():
+        here, begun = asyncio.get_running_loop(), asyncio.Event()
+
+        async def work():
+            here.call_soon_threadsafe(begun.set)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for _ in range(1_000):
+                    await asyncio.sleep(0)
+                ended.append("fence")
+
+        caller = asyncio.ensure_future(carrier._heard_out(work))
+        await begun.wait()
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        assert ["fence"] == ended
+
+    asyncio.run(main())
