@@ -257,6 +257,7 @@ def test_no_write_is_lost_when_a_server_is_killed_and_the_living_shard_goes_on(
     assert len(kills.done) == len(set(kills.done)) >= (150 if IS_LONG else 12)
 
 
+@(pytest.mark.live if IS_LONG else pytest.mark.soak)
 def test_writers_end_the_fence_of_a_mover_that_was_killed_and_has_no_successor(tmp_path, record_property, monkeypatch):
     points = COURSES[there] if IS_LONG else ["fence.after"]
     with servers(tmp_path, monkeypatch) as (files, _, env):
