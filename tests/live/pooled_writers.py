@@ -2,17 +2,22 @@
 
 python -m tests.live.pooled_writers URL FOLDER FIRST COUNT
 
-The environment names the port of each pooler: `POOLER_PORTS=DATABASE=PORT,...`. The ledgers are those of
-`shard_writers`. Every second writer has the driver asyncpg, the others have psycopg.
+The environment names the port of each pooler: `POOLER_PORTS=DATABASE=PORT,...`. Each write inserts a row of its own.
+The ledger has a line `A ID` after it was acknowledged, and `F ID ERROR` after it was refused. Every second writer has
+the driver asyncpg, the others have psycopg.
 """
 
 import os
+import random
 import sys
 from contextlib import ExitStack
+from uuid import uuid4
 
+from apportion.errors import StaleRoute
 from tests.live.ledgers import write_with
-from tests.live.shard_writers import work
+from tests.live.shard_writers import countries
 from tests.shards.drivers import opened
+from tests.shards.sample import Place
 
 PORTS = "POOLER_PORTS"
 OPTIONS = {
@@ -35,8 +40,17 @@ def main(url, folder, first, writers):
 
 
 def work_by_turns(driven, writer, ledger, stopped):
-    """Write until the end, with the driver of the writer."""
-    work(driven[writer % len(driven)], writer, ledger, stopped)
+    """Insert rows until the end, with the driver of the writer."""
+    router, draw = driven[writer % len(driven)], random.Random(writer)
+    mine = countries(router, writer)
+    while not stopped.is_set():
+        row, country = uuid4(), draw.choice(mine)
+        try:
+            router.run(country, lambda session, each=row, place=country: session.add(Place(id=each, country=place)))
+        except StaleRoute as error:
+            os.write(ledger, f"F {row} {type(error).__name__}\n".encode())
+        else:
+            os.write(ledger, f"A {row}\n".encode())
 
 
 if __name__ == "__main__":
