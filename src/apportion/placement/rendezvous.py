@@ -38,7 +38,7 @@ class _WeightClass:
     labels: tuple[bytes, ...]
 
     def score(self, u: int) -> int:
-        """Return -log2((u + 1) / 2**64) / weight, in units that leave 64 bits below the smallest logarithm."""
+        """Return -log2((u + 1) / 2**64) / weight as an integer: the logarithm gets 64 more bits before the division."""
         return ((64 << FRACTION_BITS) - log2_fixed(u + 1) << 64) // self.millionths
 
     def best(self, digest: Digest, data: bytes) -> tuple[int, int]:

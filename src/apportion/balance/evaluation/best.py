@@ -23,7 +23,7 @@ from apportion.balance.solver.fair_loads import fair_shares
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneRule:
-    """For one partition: the least (`must`) and the most (`may`) replicas in each zone, and all replicas."""
+    """For one partition: its number of replicas, and the least (`must`) and the most (`may`) of them in each zone."""
 
     replicas: int
     must: Mapping[object, int]

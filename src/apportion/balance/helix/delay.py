@@ -1,8 +1,8 @@
 """Delayed rebalance: a node that is down for a short while keeps its lists, as long as enough other nodes serve.
 
 One strategy makes two sets of lists: on the live nodes, and on all nodes that count as active, including nodes that
-are down. Helix asks the strategy for at most as many replicas as nodes are active. A partition keeps its active list
-while that list has enough live nodes; otherwise the list is filled up.
+are down. Helix never asks the strategy for more replicas than there are active nodes. A partition keeps its active
+list while that list has enough live nodes; otherwise the list is filled up.
 Promises: if the live list has `least` nodes, the kept list has at least `least` live nodes. Times are seconds of any
 one clock. Helix's times are milliseconds since 1970; for Helix, a time of 0 or less means unknown.
 Refuses: to read a clock, or to ask a strategy.

@@ -29,7 +29,7 @@ class Replica:
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """A node with its seats and replicas. `own` prefer this node, `guests` do not, `new` are the new ones of both."""
+    """A node with its seats. `own` has the replicas that prefer it, `guests` has others, `new` the new ones of both."""
 
     id: str
     is_live: bool = False

@@ -71,7 +71,10 @@ def states(
 def _with_those_there(
     listed: Sequence[str], now: Mapping[str, str], kind: StateModel, zones: Mapping[str, str]
 ) -> list[str]:
-    """Return the nodes with a replica now or next: listed ones in order, then the others; the last to go is first."""
+    """Return the nodes with a replica now or next: listed ones in order, then the others.
+
+    Of the others, the node that goes last comes first.
+    """
     room = len(listed) + MORE_AT_ONCE - len(now) if len(now) <= len(listed) else 0
     coming = [node for node in listed if node not in now][:room]
     crowds = Counter(zones.get(node) for node in now)
@@ -81,7 +84,10 @@ def _with_those_there(
 
 
 def _assigned(nodes: Sequence[str], live: Collection[str], now: Mapping[str, str], kind: StateModel) -> dict[str, str]:
-    """Give the states out by priority, to the nodes in their order, except for a top state that would have to wait."""
+    """Give the states out by priority, to the nodes in their order.
+
+    If the next node is more than one step from the top state, the nearest node gets that state instead.
+    """
     waiting = deque(node for node in nodes if node in live)
     nearness = {node: kind.states.index(now[node]) for node in waiting if node in now}
     nearest = iter(sorted(waiting, key=lambda node: nearness.get(node, MAX_INT)))

@@ -89,9 +89,10 @@ def admitted(
     """Return the changes that may begin now, resources in the order given.
 
     If more than `most_errors` partitions of a resource have a replica in ERROR, load changes begin only to a lower
-    state. Recoveries begin as always. `disabled` are the nodes that are switched off altogether. A node can be switched
-    off altogether or for one partition. Then a change on it needs no room on the node, and takes none once the change
-    is under way. A replica without a target is dropped. O(changes log changes). Raises `InvalidInput`, `UnknownOption`.
+    state. Recoveries begin as always. `disabled` are the nodes that are switched off altogether. A change on a node
+    that is switched off, altogether or for the partition, needs no room on that node. Once under way, the change takes
+    no room at all. A replica without a target is dropped. O(changes log changes). Raises `InvalidInput`,
+    `UnknownOption`.
 
     >>> orders = Wanted(
     ...     resource="orders", current={}, lists={"0": ("a", "b"), "1": ("a", "b")},

@@ -56,7 +56,7 @@ def _transfers(group: CheckedGroup, rows: tuple[list[int], ...]) -> dict[int, in
 
 
 def _named(group: CheckedGroup, transfers: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return giver and taker of each: the giver is another claimant if there is one, of the newest generation."""
+    """Return giver and taker of each. The giver is the newest of the other claimants; without others, the taker."""
     claimed = claimants(group) if transfers else {}
     found = {}
     for index in sorted(transfers):

@@ -9,7 +9,10 @@ _GENERATION = 1
 
 
 def owners_by(assign: Callable[[dict[str, int], list[Subscription]], Assigned]) -> Callable[[GroupView], Owners]:
-    """Return the `owners` function of an assignor. Withheld partitions count: the group hands over in its own way."""
+    """Return the `owners` function of an assignor.
+
+    A withheld partition belongs to its taker here, because the group hands it over in its own way.
+    """
 
     def owners(view: GroupView) -> Owners:
         """Return the owner of each partition."""

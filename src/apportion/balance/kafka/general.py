@@ -6,15 +6,15 @@ more than another member that wants it. A moved partition goes back to an older 
 member.
 
 Promises: Java's result, except where this result cannot be used. Java may move a partition back to an older owner
-that does not want its topic any more. If one is there at the end, this algorithm begins again and makes no such move.
-At the end, no direct move of one partition to another member makes loads more even.
+that does not want its topic any more. If such a partition is left at the end, this algorithm begins again without such
+moves. At the end, no direct move of one partition to another member makes loads more even.
 Refuses: the optimum. Chains of moves may come nearer to it, and `kafka.optimal` finds it.
 O(partitions · members) at worst for each round of moves, of which there are few.
 Source: `AbstractStickyAssignor` of Kafka 4.1. Three of its steps are left out. First, Java asks for racks while it
 evens out, which never changes the moves. Second, Java undoes all moves if nothing became more even. Third, Java stops
-as soon as no member wants a partition of a member with two more. Here such a partition may still go to an older owner
-that does not want it. Then this algorithm begins again. The last two steps never changed an answer in thousands of
-random groups.
+once no partition can go to a member that wants it and has at least two fewer than the owner. This algorithm may still
+move a partition to an older owner that does not want it, and then begins again. The last two steps never changed an
+answer in thousands of random groups.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -110,7 +110,8 @@ def _libketama_groups(weights: Sequence[int]) -> list[int]:
 def _libmemcached_groups(weights: Sequence[int]) -> list[int]:
     """Return the groups of each server, every step rounded to float32.
 
-    The library adds 1e-10 before it rounds down. That never matters: from 0.5 on neighbouring float32 are 6e-8 apart.
+    The library adds 1e-10 before it rounds down. That never matters: float32 numbers of 0.5 or more lie at least 5e-8
+    apart.
     """
     servers, total = len(weights), _float32(sum(weights))
     shares = (_float32(_float32(weight) / total) for weight in weights)

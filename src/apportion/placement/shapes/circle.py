@@ -69,7 +69,7 @@ class Circle(Tabular):
         data = key_bytes(key)
         stretch, position = self._stretch(key), self._position(data)
         owner, *others = (self.topology.ids[index] for index in self._ranking(stretch))
-        # A stretch may hold several tokens of its owner, so its end is not always the first of them.
+        # A stretch may hold several tokens of its owner, so a token may follow the hash before the stretch ends.
         tokens = self._tokens_of(self.topology.index(owner))
         following = min((token for token in tokens if token >= position), default=None)
         at = "the first token, after the circle's end" if following is None else f"token {following:#018x}"

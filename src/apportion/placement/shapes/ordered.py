@@ -1,6 +1,6 @@
 """Ordered: the base of placements that number their nodes in the order given, and change only at its end.
 
-The base of `jump` and `kafka`. Each of these adds the number of a hash.
+The base of `jump` and `kafka`. Each of these adds the rule by which a hash picks a number.
 """
 
 from abc import abstractmethod
