@@ -3,9 +3,9 @@
 python -m tests.live.shard_movers URL FOLDER CHANNEL ID=URL...
 
 An order is a line `MOVE SOURCE TARGET SLOTS EPOCH WISH STOP`. The mover lists the move if it is not there, changes its
-wish, and does all acts under a token of that epoch. With the epoch `-`, the mover stands for election. The wish `there`
-makes a reversible move and does not clean up, and `back` reverses it. The mover notes the time of each stop point in
-the file `points`.
+wish, and does all acts under a token of that epoch. With the epoch `-`, the token is of an election that has ended. The
+wish `there` makes a reversible move and does not clean up, and `back` reverses it. The mover notes the time of each
+stop point in the file `points`.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ async def moved(url, folder, channel, places, order):
     is_over = f"{given[0]} release.before" in (Path(folder) / "points").read_text()
     try:
         entry, left = await carried_out(url, channel, places, given, reached, is_over=is_over)
-    except Fenced:  # on a busy machine, a router may take an elected mover for dead
+    except Fenced:  # a router has waited for too long, and was elected
         if given[4] != ELECTED:
             raise
         print("fenced -", flush=True)
@@ -88,7 +88,8 @@ async def token_of(url, epoch):
         yield FencingToken(resource=f"{SET}.mover", holder=epoch, incarnation=2**60, epoch=int(epoch))
         return
     async with leader(url, f"{SET}.mover", lease_ttl=MOVER_TTL) as election:
-        yield await election.wait_until_elected()
+        token = await election.wait_until_elected()
+    yield token  # The term is over: a mover that is killed in its term again and again would delay the next election.
 
 
 def is_back(kept):
