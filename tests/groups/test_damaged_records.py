@@ -291,7 +291,7 @@ def test_repair_guesses_no_settings_of_a_group_and_leaves_them_to_who_joins(valu
         write(tmp_path, KEYS.own(3), b"?")
         assert {KEYS.own(3)} == set(repaired(tmp_path))
         assert (
-            "the next member that joins repairs it"
+            "the next member that joins knows the settings, and repairs the record"
             in run("group", "repair", URL, "mailers", folder=tmp_path).stdout.decode()
         )
         with members(tmp_path, "b", partitions=PARTITIONS, mode="eager", quarantine_after=3):

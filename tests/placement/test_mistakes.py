@@ -86,17 +86,17 @@ topology.add("a") | node id is 'a' | Rename one of the two, or drop it.
 topology.add(None) | node id is None | Pass a string; call str(...) if
 topology.add("c", 2) | node id is 2 | Pass a string; call str(...) if
 topology.without("z") | node id is 'z' | Add the node first, or use an id of the
-topology.without(["a"]) | node id is a list | Pass one id, as a str; of a list, write
-topology.without(Node("a")) | node id is a Node | Pass one id, as a str; of a list, write
+topology.without(["a"]) | node id is a list | Pass one id, as a str. For a list, write
+topology.without(Node("a")) | node id is a Node | Pass one id, as a str. For a list, write
 topology.drain("z") | node id is 'z' | Add the node first, or use an id of the
-topology.drain(["a"]) | node id is a list | Pass one id, as a str; of a list, write
+topology.drain(["a"]) | node id is a list | Pass one id, as a str. For a list, write
 topology.reweight("a", "2") | weight of node 'a' is '2' | Weights are relative: give the ordinary
 topology.reweight("z", 2) | node id is 'z' | Add the node first, or use an id of the
 topology.reweight("a", None) | weight of node 'a' is None | Weights are relative: give the ordinary
 topology["z"] | node id is 'z' | Add the node first, or use an id of the
-topology[0] | node id is 0 | Pass one id, as a str; of a list, write
+topology[0] | node id is 0 | Pass one id, as a str. For a list, write
 topology.index("z") | node id is 'z' | Add the node first, or use an id of the
-topology.index(0) | node id is 0 | Pass one id, as a str; of a list, write
+topology.index(0) | node id is 0 | Pass one id, as a str. For a list, write
 # routing
 ring.route(None) | key is None | Convert it: bytes(key) for buffers,
 ring.route(1.0) | key is 1.0 | Convert it: bytes(key) for buffers,
@@ -196,7 +196,7 @@ Directory(["a"], exceptions={}) | base is a list | Build one, say Ring(topology)
 Directory(ring, exceptions={"k": "a"}).with_exception("k", "z") | node id is 'z' | Add the node first, or use an id of
 Directory(ring, exceptions={"k": "a"}).without_exception("j") | key is 'j' | The base places this key.
 Directory(Ring, exceptions={"k": "a"}) | base is an ABCMeta | Build one, say Ring(topology).
-Directory(ring, exceptions={"k": 1}) | node id is 1 | Pass one id, as a str; of a list, write
+Directory(ring, exceptions={"k": 1}) | node id is 1 | Pass one id, as a str. For a list, write
 Ranges(["a", "b"], bounds=["m"], owners=["a"]) | owners is '1 of them' | n boundaries make n + 1 ranges: name the
 Ranges(["a", "b"], bounds=["m", "c"], owners=["a", "b", "a"]) | boundary is 'c' | Sort the boundaries and drop
 Ranges(["a", "b"], bounds="m", owners=["a", "b"]) | bounds is 'm' | A range is known by its place: list them

@@ -213,7 +213,7 @@ def test_a_worker_is_for_one_with_block_and_for_no_async_one(queue):
     worker = queue.worker()
     with worker:
         pass
-    with pytest.raises(InvalidInput, match="second one"), worker:
+    with pytest.raises(InvalidInput, match="is 2"), worker:
         pass
 
 

@@ -242,7 +242,7 @@ _ON_DRIVER = (
     Bug(
         "a lease is asked for before a scan (it was there)",
         "groups/session.py",
-        "(await self._store.scan(_NOTHING)).incarnation  # accepts another life of the store\n",
+        "(await self._store.scan(_NOTHING)).incarnation  # a scan accepts any life\n",
         "2**62\n",
     ),
     Bug(
