@@ -47,9 +47,9 @@ class Course:
         self._limits = LimitWatch(means.limits, means.sites, means.clock)
         self._is_cleaned = self._is_last_look = self._is_put_off = self._is_over = self._ends = False
         self._trouble: ApportionError | None = None
-        self.is_rescue = False
+        self.is_rescue: bool = False
         self.entry: MoveEntry | None = None
-        self.why = ""  # the reason, in words, if a limit has ended the move
+        self.why: str = ""  # the reason, in words, if a limit has ended the move
 
     async def run(self) -> None:
         """Do all acts that are due. While a database is silent, wait and try again. Errors are those of `Mover.run`."""
