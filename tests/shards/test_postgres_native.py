@@ -69,7 +69,9 @@ class Pair(Servers):
         super().drop()
 
     def owned(self):
-        return [slot for (slot,) in self.sql("one", "SELECT slot FROM apportion_slot WHERE state = 'owner'")]
+        return [
+            slot for (slot,) in self.sql("one", "SELECT slot FROM apportion_slot WHERE state = 'owner' ORDER BY slot")
+        ]
 
 
 @pytest.fixture(scope="module")

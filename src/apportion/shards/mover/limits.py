@@ -3,8 +3,8 @@
     log        it grows to the limit: the move is aborted, so that the disk of the source does not fill
     attempts   all of them have failed: the move rests, and the next call goes on
 
-Promises: each end has a reason in words, with the next step. The source is asked for its log once per second at most,
-also while the target does not answer, and never while a fence stands.
+Promises: each end has a reason in words, with the next step. Once the source keeps a log, it is asked for its size once
+per second at most, also while the target does not answer, and never while a fence stands.
 """
 
 from dataclasses import dataclass
@@ -66,10 +66,12 @@ class LimitWatch:
         now = self._clock.elapsed()
         if entry.record.state == "fenced" or (not is_urgent and now - self._asked_at < _EVERY_SECONDS):
             return ""
-        self._asked_at = now
         log = await self._sites.kept_log(entry.group)
         size = None if log is None else await log.size()
-        return "" if size is None else self._of_log(entry.group, size)
+        if size is None:  # the next look comes at once: a quick move ends within a second
+            return ""
+        self._asked_at = now
+        return self._of_log(entry.group, size)
 
     def _of_log(self, group: MoveGroup, size: LogSize) -> str:
         move, source, target = group.move, f"shard {group.source}", f"shard {group.target}"
