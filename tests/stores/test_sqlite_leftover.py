@@ -3,6 +3,8 @@
 import asyncio
 import os
 import struct
+import time
+from pathlib import Path
 
 import pytest
 
@@ -87,6 +89,22 @@ def test_a_file_that_is_older_than_its_wal_is_its_own_and_one_as_old_is_not(tmp_
     side = ours / "s.db-wal"
     assert not is_leftover(ours, [OLD], wal, file_at=5)
     assert side.exists()
+
+
+def test_a_wal_that_grows_while_it_is_looked_at_belongs_to_the_file(tmp_path, monkeypatch):
+    opened = Path.open
+
+    def grown(path, *words, **options):
+        if path.name == "s.db-wal":
+            time.sleep(0.02)  # the times of a file are coarse
+            os.utime(path, (30, 30))
+        return opened(path, *words, **options)
+
+    wal = wal_of(frame(1, NEW, 1))
+    assert is_leftover(tmp_path, [OLD], wal)
+    os.utime(tmp_path / "s.db-wal", (10, 10))
+    monkeypatch.setattr(Path, "open", grown)
+    assert not has_leftover(tmp_path / "s.db", is_restored=False)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,14 @@ URL_VARIABLE, LOG_VARIABLE, WORKER_VARIABLE = "APPORTION_DEMO_URL", "APPORTION_D
 _LOCK_SECONDS = 0.2
 
 
+def elapsed() -> float:
+    """Return the elapsed seconds of this machine, which all its processes share."""
+    return SystemClock().elapsed()
+
+
 def log(word: str, more: dict[str, Any]) -> None:
-    """Append a line to the log in one write, because other processes append too."""
-    line = json.dumps({"word": word, "at": SystemClock().elapsed()} | more) + "\n"
+    """Append a line to the log in one write, because other processes append too. `at` is now, unless it is given."""
+    line = json.dumps({"word": word, "at": elapsed()} | more) + "\n"
     target = os.open(os.environ[LOG_VARIABLE], os.O_APPEND | os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         os.write(target, line.encode())

@@ -25,7 +25,7 @@ from apportion.stores.sqlite.turns import Turns
 
 Result = TypeVar("Result")
 LOCK_WAIT_SECONDS = 5.0
-_CHECKPOINT_SECONDS = 1.0
+_CHECKPOINT_SECONDS = 3.0
 _LOOK_SECONDS = 0.02
 _OUT_OF_REACH = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 _REASONS = {

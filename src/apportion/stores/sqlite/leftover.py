@@ -35,16 +35,26 @@ def side_file(path: Path, end: str) -> Path:
 
 def has_leftover(path: Path, *, is_restored: bool) -> bool:
     """Say whether the -wal beside a file belongs to an earlier file. `is_restored`: its times may be old."""
+    return (
+        _is_younger(path, is_restored=is_restored)
+        and not _holds_all(path)
+        and (is_restored or not _was_cut_short(path))
+        and _is_younger(path, is_restored=is_restored)  # a process may have written to the -wal during these looks
+    )
+
+
+def _is_younger(path: Path, *, is_restored: bool) -> bool:
+    """Say whether the file is younger than its -wal; False if one is absent."""
     try:
         file, wal = path.stat(), side_file(path, "-wal").stat()
     except FileNotFoundError:
         return False
-    is_younger = file.st_mtime_ns >= wal.st_mtime_ns
-    if not is_younger and file.st_ctime_ns >= wal.st_ctime_ns:
-        # A move keeps the time of the last write, and changes ctime. A change of permissions does the same. But only a
-        # move brings a file with another inode.
-        is_younger = is_restored or _remembered_inode(path) not in (0, file.st_ino)
-    return is_younger and not _holds_all(path) and (is_restored or not _was_cut_short(path))
+    if file.st_mtime_ns >= wal.st_mtime_ns:
+        return True
+    # A move keeps the time of the last write, and changes ctime. A change of permissions does the same. But only a
+    # move brings a file with another inode.
+    is_moved = file.st_ctime_ns >= wal.st_ctime_ns
+    return is_moved and (is_restored or _remembered_inode(path) not in (0, file.st_ino))
 
 
 def _remembered_inode(path: Path) -> int:

@@ -1,8 +1,8 @@
 """Atlas: the work of the demonstration of keys, which visits places of the world, a task per place, a key per country.
 
 A visit is a row in the transaction that completes its task. The table has no unique key, so that a second completion
-would be seen. In the log, the words of a run are `begun`, `visited` and `refused`. The words of the script are
-`started`, `killed`, `stopped` and `settled`. A line of a run has the `country`, the `number` of the place in its
+would be seen. In the log, the words of a run are `begun`, `visited`, `refused` and `failed`. The words of the script
+are `started`, `killed`, `stopped` and `settled`. A line of a run has the `country`, the `number` of the place in its
 country, the `worker`, the `pid` and the `attempt`.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import apportion
-from apportion.console.demo.traces import STALL, URL_VARIABLE, WORKER_VARIABLE, log
+from apportion.console.demo.traces import STALL, URL_VARIABLE, WORKER_VARIABLE, elapsed, log
 from apportion.console.tour.places import places
 from apportion.errors import ClaimLost, LeaseLost
 
@@ -56,13 +56,17 @@ def visit(country: str, number: int, place: str) -> None:
     log("begun", run)
     time.sleep(_PAUSE_SECONDS)
     STALL.wait(f"{country}/{number}/{place}")
+    word, end = "failed", {}  # as when others hold the lock of the file for seconds
     try:
         with task.transaction() as connection:
             connection.execute("INSERT INTO visit VALUES (?, ?, ?)", (country, number, worker))
+            end = {"at": elapsed()}  # after the commit, the next run may begin before this thread writes a line
+        word = "visited"
     except (ClaimLost, LeaseLost):
-        log("refused", run)
+        word = "refused"
         raise
-    log("visited", run)
+    finally:
+        log(word, run | (end if word == "visited" else {}))
 
 
 def enqueue(url: str, rounds: Iterable[int]) -> None:

@@ -20,7 +20,7 @@ from apportion.stores.keys.partitions import partition_of
 
 Line = dict[str, Any]
 Owners = Mapping[int, str]
-_ACTS, _ENDS = ("killed", "stopped"), ("visited", "refused")
+_ACTS, _ENDS = ("killed", "stopped"), ("visited", "refused", "failed")
 
 
 def checks(lines: Sequence[Line], made: Sequence[tuple[str, int]], expected: Mapping[str, Sequence[str]]) -> Verdict:
