@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -19,98 +18,48 @@ COMMAND = [sys.executable, "-m", "apportion.console.main", "demo"]
 def demo(*words):
     command = [*COMMAND, *words, "--exit", "--json"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
-    return done.returncode, json.loads(done.stdout.splitlines()[-1])["checks"]
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout.splitlines()[-1])
+
+
+def failed(checks):
+    return {name: check for name, check in checks.items() if not check["passed"]}
 
 
 def test_every_check_passes():
-    code, checks = demo()
-    assert {} == {name: check for name, check in checks.items() if not check["passed"]}
-    assert {"overlaps", "lost", "disturbed", "stale_writes_refused", "moves_vs_minimum"} == set(checks)
-    assert 0 == code
-
-
-def test_a_planted_overlap_is_found():
-    code, checks = demo("--selftest")
-    assert (1, {"overlaps"}) == (code, {name for name, check in checks.items() if not check["passed"]})
-
-
-CRON_CHECKS = {"missing", "doubled", "refired"}
-
-
-def test_every_check_of_cron_passes():
-    code, checks = demo("cron")
-    assert {} == {name: check for name, check in checks.items() if not check["passed"]}
-    assert (0, CRON_CHECKS) == (code, set(checks))
-
-
-def test_a_fault_is_planted_for_each_check_of_cron_and_found():
-    code, checks = demo("cron", "--selftest")
-    assert (1, CRON_CHECKS) == (code, {name for name, check in checks.items() if not check["passed"]})
-
-
-TASK_CHECKS = {"lost", "completed_twice", "stale_refused", "recovery_seconds", "poison_deaths"}
-
-
-def test_every_check_of_tasks_passes_within_a_minute():
-    began = time.monotonic()
-    code, checks = demo("tasks")
-    assert {} == {name: check for name, check in checks.items() if not check["passed"]}
-    assert (0, TASK_CHECKS) == (code, set(checks))
-    assert time.monotonic() - began < 60
-
-
-def test_a_fault_is_planted_for_each_check_of_tasks_and_found():
-    code, checks = demo("tasks", "--selftest")
-    assert (1, TASK_CHECKS) == (code, {name for name, check in checks.items() if not check["passed"]})
-
-
-KEY_CHECKS = {"order_broken", "overlaps", "lost", "moved_vs_minimum", "stale_refused"}
-
-
-def test_every_check_of_keys_passes_within_a_minute():
-    began = time.monotonic()
-    code, checks = demo("keys")
-    assert {} == {name: check for name, check in checks.items() if not check["passed"]}
-    assert (0, KEY_CHECKS) == (code, set(checks))
-    assert time.monotonic() - began < 60
-
-
-def test_a_fault_is_planted_for_each_check_of_keys_and_found():
-    code, checks = demo("keys", "--selftest")
-    assert (1, KEY_CHECKS) == (code, {name for name, check in checks.items() if not check["passed"]})
+    code, found = demo()
+    assert {} == failed(found["checks"])
+    assert {"overlaps", "lost", "disturbed", "stale_writes_refused", "moves_vs_minimum"} == set(found["checks"])
+    assert {"format_version", "passed", "checks"} == set(found)
+    assert (0, True) == (code, found["passed"])
 
 
 SHARD_CHECKS = {
     "acknowledged", "lost", "resurrected", "stale", "owned_twice", "refused", "unplanned_moves", "left_behind",
     "pause_ms",
 }  # fmt: skip
-
-
-def test_every_check_of_shards_passes():
-    code, checks = demo("shards")
-    assert {} == {name: check for name, check in checks.items() if not check["passed"]}
-    assert (0, SHARD_CHECKS) == (code, set(checks))
-
-
-def test_a_fault_is_planted_for_each_check_of_shards_and_found():
-    code, checks = demo("shards", "--selftest")
-    assert (1, SHARD_CHECKS) == (code, {name for name, check in checks.items() if not check["passed"]})
-
-
-SERVER_CHECKS = SHARD_CHECKS | {"reversed_lost", "catalogs_clean"}
+CHECKS = {
+    "cron": {"missing", "doubled", "refired"},
+    "tasks": {"lost", "completed_twice", "stale_refused", "recovery_seconds", "poison_deaths"},
+    "keys": {"order_broken", "overlaps", "lost", "moved_vs_minimum", "stale_refused"},
+    "shards": SHARD_CHECKS,
+    "shards --postgres": SHARD_CHECKS | {"reversed_lost", "catalogs_clean"},
+}
 
 
 @pytest.mark.timeout(660)
-def test_every_check_of_shards_on_servers_passes():
-    code, checks = demo("shards", "--postgres")
-    assert {} == {name: check for name, check in checks.items() if not check["passed"]}
-    assert (0, SERVER_CHECKS) == (code, set(checks))
+@pytest.mark.parametrize("subject", CHECKS)
+def test_every_check_passes_and_then_finds_the_fault_that_is_planted_for_it(subject):
+    code, found = demo(*subject.split(), "--selftest")
+    assert {} == failed(found["before_plants"])
+    assert CHECKS[subject] == set(found["before_plants"])
+    assert CHECKS[subject] == set(failed(found["checks"]))
+    assert (1, False) == (code, found["passed"])
 
 
-@pytest.mark.timeout(660)
-def test_a_fault_is_planted_for_each_check_of_shards_on_servers_and_found():
-    code, checks = demo("shards", "--postgres", "--selftest")
-    assert (1, SERVER_CHECKS) == (code, {name for name, check in checks.items() if not check["passed"]})
+def test_a_planted_overlap_is_found():
+    code, found = demo("--selftest")
+    assert (1, {"overlaps"}) == (code, set(failed(found["checks"])))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

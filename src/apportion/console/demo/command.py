@@ -25,9 +25,9 @@ _MEANING_BEGINS, _NARROWEST = 39, 30
 
 
 class Show(Protocol):
-    """The script of a subject: it plays on a screen, and returns a verdict."""
+    """The script of a subject: it plays on a screen, and returns a verdict, or one before and one after the plants."""
 
-    def __call__(self, screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
+    def __call__(self, screen: Screen, *, stays: bool, selftest: bool) -> list[Verdict]:
         """Play the script. With `stays`, go on until Ctrl-C. With `selftest`, plant faults."""
 
 
@@ -60,7 +60,7 @@ def demo(
     stops
         End after the verification. Without this option, on a terminal, the workers go on until Ctrl-C.
     selftest
-        Plant faults in the traces before they are verified; the verifier must find them.
+        Verify the traces, plant faults in them, and verify them again; the verifier must find the faults.
     postgres
         Of shards: use two servers of PostgreSQL, made for this run alone. The slots of one go to the other, back, and
         there again, and the source server crashes. PostgreSQL must be installed on this machine.
@@ -70,7 +70,7 @@ def demo(
     show, meanings = _of_shards(has_servers=postgres) if subject == "shards" else _SUBJECTS[subject]
     with ended_by_signals(), Screen(is_quiet=json) as screen:
         found = show(screen, stays=not stops and not json and sys.stdout.isatty(), selftest=selftest)
-    passed = all(check["passed"] for check in found.values())
+    passed = all(check["passed"] for check in found[-1].values())
     _tell(found, meanings, passed=passed, as_json=json)
     return 0 if passed else 1
 
@@ -82,12 +82,17 @@ def _of_shards(*, has_servers: bool) -> tuple[Show, dict[str, str]]:
     return show_servers if has_servers else show_shards, MEANINGS
 
 
-def _tell(found: Verdict, meanings: dict[str, str], *, passed: bool, as_json: bool) -> None:
+def _tell(found: list[Verdict], meanings: dict[str, str], *, passed: bool, as_json: bool) -> None:
+    *before, last = found
     if as_json:
-        print(dumps({"format_version": 1, "passed": passed, "checks": found}))
+        unplanted = {"before_plants": before[0]} if before else {}
+        print(dumps({"format_version": 1, "passed": passed, "checks": last} | unplanted))
         return
+    for each in before:
+        good = sum(check["passed"] for check in each.values())
+        print(f"\nBefore the faults were planted, {good} of {len(each)} checks passed.")
     print("\nA separate process has read the traces of the work, and nothing else:")
-    for name, check in found.items():
+    for name, check in last.items():
         first, *more = wrap(meanings[name], max(_NARROWEST, get_terminal_size().columns - _MEANING_BEGINS))
         print(f"  {'ok  ' if check['passed'] else 'FAIL'}  {name:22}{check['value']!s:>6}   {first}")
         for line in more:

@@ -2,12 +2,22 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from json import loads
 from typing import Any, TypeAlias
 
 from apportion.errors import InvariantBroken
 
 Verdict: TypeAlias = dict[str, dict[str, Any]]
+
+
+def judged(subject: str, *files: str, plant: Callable[[], None] | None = None) -> list[Verdict]:
+    """Return the verdict of another process on the traces, and, with `plant`, a second one after the planted faults."""
+    verdicts = [verified(subject, *files)]
+    if plant is not None:
+        plant()
+        verdicts.append(verified(subject, *files))
+    return verdicts
 
 
 def verified(subject: str, *files: str) -> Verdict:

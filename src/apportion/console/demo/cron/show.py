@@ -2,6 +2,7 @@
 
 import tempfile
 from datetime import timedelta
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from rich.text import Text
 from apportion.console.demo.cron.nodes import Nodes
 from apportion.console.demo.cron.year import BEGIN, SCHEDULES, WEEKS, ZONES
 from apportion.console.demo.screen import Screen, colour_of
-from apportion.console.demo.verdict import Verdict, verified
+from apportion.console.demo.verdict import Verdict, judged
 
 NODES = ("node-1", "node-2", "node-3")
 MEANINGS = {
@@ -22,7 +23,7 @@ _KILLED_WEEK, _STOPPED_WEEK, _WOKEN_WEEK = 10, 20, 45
 _WIDTH = 60
 
 
-def show_cron(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
+def show_cron(screen: Screen, *, stays: bool, selftest: bool) -> list[Verdict]:
     """Let nodes run the schedules of a year, disturb them, and return the verdict on their runs."""
     with tempfile.TemporaryDirectory(prefix="apportion-demo-") as folder:
         nodes = Nodes(Path(folder), lambda seen: _picture(screen, seen))
@@ -32,9 +33,12 @@ def show_cron(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
                 _linger(nodes, screen)
         finally:
             nodes.end()
-        if selftest:
-            _plant(nodes, before_replay)
-        return verified("cron", str(nodes.file), str(before_replay))
+        return judged(
+            "cron",
+            str(nodes.file),
+            str(before_replay),
+            plant=partial(_plant, nodes, before_replay) if selftest else None,
+        )
 
 
 def _play(nodes: Nodes, screen: Screen) -> int:

@@ -1,6 +1,7 @@
 """Show of groups: the script of the demonstration of groups, and the verdict of a separate process on its log."""
 
 import tempfile
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from apportion.console.demo.groups.crew import Crew
 from apportion.console.demo.groups.partition_map import PartitionMap
 from apportion.console.demo.groups.work import PARTITIONS, WorkLedger, partitioned
 from apportion.console.demo.screen import Screen
-from apportion.console.demo.verdict import Verdict, verified
+from apportion.console.demo.verdict import Verdict, judged
 
 WORKERS = tuple(f"worker-{number}" for number in range(1, 6))
 BATCH = 24
@@ -22,7 +23,7 @@ MEANINGS = {
 }
 
 
-def show_groups(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
+def show_groups(screen: Screen, *, stays: bool, selftest: bool) -> list[Verdict]:
     """Let processes share partitions, disturb them, and return the verdict on their work."""
     parts = partitioned()
     with tempfile.TemporaryDirectory(prefix="apportion-demo-") as folder:
@@ -33,9 +34,7 @@ def show_groups(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
                 _linger(crew, screen)
         finally:
             crew.end()
-        if selftest:
-            _plant(crew.ledger)
-        return verified("groups", str(crew.file))
+        return judged("groups", str(crew.file), plant=partial(_plant, crew.ledger) if selftest else None)
 
 
 def _play(crew: Crew, screen: Screen, places: int) -> None:

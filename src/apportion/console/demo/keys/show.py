@@ -3,6 +3,7 @@
 import asyncio
 import json
 import tempfile
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from apportion.console.demo.fleet import Fleet
 from apportion.console.demo.keys.atlas import LEASE, NAME, PARTITIONS, ROUNDS, Visits, enqueue, itinerary
 from apportion.console.demo.screen import Screen
 from apportion.console.demo.traces import log, read
-from apportion.console.demo.verdict import Verdict, verified
+from apportion.console.demo.verdict import Verdict, judged
 from apportion.groups import admin
 from apportion.stores.keys.partitions import partition_of
 from apportion.work.lanes.keys import group_of
@@ -26,7 +27,7 @@ MEANINGS = {
 }
 
 
-def show_keys(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
+def show_keys(screen: Screen, *, stays: bool, selftest: bool) -> list[Verdict]:
     """Let workers visit the places of each country in order, disturb them, and return the verdict on their work."""
     total = sum(map(len, itinerary().values()))
     with tempfile.TemporaryDirectory(prefix="apportion-demo-") as folder:
@@ -38,9 +39,7 @@ def show_keys(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
                 _linger(fleet, screen)
         finally:
             fleet.end()
-        if selftest:
-            _plant(fleet)
-        return verified("keys", str(fleet.file), str(fleet.log))
+        return judged("keys", str(fleet.file), str(fleet.log), plant=partial(_plant, fleet) if selftest else None)
 
 
 class _Script:

@@ -13,7 +13,7 @@ from apportion.console.demo.shards.plant import plant
 from apportion.console.demo.shards.troop import Troop
 from apportion.console.demo.shards.verify import LEAST_ACKNOWLEDGED, LONGEST_PAUSE_MS
 from apportion.console.demo.shards.world import SERVERS, SET, DemoWorld
-from apportion.console.demo.verdict import Verdict, verified
+from apportion.console.demo.verdict import Verdict, judged
 
 MEANINGS = {
     "acknowledged": f"writes that were acknowledged (at least {LEAST_ACKNOWLEDGED})",
@@ -31,13 +31,13 @@ MEANINGS = {
 _PREFIX, _WIDTH = "apportion-demo-", 60
 
 
-def show_shards(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
+def show_shards(screen: Screen, *, stays: bool, selftest: bool) -> list[Verdict]:
     """Split one file into three while processes write to it, and return the verdict on their work."""
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
         return _shown(Path(folder), split, screen, stays=stays, selftest=selftest)
 
 
-def show_servers(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
+def show_servers(screen: Screen, *, stays: bool, selftest: bool) -> list[Verdict]:
     """Move slots between two servers while processes write to them, and return the verdict on their work."""
     from apportion.console.demo.shards.server import running  # noqa: PLC0415 - an extra
     from apportion.console.demo.shards.servers import DemoServers  # noqa: PLC0415 - an extra
@@ -51,7 +51,7 @@ def show_servers(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
         return _shown(Path(folder), course, screen, stays=stays, selftest=selftest)
 
 
-def _shown(folder: Path, course: Course, screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
+def _shown(folder: Path, course: Course, screen: Screen, *, stays: bool, selftest: bool) -> list[Verdict]:
     world = DemoWorld(folder)
     troop = Troop(world, lambda there: screen.show(_picture(there)))
     try:
@@ -60,9 +60,7 @@ def _shown(folder: Path, course: Course, screen: Screen, *, stays: bool, selftes
             _linger(troop, screen)
     finally:
         troop.end()
-    if selftest:
-        plant(world)
-    return verified("shards", str(world.folder))
+    return judged("shards", str(world.folder), plant=partial(plant, world) if selftest else None)
 
 
 def _linger(troop: Troop, screen: Screen) -> None:

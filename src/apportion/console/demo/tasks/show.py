@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from apportion.console.demo.fleet import Fleet
 from apportion.console.demo.screen import Screen
 from apportion.console.demo.tasks.library import FAILS, KILLS, LEASE, Counts, enqueue, files
 from apportion.console.demo.traces import read
-from apportion.console.demo.verdict import Verdict, verified
+from apportion.console.demo.verdict import Verdict, judged
 
 WORKERS = tuple(f"worker-{number}" for number in range(1, 5))
 MEANINGS = {
@@ -22,7 +23,7 @@ MEANINGS = {
 }
 
 
-def show_tasks(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
+def show_tasks(screen: Screen, *, stays: bool, selftest: bool) -> list[Verdict]:
     """Let workers parse Python's own library, disturb them, and return the verdict on their work."""
     names = files()
     with tempfile.TemporaryDirectory(prefix="apportion-demo-") as folder:
@@ -34,9 +35,7 @@ def show_tasks(screen: Screen, *, stays: bool, selftest: bool) -> Verdict:
                 _linger(fleet, screen)
         finally:
             fleet.end()
-        if selftest:
-            _plant(fleet)
-        return verified("tasks", str(fleet.file), str(fleet.log))
+        return judged("tasks", str(fleet.file), str(fleet.log), plant=partial(_plant, fleet) if selftest else None)
 
 
 def _play(fleet: Fleet, screen: Screen, names: list[str]) -> None:
