@@ -77,8 +77,8 @@ class Stillness:
     """The movement that a change causes.
 
     `added` counts the replicas by which lists grew; `moved` counts all other replicas that a node has to receive.
-    Every way between the two sets of loads moves at least `bound` replicas. `leader_changes` counts the partitions
-    with another leader.
+    No change from the loads before to the loads after can move fewer than `bound` replicas. `leader_changes` counts
+    the partitions with another leader.
     """
 
     moved: int

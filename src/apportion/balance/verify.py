@@ -37,8 +37,8 @@ class Verdict:
     """The verified facts: how many replicas moved and how many leaders changed, each the fewest possible.
 
     `moves` and `leader_changes` count the step to the lists over all nodes. `repair_moves` and `repair_leader_changes`
-    count the step from those lists to the lists over the nodes that are up. A first assignment moves nothing: its
-    `moves` count from rendezvous lists.
+    count the step from those lists to the lists over the nodes that are up. A first assignment has no earlier owners:
+    its `moves` count the differences from rendezvous lists.
     """
 
     is_first: bool

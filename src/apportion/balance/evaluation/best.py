@@ -2,7 +2,8 @@
 
 The zone rule asks that the replicas of a partition lie in as many zones as replicas and zones allow. A node holds a
 partition once. Both rules limit the loads of nodes and the sums of zones. The least sum of squares within these limits
-is found exactly. All zones within their limits share one level, and each other zone has its own.
+is found exactly. A *level* is an amount that is added to the share of each node; the sums, rounded down, are the loads.
+All zones within their limits have one level in common. Each other zone has a level of its own.
 
 Promises: no placement that keeps the rule has a smaller deviation. Where all resources have equally many replicas,
 some placement has this deviation.
@@ -80,8 +81,8 @@ class LimitedZone:
 class _Levels:
     """Loads at a level: a load is the share plus `level / unit`, rounded down, at least 0 and at most `most`.
 
-    Each replica that a level adds makes a load exceed its share by exactly `level / unit`. So all replicas of one level
-    cost the same.
+    Compared with the level below, a level adds a replica where the share plus `level / unit` is a whole number. The
+    load then exceeds the share by exactly `level / unit`. So all replicas of one level cost the same.
     """
 
     unit: int

@@ -3,8 +3,8 @@
 One strategy makes two sets of lists: on the live nodes, and on all nodes that count as active, including nodes that
 are down. Helix never asks the strategy for more replicas than there are active nodes. A partition keeps its active
 list while that list has enough live nodes; otherwise the list is filled up.
-Promises: if the live list has `least` nodes, the kept list has at least `least` live nodes. Times are seconds of any
-one clock. Helix's times are milliseconds since 1970; for Helix, a time of 0 or less means unknown.
+Promises: a partition gets at least `least` live nodes, if its list on the live nodes has at least `least` nodes. Times
+are seconds of any one clock. Helix's times are milliseconds since 1970; for Helix, a time of 0 or less means unknown.
 Refuses: to read a clock, or to ask a strategy.
 Source: `DelayedRebalanceUtil` and `DelayedAutoRebalancer` of Apache Helix 2.0.
 """

@@ -1,8 +1,8 @@
 """Requests to Helix's strategies and their answers, in this library's words.
 
 Helix calls a node an INSTANCE, its weight INSTANCE_WEIGHT (1000 unless set, which is our weight 1), its zone ZONE_ID.
-Promises: if Helix would confuse two different inputs, they are refused here, or they are one input here too. An answer
-tells which lists are short.
+Promises: where Helix cannot tell two inputs apart, this module refuses them, or treats them as one, as Helix does. An
+answer tells which lists are short.
 """
 
 from collections.abc import Iterable, Mapping

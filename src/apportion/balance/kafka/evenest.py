@@ -9,8 +9,8 @@ load or one less, and no other member wants their partitions. So in every evenes
 and each has one of these two loads. The same argument then applies to the remaining members.
 
 Promises: the returned bounds and pools are fulfilled by all the evenest sharings, and by no others.
-Source: the shortest augmenting chains of separable convex flows; the partition is that of decreasing minimality
-(Frank and Murota 2018).
+Source: the shortest augmenting chains of separable convex flows. The division of the members into pools is that of
+decreasing minimality (Frank and Murota 2018).
 """
 
 from collections.abc import Sequence

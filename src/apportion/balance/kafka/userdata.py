@@ -77,7 +77,9 @@ def decode_sticky(data: bytes) -> Remembered:
 
 
 def is_versioned(data: bytes) -> bool:
-    """Whether user data of `sticky` begins with a version, as kafka-python's does. Java's begins so above 65535 topics.
+    """Whether user data of `sticky` begins with a version, as kafka-python's does.
+
+    Java's user data begins with the same bytes only if it has more than 65535 topics.
 
     >>> is_versioned(encode_sticky(Remembered()))
     False

@@ -5,8 +5,8 @@ elsewhere, and nodes have prices. At any time every item sits where cost plus pr
 provably cheapest. Items are passed on only between nodes where they cost the same (a *tight* step). When no chain of
 tight steps leads from a node with too much to one with too little, every reachable node gets dearer by one.
 
-A node with a load between `least` and `most` may take or give one item. The nodes of its pool together keep a fixed
-total.
+Each node belongs to a *pool*, and the nodes of a pool must hold a fixed number of items together. A node with a load
+between `least` and `most` may take or give one item.
 
 Promises: integers only; the same input gives the same result; the result of `finish` is optimal for its prices.
 Source: the primal-dual method for minimum-cost flows, with the blocking flows of Dinic.

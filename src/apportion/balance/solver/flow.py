@@ -23,9 +23,9 @@ from apportion.model.rows import Rows
 class FlowNetwork:
     """The input of the flow: the demand, the even loads, and the owners of each partition before.
 
-    `before[p]` lists node indexes; earlier ones should be kept first, if not all can be. Nodes that cannot hold
-    anything now are left out. `elsewhere` is how much each node holds of other resources. Among the assignments with
-    the fewest moves, one that evens out the sum is taken.
+    `before[p]` lists the node indexes of partition p. If p cannot keep all of these nodes, it should keep the first
+    ones. Nodes that cannot hold anything now are left out. `elsewhere` is how much each node holds of other resources.
+    Among the assignments with the fewest moves, one that evens out the sum is taken.
     """
 
     demand: Demand

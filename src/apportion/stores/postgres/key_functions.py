@@ -19,8 +19,7 @@ _HEAD, _, _REST = TURN.partition("\n) RETURNS TABLE (")
 _ARGUMENTS, _RESULTS = _HEAD.partition(".turn(")[2], _REST.partition("\n) LANGUAGE")[0]
 
 # Whether a rare rule applies in the lanes of a worker; `is_rare` tests for the other rules. `OFFSET` makes the server
-# find the ended sessions first. A search through all open claims would make a turn slower, by half the time of its
-# claims.
+# find the ended sessions first. A search through all open claims would take half as long as the claims of the turn.
 _IS_OWNED = "EXISTS (SELECT FROM unnest(of_queues, of_lanes) AS of (q, lane) WHERE (of.q, of.lane) = (t.queue, t.lane))"
 IS_KEYED_RARE = """
 CREATE FUNCTION {schema}.is_keyed_rare(

@@ -2,7 +2,8 @@
 
 Promises: nothing is written. A file that is older than its -wal is accepted. A newer file is accepted if a checkpoint
 wrote it. There are two such cases. In the first, the file contains every page of the -wal. In the second, the -shm
-shows that a checkpoint began and did not end, as after kill -9. Then the file contains the pages copied before.
+shows that a checkpoint began and did not end, as after kill -9. Then the file contains the pages that this checkpoint
+copied before it was interrupted.
 Does not notice: a copy that was written over the file with an old time (cp -p), unless `is_restored` is True.
 A process that has the file open must not call this: closing the reading connection would drop SQLite's locks on the
 file.

@@ -103,7 +103,10 @@ def turn(
 
 
 def has_all(connection: Connection, ids: Iterable[str]) -> bool:
-    """Whether each of these tasks is open or has an outcome. A first write confirms the content of the file."""
+    """Whether each of these tasks is open or has an outcome.
+
+    A write comes first, so the flush of the transaction also covers the tasks that are found.
+    """
     connection.execute(sql.TOUCH)
     looks = (sql.BY_ID, sql.ENDED_BY_ID)
     return all(any(value_of(connection, each, (task,)) is not None for each in looks) for task in ids)

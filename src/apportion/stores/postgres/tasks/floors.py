@@ -69,8 +69,8 @@ class Floors:
         """Move the low positions after a rescan, before `claimed` notes its claims.
 
         `left_at` are the first tasks by place that are still ready after the rescan. `mark` is the number of the
-        rescan's transaction. The mark is only for floors that earlier claims have found. The rescan finds
-        floors too, but its transaction may have drawn its number before that.
+        rescan's transaction. The mark is only for floors that earlier claims have found. The rescan finds floors too,
+        but its transaction may have drawn its number before it found them.
         """
         for (_, place), left in zip(self._of(queues), left_at, strict=True):
             if place.mark is not None and oldest_open >= place.mark:

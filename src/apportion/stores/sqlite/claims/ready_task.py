@@ -43,6 +43,6 @@ class ReadyTask(NamedTuple):
         if not (is_counted and is_text and 0 <= crashes <= MOST_NUMBER and isinstance(arguments, bytes)):
             raise ValueError(f"invalid attempt {attempt} or another invalid column of task {task}")
         receipt, deaths, waited_ms = Receipt(task, attempt + 1, session), self.deaths, max(0, now - ready_at)
-        # Names would take half of the time of a claim. The order is that of the fields.
+        # Keyword arguments would take half of the time of a claim, so the values are in the order of the fields.
         first = (receipt, queue, lane, name, codec, arguments, failures, deaths, crashes)
         return Claim._make((*first, enqueued, trace, slot, key, None, waited_ms, False))
