@@ -37,10 +37,10 @@ demo: .venv/demo.stamp ## Processes share real work; some join, die or sleep; a 
 tour: .venv/demo.stamp ## Route real keys and plan a change (KEYS=file, TOPOLOGY=file.toml)
 	@$(TWIN) $(BIN)/apportion tour $(if $(KEYS),--keys '$(KEYS)') $(if $(TOPOLOGY),--topology '$(TOPOLOGY)')
 
-test: .venv/engines.stamp check complete live ## Everything: checks and fast tests, known types, then the tests that kill processes
+test: .venv/engines.stamp .venv/dev.stamp .venv/types.packages check live ## Everything: checks and fast tests, known types, then the tests that kill processes
 
 check: .venv/dev.stamp ## Format, types, import rules, tidiness, doctests and fast tests; some minutes on two cores
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync rust types form
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync rust types form $(if $(filter test,$(MAKECMDGOALS)),complete)
 	$(MEMORY) HYPOTHESIS_PROFILE=$(EXAMPLES) $(BIN)/pytest -q -n 4 --dist worksteal -m 'not live and not slow and not soak'
 
 rust:

@@ -72,7 +72,7 @@ def _built(commit: source.Commit, place: Path) -> dict[str, bytes]:
 def _hook(name: str, tree: Path, out: Path, commit: source.Commit) -> None:
     """Call one hook of the build backend (PEP 517), with nothing of this machine in what the compiler writes."""
     target = os.environ.get("CARGO_TARGET_DIR", f"{source.ROOT / '.venv' / 'cargo'}")
-    shown = {tree: ".", Path.home(): "~", Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo"): "~/.cargo"}
+    shown = {Path.home(): "~", Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo"): "~/.cargo"}
     environment = os.environ | {
         "SOURCE_DATE_EPOCH": f"{commit.seconds}",
         "CARGO_TARGET_DIR": f"{target}-dist",

@@ -56,6 +56,7 @@ def test_no_file_names_a_folder_of_its_builder(builds):
         assert f"{Path.home()}".encode() not in extension
         assert os.environ.get("CARGO_HOME", f"{Path.home()}").encode() not in extension
         assert f"{builds['one'].parent}".encode() not in extension
+        assert b"apportion-dist-" not in extension
         assert any(name.endswith(".cdx.json") for name in file.namelist())
 
 
