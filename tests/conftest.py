@@ -1,5 +1,6 @@
 """How the tests run: Hypothesis repeats the same examples everywhere, unless it is asked to explore."""
 
+import fcntl
 import gc
 import os
 import signal
@@ -52,6 +53,16 @@ def pytest_collection(session):
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    """Let a crowded test wait, before its time begins, until no other crowded one runs in any worker."""
+    if item.get_closest_marker("crowded") is None:
+        return (yield)
+    with Path(__file__).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return (yield)
 
 
 class WithoutDoctests:

@@ -48,6 +48,7 @@ CHECKS = {
 
 
 @pytest.mark.timeout(660)
+@pytest.mark.crowded
 @pytest.mark.parametrize("subject", CHECKS)
 def test_every_check_passes_and_then_finds_the_fault_that_is_planted_for_it(subject):
     code, found = demo(*subject.split(), "--selftest")

@@ -14,7 +14,7 @@ from tests.live.keyed_crew import KEYS, KeyedCrew
 from tests.live.keyed_verdict import read, verdict
 from tests.stores.rigs import rig_of
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.crowded]
 RUN_SECONDS = 4.0  # longer than the time to live of a session
 SHORT, LONG = 4.0, 60.0  # of a cut, in seconds
 

@@ -92,12 +92,14 @@ def own_slots(files, shard):
 
 
 @pytest.mark.live
+@pytest.mark.crowded
 @pytest.mark.timeout(600)
 def test_no_acknowledged_write_of_a_key_is_lost_when_its_pin_is_killed_at_any_point(tmp_path, record_property):
     check_pins(Files(tmp_path), record_property, os.environ, os.environ)
 
 
 @pytest.mark.live
+@pytest.mark.crowded
 @pytest.mark.timeout(600)
 def test_none_is_lost_on_servers_either(tmp_path, record_property, monkeypatch):
     with servers(tmp_path, monkeypatch) as (files, user, owner):

@@ -27,7 +27,7 @@ from tests.shards.server import OWNER, as_role
 from tests.shards.test_postgres_native import Pair
 from tests.stores.rigs.postgres import USER, PostgresRig
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.live, pytest.mark.crowded, pytest.mark.timeout(1800)]
 
 IS_LONG = os.environ.get("APPORTION_GROUP_RUNS") == "500"
 WRITERS, MOVED_SLOTS, LEAST_ACKNOWLEDGED = 6, 8, 300

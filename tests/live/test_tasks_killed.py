@@ -65,6 +65,7 @@ async def stops(fleet):
 
 
 @pytest.mark.live
+@pytest.mark.crowded
 @pytest.mark.timeout(1_800 if IS_LONG else 240)
 @pytest.mark.parametrize("name", list(PLACES))
 def test_no_task_is_lost_or_completed_twice_under_kills_stops_cuts_and_restarts(name, tmp_path, record_property):

@@ -15,7 +15,7 @@ from tests.live.task_places import PLACES
 from tests.live.task_verdict import open_at, read
 from tests.stores.rigs import rig_of
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.live, pytest.mark.crowded, pytest.mark.timeout(240)]
 DEATHS = LAPSES = 5
 WORKERS, MANY = 3, 24
 PATIENCE_SECONDS, WOKEN_SECONDS = 40.0, 2.0

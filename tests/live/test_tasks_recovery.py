@@ -126,6 +126,7 @@ async def _killed(fleet, feeder, watch, watching):
 
 
 @pytest.mark.live
+@pytest.mark.crowded
 @pytest.mark.timeout(900 if IS_LONG else 240)
 @pytest.mark.parametrize("name", list(PLACES))
 def test_the_tasks_of_a_killed_worker_start_elsewhere_though_all_others_are_busy(name, tmp_path, record_property):

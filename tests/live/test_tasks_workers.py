@@ -193,6 +193,7 @@ def test_a_restart_of_the_database_reaches_no_handler():
     assert max(map(seen.count, seen)) <= 2  # a crash may take back claims, and ends without an answer; these run again
 
 
+@pytest.mark.crowded
 def test_a_worker_that_never_rests_takes_over_the_tasks_of_a_killed_one_in_time(bench):
     bench.enqueue(functions.tell_and_wait.call(str(bench.folder / "one")))
     killed = bench.start(concurrency=1)

@@ -8,6 +8,7 @@ import pytest
 
 from apportion.errors import Unequal
 from apportion.shards.move_group import ROW_CHANGES, MoveGroup
+from apportion.shards.sqlite.comparison import RowComparison
 from apportion.tables.layout import Version
 from tests.shards.sqlite_pair import GROUP, ODD, TOKEN, FilePair, abort, copied, opened, prepared
 
@@ -318,6 +319,51 @@ def test_a_comparison_of_nothing_is_an_error(tmp_path):
                 await channel.verify(1, TOKEN)
 
     asyncio.run(main())
+
+
+FIRST = f"""INSERT INTO "{ODD_SQL}" VALUES (1, 2, x'33', 'first', 3, 'name', 'label')"""  # the first table
+
+
+def test_the_first_row_of_a_group_may_come_at_the_end_of_a_comparison(tmp_path, monkeypatch):
+    pair, judge = FilePair(tmp_path, rows=0), RowComparison.has_missed_all
+
+    def late(comparison, connection):
+        pair.sql("one", FIRST)
+        return judge(comparison, connection)
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await copied(sites)
+            with monkeypatch.context() as patch:
+                patch.setattr(RowComparison, "has_missed_all", late)
+                await channel.verify(1, TOKEN)
+            assert (True, 1) == ((await channel.state(1)).is_verified, (await channel.state(1)).lag)
+            await channel.apply(TOKEN)
+
+    asyncio.run(main())
+    assert pair.rows("one") == pair.rows("two") != [[], [], []]
+
+
+def test_the_first_row_of_a_group_may_come_and_be_applied_during_a_comparison(tmp_path, monkeypatch):
+    pair, calls = FilePair(tmp_path, rows=0), iter([True, False])
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await copied(sites)
+            channel._pieces.rows = 2  # one piece of the comparison ends before the last slot
+            with monkeypatch.context() as patch:
+                patch.setattr(RowComparison, "goes_on", lambda _: next(calls))
+                await channel.verify(1, TOKEN)
+            assert not (await channel.state(1)).is_verified
+            pair.sql("one", FIRST)
+            await channel.apply(TOKEN)
+            await channel.verify(1, TOKEN)
+            assert not (await channel.state(1)).is_verified
+            await channel.verify(1, TOKEN)
+            assert (await channel.state(1)).is_verified
+
+    asyncio.run(main())
+    assert pair.rows("one") == pair.rows("two") != [[], [], []]
 
 
 def test_a_write_to_the_source_waits_for_no_lock_that_the_target_has(tmp_path):

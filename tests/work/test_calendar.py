@@ -162,8 +162,8 @@ def test_slots_equal_a_walk_over_all_minutes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [2, 3, 4, 5])
-def test_slots_of_a_hundred_thousand_rules_equal_a_walk_over_all_minutes(seed):
+@pytest.mark.parametrize("seed", [2, 3, 4, 5] if os.environ.get("APPORTION_GROUP_RUNS") == "500" else [2])
+def test_slots_of_many_thousand_rules_equal_a_walk_over_all_minutes(seed):
     assert [] == differences(25_000, seed)
 
 

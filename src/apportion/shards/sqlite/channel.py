@@ -78,8 +78,8 @@ class SqliteChannel:
             await self._source.write(self._group, token, comparison.log)
             await self._target.write(self._group, token, comparison.restart)
             raise comparison.refusal()
-        await self._target.read(comparison.check_count)
-        await self._target.write(self._group, token, comparison.keep)
+        has_missed = await self._target.read(comparison.has_missed_all)
+        await self._target.write(self._group, token, comparison.restart if has_missed else comparison.keep)
 
     async def uncapture(self, token: FencingToken) -> None:
         """See `Channel`.
