@@ -60,7 +60,7 @@ complete: .venv/dev.stamp .venv/types.packages ## Ask pyright whether every publ
 	  grep -E ' error: |^Type completeness' .venv/complete.txt; exit $$code
 
 live: .venv/dev.stamp .venv/engines.stamp ## Tests that kill processes or ask real programs, and those of the reference alone
-	$(BIN)/pytest -q -n 4 --dist worksteal --durations=80 --durations-min=5 -m '(live or slow) and not soak' tests
+	$(BIN)/pytest -q -n 3 --dist worksteal --durations=80 --durations-min=5 -m '(live or slow) and not soak' tests
 	APPORTION_NATIVE=0 HYPOTHESIS_PROFILE=few $(BIN)/pytest -q -n auto -m 'not live and not slow and not soak' tests/placement tests/contracts tests/balance --ignore=tests/balance/kafka --ignore=tests/balance/helix
 
 bench: .venv/dev.stamp .venv/engines.stamp .venv/peers.packages .venv/newer.stamp ## Print every figure, against named peers (REFERENCE=1: of the reference in Python)
