@@ -91,7 +91,8 @@ class RowComparison:
             return False
         note_keys(connection, self._group.move, _ALL)
         for table in self._tables.values():
-            found = f"SELECT 1 FROM source.{table.quoted} row WHERE slot IN ({_CAPTURED}) AND {_unlogged(table)} LIMIT 1"
+            mine = f"slot IN ({_CAPTURED}) AND {_unlogged(table)}"
+            found = f"SELECT 1 FROM source.{table.quoted} row WHERE {mine} LIMIT 1"
             if connection.execute(found, (self._group.move, table.name)).fetchall():
                 if all(each.slot is None for each in self._before.values()):
                     raise Unequal(table.name, ["none of them"], "has rows on the source that were not compared")
