@@ -202,9 +202,9 @@ class TasksChanged(Fact):
     """The tasks of a store after a change: all of them, and the leases and worker records that there are.
 
     `changed` are the ids of the tasks that are not as before. `effects` counts the rows that handlers wrote in
-    completing transactions, by task. `schedules`, and `marks`, which are their histories, are by queue and name.
-    `lanes` have the tokens of their owners, by queue and number. With `is_first`, a life of the store began with this
-    state.
+    completing transactions, by task. `schedules` are by queue and name; `marks` are their histories, by the same
+    names. `lanes` have the tokens of their owners, by queue and number. With `is_first`, a life of the store began with
+    this state.
     """
 
     incarnation: int

@@ -101,7 +101,7 @@ class SlotWalk:
         raise ValueError(f"no slot of {self.rule!r} within {_LONGEST_DAYS} days")
 
     def newest(self, until: int, *, after: int) -> int | None:
-        """Return the last slot up to a time, None if there is none after another time."""
+        """Return the last slot after `after` and up to `until`; None if there is none."""
         day = until // _MINUTE_MS // _DAY_MINUTES
         for each in range(day, after // _MINUTE_MS // _DAY_MINUTES - 1, -1):
             found = [slot for slot in self._of_day(each) if after < slot <= until]

@@ -162,7 +162,7 @@ class TokensAreUnique(GroupInvariant):
 
 
 class UntouchedStays(GroupInvariant):
-    """A live session's partition keeps its epoch as long as every target that the owner may have seen names this owner.
+    """A live session's partition keeps its epoch, unless the owner may have seen a target that does not name it.
 
     A leaving member may free partitions that it cannot hand over. It does so after its request to be drained, or in
     the commit that deletes its member record.
@@ -230,7 +230,7 @@ class UntouchedStays(GroupInvariant):
         if (attempt := self.history.attempt) is None:
             return 0
         if self.history.writer(*session) != attempt.asked.process:
-            return fact.revision  # another member gave it: the receiver sees all earlier revisions before this one
+            return fact.revision  # another member handed it over; the receiver first sees all earlier revisions
         by = attempt.asked.at - _LAG_SECONDS
         return max((revision for at, revision in self._known.get(attempt.asked.process, ()) if at <= by), default=0)
 

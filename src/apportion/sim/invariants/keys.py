@@ -114,8 +114,8 @@ class KeyInOrder(KeyInvariant):
 class KeyGoesOn(KeyInvariant):
     """Once nothing fails, no key is left behind by workers with a free place.
 
-    Its next task is claimed within a time to live, the back-offs of a turn and of its lane, and a second. `figure` is
-    the longest wait, without the back-off of the lane.
+    Its next task is claimed within a bound: the sum of a time to live, the back-offs of a turn and of its lane, and a
+    second. `figure` is the longest wait, without the back-off of the lane.
     """
 
     figure: float

@@ -24,10 +24,10 @@ class BoundedOrphan(GroupInvariant):
 
     `figure` is the longest time without an owner.
 
-    The bound is the sum of a time to live, the back-off after the deaths of the partition's owners, and a second. A
-    session is no death when its process has reported that it lives on. The bound is longer by the grace if members
-    are static, and by the release of all partitions in an eager group. Time does not count while all members are
-    asked to leave: none of them may own anything.
+    The bound is the sum of a time to live, the back-off after the deaths of the partition's owners, and a second. The
+    end of a session is no death if its process has reported that it lives on. The bound is longer by the grace if
+    members are static, and by the release of all partitions in an eager group. Time does not count while all members
+    are asked to leave: none of them may own anything.
     """
 
     figure: float

@@ -229,7 +229,7 @@ def _wanted(row: TaskSchedule, now: int) -> tuple[int, ...]:
 
 
 class EverySlotFires(ScheduleInvariant):
-    """No slot of the rule lies between the last slot, or the time of the firing, and the next one."""
+    """The next slot is the first one of the rule after the last slot, or after the firing if that is later."""
 
     def change(self, before: TasksChanged, fact: TasksChanged) -> None:
         """See `ScheduleInvariant`. Look at schedules that are new."""

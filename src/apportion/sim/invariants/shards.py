@@ -2,7 +2,7 @@
 
 `accepting` and `is_forbidden` are the two rules that the model shares. All else reads the facts of `sim.shard_facts`.
 A row of a pinned key lies in the slot of that key, once a shard accepts this slot.
-A row may show any write that no acknowledged write has replaced; a write is replaced by one that began after its end.
+An acknowledged write replaces all writes that ended before it began. A row may show any write that is not replaced.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -61,7 +61,7 @@ class WriteSeen:
 
 @dataclass(slots=True)
 class RowHistory:
-    """The writes of one row by their numbers, and the latest begin of an acknowledged one."""
+    """The writes of one row by their numbers. `owed_since` is the latest begin of an acknowledged write."""
 
     writes: dict[int, WriteSeen] = field(default_factory=dict)
     owed_since: float = -inf

@@ -202,7 +202,7 @@ class WatchesMissNothing(Invariant):
         super().__init__(history, report)
         self._watches: dict[int, tuple[str, list[Changed], int]] = {}
         self._began = 0
-        self._unseen: dict[int, int] = {}  # up to this revision, changes are older than the facts
+        self._unseen: dict[int, int] = {}  # changes up to this revision came before the facts
 
     def began(self, fact: Began) -> None:
         self._began = fact.revision

@@ -25,7 +25,7 @@ class OnceIsOnce(TaskInvariant):
         self._happened: dict[str, list[Receipt]] = {}
         self._begun: dict[str, Receipt] = {}  # the newest begin of each key that the store has carried out
         self._known: set[tuple[str, Receipt]] = set()  # all begins of this life of the store
-        self._former: set[tuple[str, Receipt]] = set()  # those of earlier lives, which may give a receipt again
+        self._former: set[tuple[str, Receipt]] = set()  # those of earlier lives; later lives may give equal receipts
         self._done: set[str] = set()
 
     def begin(self, _: TasksChanged) -> None:

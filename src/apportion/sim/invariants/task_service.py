@@ -80,7 +80,7 @@ class RetakenInTime(TaskInvariant):
         late = fact.at - max(ends, free) - RETAKE_SECONDS
         if late > 0 and (task.id, session) not in self._told:
             self._told.add((task.id, session))
-            self.broken(f"task {task.id} was claimed by {session}, which is gone, {late:.3f} s too long")
+            self.broken(f"task {task.id} stayed claimed by {session}, which is gone, for {late:.3f} s too long")
 
     def _note_room(self, fact: TasksChanged) -> None:
         opened = Counter(task.session for task in fact.open.values())
@@ -170,7 +170,7 @@ class PoisonIsBounded(TaskInvariant):
             old, new = step.before, step.after
             if old is not None and new is not None:
                 self._deaths[step.id] += len(set(new.deaths_of) - set(old.deaths_of))
-                is_back = step.old_end is not None and step.new is not None  # redriven, or condemned by a lapse
+                is_back = step.old_end is not None and step.new is not None  # redriven, or revived by a lapse
                 if is_back or new.new != old.new:  # the unique name was used again for a new call
                     self._killed[step.id, True] = self._killed[step.id, False] = 0
 

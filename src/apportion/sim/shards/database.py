@@ -175,7 +175,7 @@ class ShardDatabase:
         return {place: self.rows[place] for place in found[:most]}
 
     def has_key(self, slot: int, key: str) -> bool:
-        """Return whether a slot has rows of a shard key, with which their primary keys begin."""
+        """Return whether a slot has rows of a shard key. The primary key of a row begins with its shard key."""
         return any(place.slot == slot and place.key.partition("/")[0] == key for place in self.rows)
 
     def left_behind(self, move: str) -> tuple[str, ...]:

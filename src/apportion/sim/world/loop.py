@@ -56,9 +56,9 @@ class SeededTask(asyncio.Task[Any]):
 class VirtualLoop(base_events.BaseEventLoop):
     """An event loop with virtual time and an order drawn from `order`.
 
-    `gate` is called before a callback runs. If it returns False, the loop skips the callback. The gate has kept it (of
-    a paused process), or dropped it (of a dead one). `after_step` is called after each callback that ran, and `refused`
-    with each use that a world refuses.
+    `gate` is called before a callback runs. If it returns False, the loop skips the callback. The gate keeps the
+    callbacks of a paused process, and drops those of a dead one. `after_step` is called after each callback that ran.
+    `refused` is called with the error of each call that a world refuses.
     """
 
     steps: int

@@ -2,8 +2,8 @@
 
 So production code runs in a world unchanged: the shipped groups, elections, tables, queues and stores. They use the
 loop and the clock of their process. They use the world's one store, whatever URL they name. If the world has a store
-for groups under this URL, they use that store. The tasks of a store have a way through the network of their own. A
-child process is a process of the world.
+for groups under this URL, they use that store. The tasks of a store have their own way through the network. A child
+process is a process of the world.
 
 Promises: the world learns when work on a group's holdings begins and ends, and checks it against the invariants of
 groups. Refuses: calls of `apportion.sync`, which wait in a thread; any other store; calls outside a process.

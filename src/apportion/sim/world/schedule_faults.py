@@ -30,7 +30,7 @@ class Send(Protocol):
 
 
 class FaultySchedules(ScheduleStore):
-    """The schedules of a handle of one process that may fail; made by `FaultyTasks`."""
+    """The schedules as one process reaches them, with faults; made by `FaultyTasks`."""
 
     def __init__(self, inner: ScheduleStore, send: Send) -> None:
         self._inner, self._send = inner, send

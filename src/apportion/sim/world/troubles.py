@@ -23,8 +23,8 @@ _SHORT_SECONDS = 0.1
 class Odds:
     """The ratios of calls with a fault at the store itself, not on the way.
 
-    With the ratio `cancelled`, the caller of a member cancels it at some turn of the loop. With `transaction`, the end
-    of a handler's transaction is lost: its commit, or the reply.
+    With the ratio `cancelled`, the run of a member or worker is cancelled at some turn of the loop. With `transaction`,
+    the end of a handler's transaction is lost: its commit, or the reply.
     """
 
     stale_scan: float = 0.0
@@ -46,7 +46,7 @@ class Silence:
 class Troubles:
     """The present faults of one store, for all of its handles; `place` is the name of the store in the network.
 
-    Another store may share the times to live, `ttl_seconds`, that processes have.
+    `ttl_seconds` has the shortest time to live of each process. Another store may share this mapping.
     """
 
     place: str

@@ -70,7 +70,8 @@ class World(AbstractContextManager["World", None]):
     `step_limit` callbacks also ends `run` in this way.
 
     With `group_url`, the world has a second store, in memory: processes find it under this URL, and open groups there.
-    It is `group`, with faults, lives and a clock of its own; without it, `group` is the one store, `site`.
+    The attribute `group` is this store, with faults, lives and a clock of its own. Without `group_url`, `group` is the
+    one store, `site`.
     """
 
     machines: Machines

@@ -16,7 +16,7 @@ from apportion.stores import Absent, Committed, CoordinationStore, Event, Put, R
 _BOUND_SECONDS = 20.0
 _SOON_SECONDS = 30.0
 _MOST_REQUESTS = 20  # the most requests that one commit sends, including a new connection
-_SWEEPS = 3  # the first commit may send other requests than a later one, so every loss is tried again
+_SWEEPS = 3  # later commits may send other requests than the first, so each sweep loses every reply anew
 _HALF_OPEN_TTL_SECONDS = 4.0
 _LARGE_BYTES = 256 * 1024
 _MOST_LARGE = 40

@@ -45,7 +45,7 @@ async def _back(stage: Stage, *handles: CoordinationStore) -> int:
 
 @case()
 async def a_handle_sees_that_an_old_copy_was_restored(stage: Stage) -> None:
-    """A handle that saw more than the restored store holds raises `StoreWentBack` and changes nothing."""
+    """A handle raises `StoreWentBack` and changes nothing, if it saw a later revision than the restored store has."""
     one, two, three = [await stage.connect() for _ in range(3)]
     lease = await one.grant(ttl_seconds=min(60.0, stage.able.max_ttl_seconds))
     kept = await _back(stage, one, two, three)
@@ -66,7 +66,7 @@ async def no_lease_is_given_again_after_a_restore(stage: Stage) -> None:
     for number in range(5):
         await make(stage.store, f"lost/{number}")
     await stage.rig.restore()
-    await stage.available(lambda: stage.store.scan(""))  # a scan for another purpose: the holder knows of no restore
+    await stage.available(lambda: stage.store.scan(""))  # the caller scans for another reason, unaware of the restore
     given = [(await stage.store.grant(ttl_seconds=ttl_seconds)).id for _ in range(3)]
     same(set(), {*lost} & {*given}, "the ids granted twice")
     for lease in lost:
@@ -87,7 +87,7 @@ async def a_scan_accepts_a_store_that_was_restored(stage: Stage) -> None:
 
 @case()
 async def a_watch_sees_that_an_old_copy_was_restored(stage: Stage) -> None:
-    """A watch that has shown more than the restored store holds raises `StoreWentBack`: it cannot go on."""
+    """A watch raises `StoreWentBack` if it has shown a later revision than the restored store has: it cannot go on."""
     tape = await stage.watch(after=(await stage.store.scan("")).revision)
     kept = await make(stage.store, "kept")
     await stage.rig.save()

@@ -1,4 +1,4 @@
-"""Lives of workers: the tasks of a session that ended go to others, its death counts, and a lapse is no death."""
+"""Lives of workers: tasks of an ended session go to other sessions. Its end counts as a death, a lapse does not."""
 
 import asyncio
 from dataclasses import replace
@@ -126,7 +126,7 @@ async def a_task_waits_after_its_second_death(stage: TaskStage) -> None:
 
 @task_case()
 async def a_task_with_two_deaths_is_claimed_beside_no_other_suspect(stage: TaskStage) -> None:
-    """A session runs one task with two deaths at a time, and no other suspect: its end has one cause."""
+    """While a session runs a task with two deaths, it claims no other suspect. So its end has one cause."""
     ids = await stage.add(stage.new(), stage.new())
     for _ in range(2):
         worker = await stage.worker()
@@ -175,7 +175,7 @@ async def a_lapse_is_no_death(stage: TaskStage) -> None:
 
 @task_case()
 async def a_lapse_is_told_without_a_claim_too(stage: TaskStage) -> None:
-    """A turn that claims nothing also takes former sessions out of the deaths."""
+    """A turn that claims nothing also reports former sessions. Their deaths no longer count."""
     condemned = replace(stage.new(), most_deaths=1)
     (lapsed,) = await _orphan(stage, condemned, deaths=1)
     await stage.claim(await stage.worker(), want=2)

@@ -45,7 +45,7 @@ def _firing(stage: TaskStage, row: TaskSchedule, slot: int, *, last: int | None 
 async def _fired(
     stage: TaskStage, *, without: Collection[tuple[str, str]] = (), unable: str = "", of: TaskStore | None = None
 ) -> FireAnswer:
-    """Look once: fire the next slot of each due schedule but one, and leave later slots to later looks."""
+    """Look once: fire the next slot of each due schedule except `unable`, and leave later slots to later looks."""
 
     def _decide(due: DueSchedule, _: int) -> Firing | None:
         row = due.schedule
@@ -86,7 +86,7 @@ async def a_slot_that_many_handles_trigger_at_once_gets_one_task(stage: TaskStag
 
 @task_case()
 async def no_slot_up_to_the_last_one_is_triggered(stage: TaskStage) -> None:
-    """A late node that replays old slots, with any last slot, fires none and enqueues nothing."""
+    """A late node replays old slots, and names any slot as the last one. It fires none and enqueues nothing."""
     (row,) = await _scheduled(stage, "s")
     slots = [row.next_slot + each * _HOUR_MS for each in range(5)]
     for slot in slots:
