@@ -25,7 +25,7 @@ from apportion.console.pages.parts import (
 )
 
 MOST_BARS = 300
-"""The most bars and marks of single nodes on the page: a node counts once per placement, and once for its share."""
+"""The most bars of single nodes on the page. A node counts once per placement, and once more for its fair share."""
 
 _LESS = "\N{MINUS SIGN}"
 _EDGES = tuple(tenths / 10 for tenths in range(5, 16))

@@ -83,7 +83,7 @@ def history_cron(url: Url, queue: QueueName, name: _Name, /, *, json: Json = Fal
 
 
 def plan_cron(app: App, /, *, json: Json = False) -> int:
-    """Show how the stored schedules differ from those of a program. Exit code 0: not at all, 2: changes pending."""
+    """Show how the stored schedules differ from those of a program. Exit code 0: no difference, 2: changes pending."""
     program = program_at(app)
     changes = _answer(cron.plan(program), json=json)
     report.print_plan(program.name, changes, json=json)

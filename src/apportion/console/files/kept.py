@@ -73,9 +73,10 @@ class KeptFiles:
                 self.files.remove(there)
 
     def prune(self, current: bytes) -> None:
-        """Remove the oldest files beyond `MOST` and the current one, and the remains of writers that were killed.
+        """Remove the oldest files, and the remains of writers that were killed.
 
-        The file before the current one goes last. A file that cannot be removed stays for the next time.
+        The current file and `MOST` others stay. The file before the current one goes last. A file that cannot be
+        removed stays for the next time.
         """
         for path in self.folder.glob(".*-after-*.json.*"):
             with suppress(OSError):

@@ -110,7 +110,7 @@ def _column(stream: BufferedReader, column: str) -> Iterator[list[bytes]]:
 
 
 def _bounded(stream: BufferedReader) -> Iterator[str]:
-    """Yield lines for the CSV reader, none longer than 16 keys."""
+    """Yield lines for the CSV reader. A line has at most 16 times the bytes of the longest allowed key."""
     limit = 16 * MAX_KEY_BYTES
     while line := stream.readline(limit + 1):
         if len(line) > limit:

@@ -3,7 +3,7 @@
 Promises: a file is replaced whole or not at all, also if the writer is killed or the disk is full. It is replaced only
 by a file of its own kind, and never by a command that reads it. The replaced file keeps its mode, and a link stays.
 Pipes, devices and `/dev/stdout` get the bytes directly.
-Refuses: to choose between two values of one kind; see `snapshots`. With `force` it refuses no file.
+Refuses: to compare the old content with the new one; see `snapshots`. With `force` it refuses no file.
 """
 
 import errno

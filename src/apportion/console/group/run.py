@@ -5,7 +5,7 @@ before the partition is handed over: by SIGTERM, and by SIGKILL once the drain t
 the deadline of the session, before others may take over. A command that ends by itself, or that cannot be started, is
 started again, later each time. SIGTERM, SIGINT and SIGHUP hand over all partitions. A second signal kills all works,
 then the runner.
-Refuses: to let a report decide anything. It does not protect other systems from requests of a killed command: those
+Refuses: to depend on its report lines. It does not protect other systems from requests of a killed command: those
 systems must check its token.
 """
 

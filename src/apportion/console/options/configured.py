@@ -58,7 +58,7 @@ def _note(taken: list[str], _app: "App", _words: tuple[str, ...], arguments: "Ar
 
 
 def _read(path: Path, mark: bytes) -> dict[str, object]:
-    """Return the content of a file; nothing if the file is absent or lacks the mark, because it is for other tools."""
+    """Return the content of a file; nothing if the file is absent, or has no `mark` and so is for other tools."""
     try:
         if not path.is_file() or mark not in path.read_bytes():
             return {}

@@ -1,4 +1,4 @@
-"""Mistakes: errors of the parser, and hints that are written for Python, in the words of the command line.
+"""Mistakes: turns errors of the parser, and hints that are written for Python, into the words of the command line.
 
 Promises: a message names the option or argument, the value, the expectation and the next step. It shows no value that
 may hold a password.

@@ -1,7 +1,8 @@
 """Charts as SVG inside an HTML page: pure functions from numbers to strings.
 
 Widths are per cent of the available space, heights and letters are pixels. So a chart fits a telephone and a wide
-screen, and its letters stay legible. The page defines the colours: the classes named below, and `PATTERNS` once.
+screen, and its letters stay legible. The page's style sheet gives colours to the classes below. The page has `PATTERNS`
+once.
 
 Promises: every text is escaped; every chart has an accessible name. Parts of a bar differ in pattern and marks differ
 in shape, not only in colour.

@@ -66,7 +66,7 @@ def _state(move: MoveStatus) -> str:
 
 
 def _rows(move: MoveStatus) -> str:
-    """Return the copied rows of all rows, as far as they are known."""
+    """Return the number of copied rows and the number of all rows; a question mark stands for an unknown number."""
     copied = _UNKNOWN if move.copied is None else str(move.copied)
     return f"{copied} of {_UNKNOWN if move.rows is None else max(move.rows, move.copied or 0)}"
 

@@ -38,7 +38,7 @@ class LaneOptions:
     zone: Annotated[str | None, Parameter(help="Keys: zone of this worker: eu/rack1.")] = None
 
     def member(self, queues: Sequence[TaskQueue]) -> LaneMember:
-        """Return the part of the worker; `InvalidInput` for an option where no queue has keys."""
+        """Return how the worker takes part in the group; `InvalidInput` for an option if no queue has keys."""
         given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
         if given and not any(each.partitions for each in queues):
             option = f"--{given[0].replace('_', '-')}"

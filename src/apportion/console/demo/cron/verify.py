@@ -23,8 +23,9 @@ def checks(ran: Sequence[Run], expected: Mapping[str, Sequence[int]], before_rep
     """Return the verdicts on the runs, each with its number, and on the slots that each schedule should have had.
 
     missing    slots without a run.
-    doubled    runs of a slot beyond the first, up to the number `before_replay`; and runs at a time that is no slot.
-    refired    runs after that number: the late node had tried to trigger old slots then.
+    doubled    runs of a slot beyond the first, and runs at a time that is no slot. Only runs that are numbered
+               `before_replay` or lower count.
+    refired    runs with a higher number: the late node had tried to trigger old slots then.
     """
     counts = Counter((name, slot) for number, name, slot in ran if number <= before_replay)
     slots = {(name, slot) for name, each in expected.items() for slot in each}

@@ -24,10 +24,11 @@ _ACTS, _ENDS = ("killed", "stopped"), ("visited", "refused", "failed")
 
 
 def checks(lines: Sequence[Line], made: Sequence[tuple[str, int]], expected: Mapping[str, Sequence[str]]) -> Verdict:
-    """Return the verdicts on a log, the visits in the order of their commits, and the places of each country.
+    """Return the verdicts. They judge a log, the visits in the order of their commits, and the places of each country.
 
     order_broken       visits that were committed before an earlier one of their country.
-    overlaps           runs of a country that began while another run of it went on, in a process that may run.
+    overlaps           runs of a country that began while another run of it went on. A run has also ended if its
+                       process was killed or stopped.
     lost               places that were not visited exactly once.
     moved_vs_minimum   lanes that moved when a worker came and when one was killed, against the fewest for even loads.
     stale_refused      completions of the stopped worker that were refused, as the task was another worker's.

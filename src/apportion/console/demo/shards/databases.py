@@ -1,6 +1,7 @@
 """Databases of the demonstration of shards: files of SQLite, or servers of PostgreSQL. All else is the same for both.
 
-Statements have `?` for each value, and `apportion_slot` or `apportion.slot` by the prefix of the kind of database.
+Statements have `?` for each value. The prefix of the databases begins a table's name: `apportion_slot` on files,
+`apportion.slot` on servers.
 Promises: a connection commits each statement, and knows nothing of this library.
 """
 

@@ -6,7 +6,7 @@ A line is a JSON object: `word`, `at` (elapsed seconds of this machine), and mor
     refused           a refused write of the session that slept, or of the stray statement, with its `reason`
     turned away       a write of one of the writers that was refused, or was not possible, with its `reason`
     catalogs          the names of all objects in each database before the first move: `names`
-    reversed          the end of the way back of all moves
+    reversed          all moves were reversed, and their slots are back
 
 Promises: a line `done` is on the disk before the writer goes on.
 """

@@ -14,7 +14,8 @@ _LATE_SECONDS = 10.0
 def plant(world: DemoWorld) -> None:
     """Plant a lost, a resurrected and a stale place, a second owner, an unplanned move, a leftover, and a pause.
 
-    After a way back, plant a place that it has lost. The leftover is in no catalog of before.
+    If the moves were reversed, also plant a loss of a place that was written before the slots came back. The leftover
+    is a table that no database had before the first move.
     """
     ledgers = {file: ledger_lines(file) for file in sorted(world.folder.glob("*.ledger"))}
     lines = [line for each in ledgers.values() for line in each]

@@ -2,7 +2,7 @@
 
 Promises: it listens on no port; only its user and root reach its socket. It stops at the end of its block, however the
 block ends. It has a process group of its own, so Ctrl-C in a terminal does not stop it before the verification.
-Refuses: to run as root, as PostgreSQL does. Root runs it as the user `postgres`.
+Refuses: to run as root, because PostgreSQL refuses it. Root runs it as the user `postgres`.
 """
 
 import os

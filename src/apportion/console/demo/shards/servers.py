@@ -29,7 +29,7 @@ _CATALOG = f"""SELECT 'table ' || relname FROM pg_class WHERE relnamespace {_OUR
 
 
 class ServerConnection:
-    """See `DemoConnection`: a connection of psycopg, with the marks of other drivers for values."""
+    """See `DemoConnection`: a connection of psycopg that takes `?` for each value."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - of psycopg
         self.bare: psycopg.Connection[Any] = psycopg.connect(
@@ -94,7 +94,7 @@ class DemoServers:
         return [name for (name,) in connection.execute(_LEFT)]
 
     def catalog(self, connection: DemoConnection) -> list[str]:
-        """See `DemoDatabases`. The names of all databases of the server that share them are in it."""
+        """See `DemoDatabases`. Objects of the whole server, such as replication slots, are included."""
         return [name for (name,) in connection.execute(_CATALOG)]
 
     def _connected(self, shard: str, database: str) -> ServerConnection:

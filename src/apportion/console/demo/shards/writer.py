@@ -89,7 +89,7 @@ def _write_bare(connection: DemoConnection, databases: DemoDatabases, choice: Wr
         ledger.tries(write.line)
         try:
             count = connection.execute(*_bare(write)).rowcount
-        except databases.cut:  # a kind of refusal in some drivers
+        except databases.cut:  # a subclass of the refusal in some drivers
             raise
         except databases.refusal as error:
             _turned_away(ledger, error)

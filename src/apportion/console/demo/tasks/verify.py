@@ -22,7 +22,7 @@ _ENDS = ("counted", "failed", "refused")
 
 
 def checks(lines: Sequence[Line], counted: Sequence[str], dead: int, expected: Sequence[str]) -> Verdict:
-    """Return the verdicts on a log, the file of each count, the number of dead tasks, and the files to count.
+    """Return the verdicts. They judge a log, the file of each count, the number of dead tasks, and the files to count.
 
     lost               files without a count. The file that kills its process has none: its task is the one dead task.
     completed_twice    counts of a file beyond the first.

@@ -5,8 +5,8 @@ Both formats are those of releases 3.11 and 4.x, with or without ports (`-pp`) a
 
 Promises: a node is its address as printed, and its zone is (datacenter, rack). A line with an unknown form is
 refused, and the error gives its number. Output that was cut is refused too. Cut output of describering has a range
-that does not begin where the range before it ends. In the output of ring, the line above the rows of a datacenter
-repeats a token. If the output is cut, the row with this token is missing. A node that is not up still owns its tokens;
+that does not begin where the range before it ends. In the output of ring, a line above the rows of a datacenter has
+the token of its last row. If the output is cut, that row is missing. A node that is not up still owns its tokens;
 `not_up` names it.
 Refuses: nodes that join, leave or move, because the cluster still changes from one ring to another. It refuses tokens
 that are not numbers (ByteOrderedPartitioner).
@@ -57,7 +57,8 @@ _DETAIL = re.compile(
 class TokenRing:
     """The nodes with their tokens, sorted, and those that were not up.
 
-    `replicas` are the nodes that hold the range with this end token, in Cassandra's order; only from describering.
+    `replicas` maps the end token of a range to the nodes that hold the range, in Cassandra's order. Only describering
+    gives them.
     """
 
     topology: Topology
