@@ -38,10 +38,11 @@ class SyncRunningTask(RunningTask):
         While another run, or another part of this run, calls a function for this key, this call waits. If an earlier
         run began the function and its end is unknown, `on_unknown` decides:
 
-        - `"run"`: call it again. Use it if the effect may happen twice, or if the other system recognises the key.
+        - `"run"`: call it again. Use it if the effect may happen twice, or if the system that it changes
+          recognises the key.
         - `"fail"`: end the task as dead, so that an operator can look at it (`GiveUp`).
-        - a function of the same arguments, which asks the other system. It returns the value if the effect happened,
-          and None if not.
+        - a function of the same arguments, which asks that system. It returns the value if the effect happened, and
+          None if not.
 
         The entry of a key is kept for 7 days, and as long as its task is open. `ClaimLost` or `LeaseLost` if this
         worker has lost the claim.

@@ -157,7 +157,7 @@ class Attempts:
                 self._tell(_refused(settlement, noted, who) if is_refused else _end(settlement, noted, who))
 
     def lose(self, session: int | None = None) -> None:
-        """Report lost claims: all claims (None), or those of a session, except claims with an ended run."""
+        """Report lost claims. With None, all claims are lost; else those of a session, if their run has not ended."""
         now = self._clock.elapsed()
         self._lost = {each for each in self._lost if each.session == session}
         for receipt, noted in list(self._under_way.items()):

@@ -8,7 +8,8 @@ Promises: each claimed task is yielded once, and at most `concurrency` tasks are
 its task. An exception fails the task, and the budget of its task function applies. `SystemExit` in a block fails the
 task too, and then goes on to the program. A block that is cancelled, closed or ended by Ctrl-C gives its task back.
 SIGTERM ends the loop: no other block begins, and a block under way may run to its end.
-Refuses: to yield the next task, with a `concurrency` of 1, if the program did not enter the block of the task before.
+Refuses: to yield the next task, with a `concurrency` of 1, if the program has not entered the block of the previous
+task.
 """
 
 import asyncio

@@ -121,7 +121,7 @@ class OpenedQueue:
         return await self._asked(lambda store: store.control(Cancel(tasks=(task,))))
 
     async def hastened(self, queue: str, ahead_ms: int) -> None:
-        """Make those delayed tasks of a queue ready that are due within `ahead_ms`."""
+        """Make the delayed tasks of a queue ready if they are due within `ahead_ms`."""
         store = await self.store()
         if ahead_ms:
             rows = await store.query(Listing(queue=queue, states=("delayed",), most=10_000))

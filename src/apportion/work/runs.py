@@ -173,7 +173,7 @@ class Runs:
 
     def _give_back_overdue(self) -> None:
         self._overdue = None
-        now = self._loop.time()  # compare the sum that the timer has: a difference may be rounded in another way
+        now = self._loop.time()  # the next line adds, as the timer did: a subtraction may round in another way
         overdue = [each for each in self._patient() if each.since + self._ttl_seconds <= now]
         self._give_back(overdue, "not started within the time to live")
         self._fill()

@@ -37,7 +37,7 @@ LEAVE_SECONDS = 20.0
 MOST_CONCURRENCY = 10_000
 MOST_PROCESSES = 1_000
 USUAL_CONCURRENCY = 10
-_MANY = 250  # this many ends, half of the most claims, are sent at once
+_MANY = 250  # a worker sends so many ends at once: half of the claims that it may hold
 _TOGETHER_SECONDS = 0.005  # an end waits at most this long for other ends, while claims wait to begin
 _WARM_SECONDS = 1.0  # a worker that has run for this long prepares to make children
 

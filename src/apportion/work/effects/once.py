@@ -90,7 +90,8 @@ async def stepped(
 ) -> OnceState:
     """Make a step on the I/O thread. Repeat it after an outage, and while another run performs the effect.
 
-    If this run has begun the effect before, the end of the effect is unknown. A step that was sent again is excepted.
+    If an earlier call of this run has begun the effect, the end of the effect is unknown. A step that this call sends
+    again does not count as an earlier call.
     `LeaseLost` when the session of the run has no time left; `ClaimLost` if the store refuses the step.
     """
     receipt, is_again = step.receipt, False

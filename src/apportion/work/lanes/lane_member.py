@@ -22,7 +22,7 @@ class LaneMember:
     - `weight`: the share of this worker relative to the others. Default: `APPORTION_WEIGHT`, else 1.
     - `zone`: the fault domain, outermost first. Default: `APPORTION_ZONE`, else none.
     - `throttle`: the largest number of lanes that move at once in a planned move. Default: None, no limit.
-    - `settle`: the time without a newcomer after which lanes move to newcomers. Default: 2 seconds.
+    - `settle`: lanes move to new workers when no further worker has joined for this time. Default: 2 seconds.
     """
 
     member_id: str | None = None
