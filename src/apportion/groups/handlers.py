@@ -123,7 +123,7 @@ class Handlers:
             self.failing.pop(partition, None)
 
     async def _end(self, token: FencingToken, hold: Hold) -> None:
-        """Call `on_lost` for a partition that was lost at once; a further cancellation does not end the call."""
+        """Call `on_lost` for a partition that is already lost; a further cancellation does not end the call."""
         if self._on_lost is None:
             return
         loop = asyncio.get_running_loop()

@@ -93,9 +93,9 @@ class Known:
     """The known state of one partition at one time; `revision` wrote the record (0: there is none yet).
 
     `session` is the current session of the owner's id (None: that member is absent). `receiver` is the live member that
-    the target names. `stays` is the comparison that no request to leave was sent to the receiver. `ended` are the
-    sessions of its owners that ended in a row: every write lists them. `waits` says that these deaths still delay
-    the next owner. `is_proven` says that we have served for a minute after the last of them.
+    the target names. `stays` is a comparison of the commit; it fails if the receiver was asked to leave. `ended` are
+    the sessions of the partition's owners that ended in a row: every write lists them. `waits` says that these deaths
+    still delay the next owner. `is_proven` says that we have served for a minute after the last of them.
     """
 
     record: OwnershipRecord

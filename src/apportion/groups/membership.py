@@ -81,8 +81,9 @@ class Membership:
         """Write our record if no member of our id is there, or over our damaged record; the view shows the outcome.
 
         `DuplicateMember` if another process still has our id, although our previous life has waited for the end of that
-        process. The first scan of the present life came after that wait. While `is_patient`, the call does not touch a
-        damaged record on the lease of another process. That process may be alive, and would then write the record anew.
+        process. The view is newer than that wait, and still shows that process. While `is_patient`, the call does not
+        touch a damaged record on the lease of another process. That process may be alive, and would then write the
+        record anew.
         """
         member_id, options = self._options.member_id, self._options
         there, is_damaged = self._view.members.get(member_id), self._keys.member(member_id) in self._view.damaged

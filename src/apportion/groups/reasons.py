@@ -1,6 +1,6 @@
 """Reasons: why a member waits, and why a partition is not its own, in words.
 
-Promises: each call returns one reason: the first that must end.
+Promises: each call returns one reason, the first obstacle that must go.
 Refuses: to ask the store. A reason shows only the view of this process.
 """
 

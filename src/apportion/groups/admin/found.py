@@ -53,7 +53,7 @@ class Found:
 
     @property
     def unsettled(self) -> tuple[int, ...]:
-        """The partitions without the owner that the target names; all if it is missing or paused. O(partitions)."""
+        """All partitions if the target is missing or paused; else those without their wanted owner. O(partitions)."""
         view, target = self.view, self.view.target
         every = range(self.record.partitions)
         if target is None or target.is_paused:
@@ -196,9 +196,9 @@ async def _replayed(
 ) -> tuple[View, bool]:
     """Return a view that has taken the history in the store, and whether it took all of it in time.
 
-    The history is needed because an epoch that went back shows only beside the epoch before. If the store forgets a
-    part of its history meanwhile, the view begins anew after that part. So the view never names an owner from before
-    the forgotten part.
+    Only a comparison with the epoch before finds an epoch that went back, so the view needs the history. If the store
+    forgets a part of its history meanwhile, the view begins anew after that part. So the view never names an owner from
+    before the forgotten part.
     """
     last = max((item.revision for item in scan.items), default=0)
     view, after = fresh(), 0

@@ -54,7 +54,8 @@ class TargetChange:
         """The fewest moves to an assignment that is as even as possible.
 
         Each member gives away the partitions above its share rounded down. Rounding leaves some partitions over. For
-        each of these, one member keeps one partition more. The members that save a move in this way are preferred.
+        each of these, one member keeps one partition more. A member that holds more than its rounded share comes first,
+        because that saves a move.
         """
         total = len(self.after)
         weights = {node.id: node.millionths for node in self.members if node.weight}

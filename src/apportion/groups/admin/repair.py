@@ -3,8 +3,8 @@
 Promises: an undamaged record is not touched: each commit compares the record that was read. The epoch of a
 partition becomes the revision of the store. No epoch that was ever given is above that revision, so no token is given
 twice. If a living member or controller writes its record anew first, that record stands. A partition stays with the
-last owner in the history of the store, while the session of that owner lives. In that case a planned move continues,
-and never makes two owners.
+last owner in the history of the store, while the session of that owner lives. A planned move from that owner
+continues, and never makes two owners.
 Refuses: to guess. A partition without history belongs to nobody, and its next owner claims it. If a group record does
 not show all its settings, the next member that joins writes it, because that member knows them.
 """

@@ -56,7 +56,10 @@ class Inbox:
         return news
 
     def keep_quiet(self) -> None:
-        """Forget the news of a life that is over, except the news of ended work: such work may belong to that life."""
+        """Forget the news of a life that is over, but keep the news of ended work.
+
+        The next life waits for the end of all earlier work.
+        """
         self._news = [each for each in self._news if isinstance(each, Quiet)]
 
     async def turn(self) -> None:

@@ -172,7 +172,7 @@ class Life:
             self._lease.forfeit()
 
     def _oldest(self) -> tuple[float, int] | None:
-        """Return the hold that has worked longest; None before we join: such a hold is of an earlier session."""
+        """Return the hold that has worked longest. None before we join, as each hold is then of an earlier session."""
         return self._holdings.oldest() if self._member.session else None
 
     async def _has_left(self, membership: Membership, now: float) -> bool:

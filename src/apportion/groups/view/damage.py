@@ -1,4 +1,4 @@
-"""Damage: finds wrong records of a group that can be read, by a comparison of each record with its item in the store.
+"""Damage: finds records of a group that are readable but wrong. It compares each record with its item in the store.
 
 Promises: each function returns the value of an item, or raises `BadSnapshot` with the reason. An accepted epoch is
 never above the revision that wrote it, because each commit raises an epoch by one. So the revision of the store is an

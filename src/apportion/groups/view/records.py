@@ -121,7 +121,7 @@ def decoded(kind: type[Value], value: bytes) -> Value:
 
 
 def later_format(value: bytes) -> int | None:
-    """Return the format of a group record of a later release, which is not damaged; None for any other record."""
+    """Return the format of a group record if a later release wrote it, else None. A later format is no damage."""
     try:
         found = fields.parsed(value).get("format")
     except BadSnapshot:

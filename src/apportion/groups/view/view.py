@@ -25,7 +25,7 @@ class View(Intake):
         return ownership.owner is not None and self.session(ownership.owner) == ownership.session
 
     def gone_at(self, owned: SeenOwnership) -> float:
-        """Return when this process saw the end of the owner's session, at the earliest when it first saw this owner."""
+        """Return when this process saw the end of the owner's session, or first saw this owner if that was later."""
         return max(owned.since, self.gone.get(owned.ownership.session, owned.since))
 
     def wanted(self, member_id: str) -> frozenset[int]:
