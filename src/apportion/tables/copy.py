@@ -21,7 +21,7 @@ class TableCopy:
 
     `trouble` is the reason why the routes may not be the newest, None while all is well.
     `seen` is a pair: the life of the store and the revision that were read last. `confirmed_at` is the time of the last
-    request that the store answered with the version in use as the newest. `swapped` is set at the next new version.
+    request that confirmed the version in use as the newest. `swapped` is set at the next new version.
     """
 
     confirmed_at: float

@@ -180,7 +180,8 @@ class Follower:
             sent = self._clock.elapsed()
             scan = await self._store.scan(self._keys.head)
             if self._watching is not None and scan.incarnation != self._after[0]:
-                self._watching.cancel()  # it began in another life of the store, or begins now and may show either
+                # The watch began in another life of the store, or begins now and may show either life.
+                self._watching.cancel()
             newest = self._copy.hear(scan)
             if newest is not None and self._copy.is_before(newest):
                 sent = self._clock.elapsed()

@@ -56,8 +56,8 @@ class _Known:
 
     `number` is the number of the last version. If the head or its chunks are damaged, `head` is None. Then `number` is
     the larger of the store's revision and the highest version in the keys. A version has no number above the store's
-    revision, unless a caller asked for one. So a lost version had no higher number. `saved` is the value of a head that
-    is damaged only in its counts of chunks. All chunks exist then, and the epoch confirms the value.
+    revision, unless a caller asked for one. So no lost version had a number above `number`. `saved` is the value of a
+    head that is damaged only in its counts of chunks. All chunks exist then, and the epoch confirms the value.
     """
 
     incarnation: int
@@ -83,7 +83,7 @@ class _Extra:
         return bool(self.puts) or self.number is not None
 
     def numbered(self, known: _Known) -> _Known:
-        """Return the state before the version with the wanted number; `StaleEpoch` if that number was reached."""
+        """Return a state with the wanted number as its next number; `StaleEpoch` if that number was reached."""
         if self.number is None or self.number == known.number + 1:
             return known
         if self.number <= known.number:
