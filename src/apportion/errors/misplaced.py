@@ -26,7 +26,7 @@ class CrossShard(Unsafe):
 
 
 class SchemaDiffers(Unsafe):
-    """Two schemas differ that must be equal: the schemas of two shards, or the models and the schema of a shard."""
+    """Two schemas that must be equal differ: the schemas of two shards, or the models and the schema of a shard."""
 
     __module__ = _PUBLIC
 

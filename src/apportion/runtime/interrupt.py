@@ -47,7 +47,7 @@ def noted_interrupts() -> Iterator[None]:
 
 
 def is_interrupted() -> bool:
-    """Whether SIGINT came since the first block began. False outside of the main thread: Python interrupts no other."""
+    """Whether SIGINT came since the first block began. False in any thread but the main one."""
     return _noted.is_interrupted and threading.current_thread() is threading.main_thread()
 
 

@@ -54,7 +54,7 @@ class SlotSkipped(ScheduleEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotsMissed(ScheduleEvent):
-    """Slots got no task, because no worker ran at their time. `slot` is the newest slot that has come.
+    """Slots got no task, because no worker ran at their time. `slot` is the newest due slot.
 
     The largest count is 100.
     """

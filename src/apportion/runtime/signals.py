@@ -94,7 +94,7 @@ class _Asked:
 
 
 class _Forking(threading.local):
-    """The signals that this thread had blocked before the fork; None if the fork blocked nothing more."""
+    """The signals that this thread had blocked before the fork; None if SIGTERM was not blocked for the fork."""
 
     blocked: "set[signal.Signals | int] | None" = None
 
