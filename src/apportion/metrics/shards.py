@@ -141,7 +141,7 @@ def _moves(paces: dict[str, MovePace], name: str) -> Iterator[Metric]:
 
 
 def _wal(paces: dict[str, MovePace], name: str) -> Metric:
-    """Return the log that each source keeps. Its replication slots share the log, so the largest one counts."""
+    """Return the bytes of log that each source keeps. Its moves share one log, so the largest number counts."""
     kept = Counter[str]()
     for pace in paces.values():
         if pace.move.wal_kept_bytes is not None:

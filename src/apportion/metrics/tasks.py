@@ -92,7 +92,7 @@ def _counts(counted: TaskStatistics, name: str) -> Iterator[Metric]:
         "slots_missed": ("Slots without a task because no worker ran at their time", slots.missed),
         "slots_skipped": ("Slots without a task because an earlier task of the schedule was open", slots.skipped),
         "schedules_disagree": (
-            "Schedules with a stored slot that is no slot of their rule by the zone data of this host",
+            "Schedules that fired a stored slot that their rule lacks with the zone data of this host",
             slots.disagreed,
         ),
         "schedules_unable": ("Schedules that this process cannot evaluate", slots.unable),
