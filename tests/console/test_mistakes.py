@@ -365,6 +365,6 @@ def test_nodes_without_a_zone_beside_nodes_with_one_are_noted(zoned, folder):
     zones = ("\n".join(f"[[node]]\nid = '{each}'" + "\nzone = ['eu']" * (each in zoned) for each in "ab")) + "\n"
     written(folder, "zones.toml", zones)
     process = run("route", "--topology", "zones.toml", "k", folder=folder)
-    note = "note: in zones.toml, nodes have no zone: b.\nEach of them counts as a zone. Give it one in the file if"
+    note = "note: in zones.toml, nodes have no zone: b.\nEach of them counts as a zone. Nodes that fail"
     assert 0 == process.returncode
     assert (note in process.stderr.decode()) is (zoned == "a")

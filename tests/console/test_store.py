@@ -57,7 +57,8 @@ def test_a_store_without_a_schema_or_users_has_nothing_to_do(tmp_path):
     assert (0, "memory:// has schema 1, the newest: nothing to do\n") == printed(
         "store", "upgrade", "memory://", folder=tmp_path
     )
-    made = "sqlite:///w.db has schema 1 now; it had none\nsqlite:///w.db has tasks 1 now; it had none\n"
+    made = "sqlite:///w.db has schema 1 now; it had none\n"
+    made += "sqlite:///w.db has version 1 of the tables of tasks now; it had none\n"
     assert (0, made) == printed("store", "upgrade", "sqlite:///w.db", folder=tmp_path)
     said = json.loads(run("store", "upgrade", "sqlite:///w.db", "--json", folder=tmp_path).stdout)
     assert (1, 1, {"before": 1, "after": 1}) == (said["before"], said["after"], said["tasks"])

@@ -76,7 +76,7 @@ def test_a_second_undo_goes_back_further_and_the_first_table_is_the_end(story):
         undone(story)
         assert table == table_in(story)
     message = refused(run("undo", folder=story))
-    assert "--table is 'table.json', expected a file with an earlier one.\nNothing was changed" in message
+    assert "--table is 'table.json', expected a file with a kept earlier version.\nNothing was changed" in message
     assert tables[0] == table_in(story)
 
 

@@ -100,7 +100,7 @@ def _plan_in(path: Path) -> Plan:
     except BadSnapshot as error:
         error.within(str(path))
         if error.field == "snapshot kind" and data.startswith(b'{"apportion":"assignment"'):
-            error.hint = "Pass --assignment FILE: the assignment that this one was planned from."
+            error.hint = "The plan is an assignment. Pass --assignment FILE too, with the assignment that it replaces."
         elif error.field == "snapshot kind" and data.startswith(b'{"apportion":"groupplan"'):
             error.hint = "This is the plan of a group. Apply it with: apportion group apply URL GROUP FILE"
         raise

@@ -29,7 +29,7 @@ def upgrade_store(url: Url, /, *, sql: bool = False, json: Json = False) -> None
     if before != after:
         print(f"{_name(url)} has schema {after} now; it had {before or 'none'}")
     if tasks_before != tasks_after:
-        print(f"{_name(url)} has tasks {tasks_after} now; it had {tasks_before or 'none'}")
+        print(f"{_name(url)} has version {tasks_after} of the tables of tasks now; it had {tasks_before or 'none'}")
     if (before, tasks_before) == (after, tasks_after):
         print(f"{_name(url)} has schema {after}, the newest: nothing to do")
 

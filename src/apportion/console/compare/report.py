@@ -22,7 +22,7 @@ def exact_shares(trial: KeyTrial) -> tuple[str, ...]:
 def notes(comparison: KeyComparison) -> Iterator[str]:
     """Yield notes on the rows: the best possible row, lacking replicas, and hash functions."""
     if comparison.trial.has_zones:
-        yield f"Under the zone rule, {BEST} stay the best possible: each key has one owner."
+        yield f"The zone rule leaves {BEST} the best possible: the loads count one owner per key."
     if any(row.lacking_ratio for row in comparison.measured):
         yield f"! lacking: keys without {REPLICAS} owners in distinct zones."
     own = [row.placement for row in comparison.measured if row.own_hash]

@@ -24,7 +24,9 @@ class RulePolicies:
     gap: Annotated[Gap, Parameter(help="Where the clocks skip times of a fixed rule: run after them, or skip.")] = (
         "run-after"
     )
-    fold: Annotated[Fold, Parameter(help="The pass that counts, where a time of a fixed rule comes twice.")] = "first"
+    fold: Annotated[
+        Fold, Parameter(help="Where the clocks repeat times of a fixed rule: run at the first time, the last, or both.")
+    ] = "first"
 
     def cron(self, rule: str) -> Cron:
         """Return a rule with these policies."""

@@ -46,7 +46,7 @@ def _of_histories(groups: list[Found]) -> Iterator[Finding]:
         if not each.is_whole:
             found = "its history was not read to its end in time"
             advice = (
-                f"An epoch that went back may be missing here. To read longer: apportion group repair URL {each.name}"
+                f"This report may miss an epoch that went back. To read longer: apportion group repair URL {each.name}"
             )
             yield Finding(subject=f"group {each.name}", found=found, verdict="warning", advice=advice)
 

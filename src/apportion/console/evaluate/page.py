@@ -30,7 +30,7 @@ _READING = (
     ("max-min", "Load minus share: the largest value minus the smallest, in partitions."),
     ("moved, leaders", "The part of all replicas that change nodes; the part of all partitions that change leaders."),
     ("extra", "Replicas that moved without a cause: no node that came, went or changed weight explains the move."),
-    ("bound", "The fewest moves of any way between these two loads."),
+    ("bound", "The least number of moves from the loads before the changes to the loads after them."),
     ("best possible", "The least STDEV of any placement that keeps the zone rule, with these weights and replicas."),
     ("lacking", "Partitions with fewer replicas, or in fewer zones, than the nodes that are up allow."),
     ("s, x CRUSH", "Seconds to place all resources of all clusters once; varies from run to run."),

@@ -139,7 +139,7 @@ def kept_before(file: OutputFile, data: bytes) -> KeptFile:
         hint = (
             "Nothing was changed. Each apply keeps the file before it, up to ten. List them with: apportion table log"
         )
-        raise InvalidInput(file.option, str(file.path), "a file with an earlier one", hint)
+        raise InvalidInput(file.option, str(file.path), "a file with a kept earlier version", hint)
     return found
 
 

@@ -33,7 +33,7 @@ class NodesSource:
         topology = read_topology(self.topology or Path())
         if 0 < len(topology.zoneless) < len(topology):
             print(f"note: in {self.topology}, nodes have no zone: {listed(topology.zoneless)}.", file=sys.stderr)
-            print("Each of them counts as a zone. Give it one in the file if it fails with others.", file=sys.stderr)
+            print("Each of them counts as a zone. Nodes that fail together need the same zone.", file=sys.stderr)
         return topology
 
     def warn_of_keys(self, keys: Sequence[str]) -> None:

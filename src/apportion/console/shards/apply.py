@@ -35,7 +35,7 @@ _Rate = Annotated[
     str | None, Parameter(help="Most bytes of rows to copy per second, all moves together, such as 5MB/s.")
 ]
 _Parallel = Annotated[
-    Whole, Parameter(help="Groups that move at once. A file of SQLite takes one writer: other targets only.")
+    Whole, Parameter(help="Groups that move at once. On SQLite, they have different targets: a file takes one writer.")
 ]
 
 

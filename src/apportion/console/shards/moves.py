@@ -22,7 +22,9 @@ from apportion.shards import admin
 from apportion.shards.mover.stop_points import labels
 from apportion.shards.plan import Measure, encode_shard_plan
 
-Tolerance = Annotated[float, Parameter(help="Part of its share by which the load of a shard may differ from it.")]
+Tolerance = Annotated[
+    float, Parameter(help="Largest difference between the load and the share of a shard, as a part of the share.")
+]
 
 
 def plan_shards(
@@ -38,7 +40,7 @@ def plan_shards(
         list[str] | None, Parameter(help="Slots to move, such as 0-255 or 9000; may be repeated.", negative="")
     ] = None,
     to: Annotated[str | None, Parameter(help="Shard that the slots of --move go to.")] = None,
-    by: Annotated[Measure, Parameter(help="Amount of which each shard gets its share.")] = "slots",
+    by: Annotated[Measure, Parameter(help="Unit in which each shard gets its share.")] = "slots",
     tolerance: Tolerance = admin.TOLERANCE,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"), help="Save the plan, for shards apply.")] = None,
     force: Force = False,
@@ -86,7 +88,7 @@ def rebalance_shards(
     name: SetName,
     /,
     *,
-    by: Annotated[Measure, Parameter(help="Amount of which each shard gets its share.")] = "bytes",
+    by: Annotated[Measure, Parameter(help="Unit in which each shard gets its share.")] = "bytes",
     tolerance: Tolerance = admin.TOLERANCE,
     if_skewed: Annotated[float, Parameter(help="Coefficient of variation above which slots move.")] = admin.SKEW,
     json: Json = False,
@@ -144,7 +146,7 @@ def drain_shards(
     shard: Annotated[str, Parameter(name="ID", help="Shard that gives away all its slots.")],
     /,
     *,
-    by: Annotated[Measure, Parameter(help="Amount of which each other shard gets its share.")] = "slots",
+    by: Annotated[Measure, Parameter(help="Unit in which each other shard gets its share.")] = "slots",
     tolerance: Tolerance = admin.TOLERANCE,
     json: Json = False,
 ) -> int:

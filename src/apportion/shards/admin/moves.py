@@ -38,7 +38,7 @@ async def plan(
     Nothing is changed.
 
     - `weights`: the new weights of some shards. Weight 0 drains a shard.
-    - `by`: the amount of which each shard gets its share: "slots", "rows" or "bytes".
+    - `by`: the unit in which each shard gets its share: "slots", "rows" or "bytes".
     - `tolerance`: the part of a share by which rows or bytes may differ from it.
     - `slots`, `to`: slots that go to one shard, in place of weights.
 

@@ -20,7 +20,7 @@ from apportion.shards.slots import SlotTable
 from apportion.tables.layout import Version
 
 Measure: TypeAlias = Literal["slots", "rows", "bytes"]
-"""The amount of which each shard gets its share."""
+"""The unit in which each shard gets its share."""
 
 MEASURES: tuple[Measure, ...] = ("slots", "rows", "bytes")
 

@@ -40,8 +40,8 @@ def show_groups(screen: Screen, *, stays: bool, selftest: bool) -> list[Verdict]
 def _play(crew: Crew, screen: Screen, places: int) -> None:
     names = list(WORKERS)
     screen.say(f"{len(names)} processes share {PARTITIONS} partitions of {places} places of the world, on one file:")
-    decides = "native twin" if native.IN_USE else "reference in Python"
-    screen.say(f"{crew.url}; each counts places by country. Their lease is 2 s. The {decides} decides.")
+    hashes = "native twin" if native.IN_USE else "reference in Python"
+    screen.say(f"{crew.url}; each counts places by country. Their lease is 2 s. The {hashes} computes the hashes.")
     for name in names:
         crew.joins(name)
     crew.until("five workers share the partitions", lambda: crew.is_settled(*names))

@@ -100,7 +100,7 @@ def _moved(troop: Troop, screen: Screen, *options: str, dies_at: str) -> None:
 def _late(troop: Troop, screen: Screen, country: str, slot: int) -> None:
     screen.say(f"the session of {country} wakes up, and writes; its slot {slot} has moved")
     troop.wake()
-    screen.say(f"a stray UPDATE of {country} goes to the first {troop.world.databases.noun}, with its old rows")
+    screen.say(f"a stray UPDATE of {country} goes to the first {troop.world.databases.noun}, which has the old rows")
     troop.stray(country)
 
 
