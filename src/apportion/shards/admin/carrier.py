@@ -74,7 +74,7 @@ class Carrier:
         bytes_per_second: float | None = None,
         parallel: int = 1,
     ) -> MovesMade:
-        """Finish all moves that have begun, and then make the moves of a plan, so many at once."""
+        """Finish all moves that have begun, then make the moves of a plan. At most `parallel` moves run at once."""
         followed = self.followed
         moves = await moves_of(followed)
         if plan is not None:

@@ -144,7 +144,10 @@ class _Leaving:
         return DatabasePlace(self.followed.shards[self.shard].address())
 
     def silence(self) -> StoreUnavailable | None:
-        """Return the error of a database that does not answer, None if it answers. Raise the error of an answer."""
+        """Return the error of a silent database, None if the database answers.
+
+        If it answers with an error, raise this error.
+        """
         place, shard = self._place, self.shard
         if not place.is_there():
             return StoreUnavailable(f"database of shard {shard}", f"there is no file {place.path}")

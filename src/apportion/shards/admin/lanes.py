@@ -91,7 +91,8 @@ class MoveLanes:
 def beside_of(shards: Mapping[str, ShardRecord]) -> Beside:
     """Return the rule for the shards of a set. Between servers, any two groups may move at once.
 
-    Between files, two groups may share their source alone: the target of a move gets long transactions.
+    Between files, two groups may move at once unless the target of one is the source or the target of the other. The
+    target of a move gets long transactions.
     """
     files = {shard for shard, each in shards.items() if make_url(each.url).get_backend_name() == "sqlite"}
 

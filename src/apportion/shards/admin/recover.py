@@ -110,8 +110,8 @@ def _check_life(name: str, version: Version, rows: Rows) -> None:
 async def _found(carrier: Carrier, table: SlotTable, moves: KnownMoves) -> _Found:
     """Read the slot rows of all shards. The slot of a pin that was cut off may have no row.
 
-    A shard that was removed after the copy has no rows. With such a shard, a fenced slot that is nowhere incoming is a
-    doubt: nobody can tell whether that database is the right one.
+    A shard without the tables of the set was removed after the copy, or its URL leads to a wrong database. The right
+    database may then own a slot that is fenced elsewhere. So a fenced slot that is incoming nowhere is a doubt.
     """
     followed = carrier.followed
     read = {shard: await asyncio.to_thread(_rows, followed, shard) for shard in sorted(followed.shards)}

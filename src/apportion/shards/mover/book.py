@@ -164,8 +164,9 @@ class MoveBook:
         """Write a damaged list of moving slots anew, from the records of the moves. Return its damages, () if none.
 
         A damaged list no longer shows which pins were under way. So all `pinned` slots are listed, and the next mover
-        examines each of them. An unreadable record of a move is `BadSnapshot` in two cases. If the whole list is
-        damaged, nobody knows the slots of that move. If the list is sound, there is nothing to write.
+        examines each of them. An unreadable record of a move raises `BadSnapshot` in two cases. With an unreadable
+        list, nobody knows the slots of that move. With a sound list, that record is the only damage, and this call
+        cannot mend it.
         """
         moves = await self.read(needs_list=False)
         damages = {key: each for key, each in moves.damaged.items() if key.startswith(self.keys.moving)}

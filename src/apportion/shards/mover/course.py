@@ -218,10 +218,11 @@ class Course:
             self._guarded.add(shard)
 
     def _next(self, look: Look) -> MoveAct | None:
-        """Return the next act. After a try to end the capture of a complete move, the old rows come first.
+        """Return the next act.
 
-        No writer changes moved slots, so the capture does nothing. A long reader of the source may delay the end of its
-        triggers.
+        After one try to end the capture of a complete move, the old rows are deleted before the next try. A long reader
+        of the source may delay the drop of the triggers. Nobody needs the capture then, because no writer changes moved
+        slots.
         """
         view = look.view(is_late=self._fence.is_late, is_cleaned=self._is_cleaned)
         if self._is_put_off and not self._is_cleaned:

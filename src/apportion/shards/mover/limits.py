@@ -68,7 +68,7 @@ class LimitWatch:
             return ""
         log = await self._sites.kept_log(entry.group)
         size = None if log is None else await log.size()
-        if size is None:  # the next look comes at once: a quick move ends within a second
+        if size is None:  # Note no time, so that the next call asks again: a quick move would end within a second.
             return ""
         self._asked_at = now
         return self._of_log(entry.group, size)

@@ -6,7 +6,8 @@
     own        the shard gets the row of the new slot, and accepts the key
     unlist     both slots may move again
 
-Each of these steps but `look` has two stop points, and so has `take-back`: one commit ends the pin and its listing.
+Each of these steps except `look` has two stop points. The step `take-back` also has two. It ends a pin and its listing
+in one commit.
 
 The table is published first. So the table shows a pin that was cut off, and only the writers of this key wait. The next
 mover reads the row of the new slot. If there is a row, the pin is done. If there is none, nobody has written to the

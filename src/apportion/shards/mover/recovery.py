@@ -113,9 +113,10 @@ Pair: TypeAlias = tuple[str, str, Literal["aborted", "switched"], tuple[int, ...
 def _pairs(
     owners: Mapping[int, str], rows: Rows, remains: Mapping[str, MoveRemains], taken: Collection[int]
 ) -> Iterator[Pair]:
-    """Yield the pairs of shards between which a move has left something. A source that logs changes comes first.
+    """Yield the pairs of shards between which a move has left something.
 
-    So the log ends with the first pair, which keeps the name of the move. Without any pair, `_last_pair` looks for one.
+    A pair with a source that logs changes comes first. It keeps the name of the move, by which a mover finds the log.
+    Without any pair, `_last_pair` looks for one.
     """
     found: defaultdict[tuple[str, str, Literal["aborted", "switched"]], list[int]] = defaultdict(list)
     for shard, part in sorted(remains.items()):

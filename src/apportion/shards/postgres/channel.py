@@ -4,8 +4,8 @@ The mover has a connection to each server. It needs no right of replication, and
 other. A part of the log is taken from the source, the rows are read again, and the target commits first. So a mover
 that was killed between the two commits applies the part again.
 
-Promises: the cursor of a chunk is written in the transaction that writes the rows. A comparison of rows counts until
-one of the schemas changes. If both schemas change, the rows that this change made unequal are copied again.
+Promises: the cursor of a chunk is written in the transaction that writes the rows. A comparison of rows stays valid
+until one of the schemas changes. If both schemas change, the rows that this change made unequal are copied again.
 Refuses: tables that are not the same on both servers, with `SchemaDiffers`.
 """
 
@@ -181,8 +181,8 @@ class PostgresChannel:
     async def uncapture(self, token: FencingToken) -> None:
         """See `Channel`. The cursors on the target are deleted first, because a move that still captures is not over.
 
-        DROP TRIGGER waits for every reader of the table, and all other sessions wait behind it. So a long reader is
-        looked for first. `StoreUnavailable` names it, and no session waits. The log grows no more from then on.
+        DROP TRIGGER waits for every reader of the table, and all other sessions wait behind it. So the triggers first
+        stop logging, which waits for no session. Then `StoreUnavailable` names a long reader, and no session waits.
         """
         move = self._group.move
         await self._target.write(self._group, token, lambda base: rows(base, _FORGET, move))
@@ -275,8 +275,8 @@ class PostgresChannel:
 def _keys_of(table: ServerTable, logged: Sequence[Sequence[str]]) -> list[str]:
     """Return the logged keys of a table, each once. Leave out keys of other columns.
 
-    Such a key was logged before a change of the schema. A new comparison finds its row, because each change of a schema
-    ends the comparison before.
+    Such a key was logged before a change of the schema. Each change of a schema makes earlier comparisons invalid, so a
+    new comparison finds the row of the key.
     """
     keys = dict.fromkeys(key for name, key in logged if name == table.name)
     return [key for key in keys if _has_form(key, table.key_names)]

@@ -261,7 +261,7 @@ class ShardServer:
             raise went_back((self.place.set_name, self.place.shard), noted, found, ())
 
     async def _translated(self, error: psycopg.Error, within: float) -> ApportionError:
-        """Return our error for an error of the server. After any other error, the fence of a mover would stay."""
+        """Return our error for an error of the server. After an error of the driver itself, a fence would stay."""
         code = error.sqlstate or ""
         if code in _HELD:
             return StoreUnavailable(self.name, await self._holders(within))

@@ -34,8 +34,8 @@ def text(value: str) -> str:
 def given(forms: Sequence[tuple[str, str]], keys: Sequence[str]) -> str:
     """Return a query of keys, each in JSON; `forms` has the name and the type of each column.
 
-    The query does not use the type of the whole row. PostgreSQL would then check the domains of all columns, but only
-    the columns of the key have values.
+    The query names only these columns. With the type of the whole row, PostgreSQL would check the domains of all
+    columns, also of those without a value.
     """
     made = ", ".join(f"{name} {form}" for name, form in forms)
     names = columns(name for name, _ in forms)

@@ -20,9 +20,10 @@ Step: TypeAlias = Literal["copy", "verify"]
 class Cursor:
     """The progress of a step of a move in one table.
 
-    If `within` is False, the step is done with all slots up to `slot`. If `within` is True, it is done with the slots
-    before `slot`, and with the rows up to a key in `slot`. With `until`, these are the rows in all slots from `slot` to
-    `until`.
+    If `within` is False, the step is done with all slots up to `slot`.
+
+    If `within` is True, the step is done with the slots before `slot`, and with the rows of `slot` up to a key. With
+    `until`, it is done with the rows up to that key in each slot from `slot` to `until`.
     """
 
     name: str

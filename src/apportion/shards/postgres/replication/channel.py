@@ -203,7 +203,7 @@ class NativeChannel:
         return target
 
     async def _marks(self) -> str:
-        """Return the marks of both schemas. A comparison of rows counts while the marks stay the same."""
+        """Return the marks of both schemas. A comparison of rows is valid while the marks stay the same."""
         found = [await server.read(lambda base: rows(base, SCHEMA_MARK)) for server in (self._source, self._target)]
         return " ".join(mark for [(mark,)] in found)
 

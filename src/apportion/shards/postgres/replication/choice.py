@@ -105,7 +105,10 @@ def _obstacles(source: str, here: ReplicationFacts, target: str, there: Replicat
 def _shortages(
     source: str, here: ReplicationFacts, target: str, there: ReplicationFacts, at_once: int
 ) -> Iterator[str]:
-    """Yield the settings that leave too little for so many moves at once. Those under way have a part of it already."""
+    """Yield the settings that leave too little for `at_once` moves.
+
+    With several moves at once, the numbers in `own` count as free, because some of these moves may be under way.
+    """
     needed = 1 + there.copies
     for shard, setting, left, own, least in (
         (source, "max_replication_slots", here.slots, here.own[0], needed),

@@ -16,7 +16,7 @@ from apportion.shards.postgres.replication import source as at_source
 from apportion.shards.postgres.server import ShardServer, rows
 
 NEAR_SECONDS = 0.02
-"""The longest time of a marker to the target that lets a fence begin. Three markers in a row have to be this fast.
+"""A fence may begin after three markers in a row, each of which took at most this time to the target.
 
 The limit doubles after each 20 markers, up to 160 ms. So a move between slow servers also ends, with a longer fence.
 """
