@@ -66,8 +66,9 @@ def test_an_expansion_moves_the_proven_minimum(state):
 def test_an_outage_keeps_home_and_a_return_restores_it(state):
     before = loaded(state)
     outage = run("assign", "--previous", "state.json", "--down", "b", "-o", "state.json", folder=state)
-    assert "60 of 240 replicas move (25.00%, home moves 0 and repair 60 each proven the fewest: verified)" in last_line(
-        outage
+    assert (
+        "60 of 240 replicas move (25.00%, 0 home moves and 60 repair moves, both the proven minimum: verified)"
+        in last_line(outage)
     )
     assert ", 1 down, " in last_line(outage)
     assert (("b",), before.rows, 0) == (loaded(state).down, loaded(state).home, loaded(state).loads["b"])
@@ -130,9 +131,9 @@ def test_json_lists_every_owner_and_every_move(state):
         (
             (*NODES, "--partitions", "3"),
             "state.json",
-            "is not the one before.\nChoose another name, pass --previous state",
+            "is not the predecessor of the new one.\nChoose another name, pass --previous state",
         ),
-        (("--topology", "shop.toml", "--partitions", "3"), "state.json", "is not the one before"),
+        (("--topology", "shop.toml", "--partitions", "3"), "state.json", "is not the predecessor of the new one"),
         (("--previous", "state.json", "--down", "a"), "other.json", "the assignment there, of epoch 1:"),
         (
             ("--topology", "shop.toml", "--partitions", "3"),
@@ -195,7 +196,7 @@ def test_the_return_from_an_outage_says_what_is_not_proven(state):
     run("assign", "--previous", "state.json", "--down", "b", "-o", "state.json", folder=state)
     back = last_line(run("assign", "--previous", "state.json", folder=state))
     assert (
-        "60 of 240 replicas move (25.00%, home moves 0 and repair 0 each proven the fewest: verified; "
+        "60 of 240 replicas move (25.00%, 0 home moves and 0 repair moves, both the proven minimum: verified; "
         "the moves from the last repair to this one are not proven), "
     ) in back
 

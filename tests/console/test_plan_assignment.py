@@ -40,9 +40,9 @@ def test_nothing_to_change_is_exit_code_0(state):
         (
             ("--down", "b"),
             "  b",
-            "60 of 240 replicas move (25.00%, home moves 0 and repair 60 each proven the fewest: verified)",
+            "60 of 240 replicas move (25.00%, 0 home moves and 60 repair moves, both the proven minimum: verified)",
         ),
-        (("--live", "a,c,d"), "  b", "home moves 0 and repair 60"),
+        (("--live", "a,c,d"), "  b", "0 home moves and 60 repair moves"),
         (("--to", "nodes.toml"), "+ e", "the proven minimum: verified)"),
     ],
 )
@@ -156,7 +156,7 @@ def test_a_node_that_is_down_can_be_removed_for_good(state):
     run(*PLAN, "--down", "b", "-o", "next.json", folder=state)
     process = run("plan", "--assignment", "next.json", "--remove", "b", folder=state)
     assert (2, "- b") == (process.returncode, process.stdout.decode().splitlines()[3][:3])
-    proven = "home moves 60 and repair 0 each proven the fewest: verified"
+    proven = "60 home moves and 0 repair moves, both the proven minimum: verified"
     unproven = "the moves from the last repair to this one are not proven"
     assert f"{proven}; {unproven}" in process.stdout.decode()
 

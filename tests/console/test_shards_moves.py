@@ -164,7 +164,7 @@ def test_a_switch_is_undone_and_what_can_be_undone_is_said(world):
     (move,) = told("apply", URL, "world", "plan.json", "--reversible", folder=world)["moves"]
     shown = run("shards", "status", URL, "world", folder=world).stdout.decode()
     assert f"{move['id']}   one -> two   complete, reversible      32" in shown
-    assert "- 1 move can be reversed until clean: apportion shards reverse URL world MOVE" in shown
+    assert "- 1 move can be reversed until shards clean runs: apportion shards reverse URL world MOVE" in shown
     with closing(sqlite3.connect(world / "two.db")) as connection, connection:
         connection.execute("UPDATE place SET id = id + 100")
     (back,) = told("reverse", URL, "world", move["id"], folder=world)["moves"]

@@ -100,7 +100,7 @@ CRON_COMMANDS = {
 SHARD_COMMANDS = {
     "abort": "Take back all moves that have not switched.",
     "accept-failover": "Let a shard serve after a fail-over of its server.",
-    "add": "Make empty databases shards of a set.",
+    "add": "Add empty databases to a set, as its shards.",
     "apply": "Carry out a plan while programs write.",
     "clean": "Delete the old rows of moves that have ended.",
     "doctor": "Compare a set with its databases, and its databases with each other.",

@@ -35,7 +35,7 @@ _READING = (
     ("variation", "The differences from the fair shares, as standard deviation over mean."),
     ("moved on add, on remove", "Keys that change nodes when a node joins or leaves. Compare with the last line."),
     ("stray", "Keys that move between two nodes that do not change. The larger value of the two changes is shown."),
-    ("lacking", f"The part of the first keys that lack {REPLICAS} owners in distinct zones."),
+    ("lacking", f"The share of keys without {REPLICAS} owners in distinct zones, counted on the first keys only."),
     ("ns/key, bytes", "Time per lookup in a large batch, with one thread on one machine; memory of the placement."),
 )
 

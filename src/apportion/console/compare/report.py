@@ -22,7 +22,7 @@ def exact_shares(trial: KeyTrial) -> tuple[str, ...]:
 def notes(comparison: KeyComparison) -> Iterator[str]:
     """Yield notes on the rows: the best possible row, lacking replicas, and hash functions."""
     if comparison.trial.has_zones:
-        yield f"The zone rule leaves {BEST} the best possible: the loads count one owner per key."
+        yield f"With the zone rule too, {BEST} are the best possible, because the loads count one owner per key."
     if any(row.lacking_ratio for row in comparison.measured):
         yield f"! lacking: keys without {REPLICAS} owners in distinct zones."
     own = [row.placement for row in comparison.measured if row.own_hash]

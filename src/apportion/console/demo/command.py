@@ -25,7 +25,10 @@ _MEANING_BEGINS, _NARROWEST = 39, 30
 
 
 class Show(Protocol):
-    """The script of a subject: it plays on a screen, and returns a verdict, or one before and one after the plants."""
+    """The script of a subject: it plays on a screen, and returns a verdict.
+
+    If faults are planted, it returns one verdict from before them and one from after them.
+    """
 
     def __call__(self, screen: Screen, *, stays: bool, selftest: bool) -> list[Verdict]:
         """Play the script. With `stays`, go on until Ctrl-C. With `selftest`, plant faults."""
@@ -62,8 +65,8 @@ def demo(
     selftest
         Verify the traces, plant faults in them, and verify them again; the verifier must find the faults.
     postgres
-        Of shards: use two servers of PostgreSQL, made for this run alone. The slots of one go to the other, back, and
-        there again, and the source server crashes. PostgreSQL must be installed on this machine.
+        Of shards: use two servers of PostgreSQL, made for this run alone. Slots go to the second server, come back, and
+        go to the second server again. The first server crashes meanwhile. PostgreSQL must be installed on this machine.
     """
     if postgres and subject != "shards":
         raise InvalidInput("subject of --postgres", subject, "shards", "Write: apportion demo shards --postgres")

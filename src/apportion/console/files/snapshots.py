@@ -98,5 +98,5 @@ def _check_replaced(
     if held == after or (before is not None and before.epoch.digest in (held.epoch.digest, made_from)):
         return
     go_on = "" if is_plan else f"pass --previous {path} to go on from it, "
-    expected = f"a free name: the assignment there, of epoch {held.epoch}, is not the one before"
+    expected = f"a free name: the assignment there, of epoch {held.epoch}, is not the predecessor of the new one"
     raise InvalidInput("--output", str(path), expected, f"Choose another name, {go_on}or pass --force to replace it.")

@@ -64,7 +64,8 @@ class Joining:
     throttle: Annotated[int | None, Parameter(converter=whole, help="Largest number of planned moves at once.")] = None
     settle: Annotated[timedelta, Parameter(help="Time without a newcomer before partitions move.")] = SETTLE
     quarantine_after: Annotated[
-        int | None, Parameter(converter=whole, help="Number of deaths after which a partition waits for group release.")
+        int | None,
+        Parameter(converter=whole, help="Number of deaths after which a partition waits until group release is run."),
     ] = None
     weight: Annotated[float | None, Parameter(help="Weight: twice the weight, twice the partitions.")] = None
     zone: Annotated[str | None, Parameter(help="Zone of this member: eu/rack1.")] = None

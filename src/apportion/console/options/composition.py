@@ -74,7 +74,7 @@ def compose_from(table: Table, hasher: Hasher, *, vnodes: int | None = None) -> 
         raise InvalidInput("--table", repr(table), "one owner per range, to plan", hint)
     is_foreign = not _is_named(table.hasher)
     if vnodes is not None and (is_foreign or table.slots is not None):
-        kind = "slots" if table.slots is not None else f"{table.hasher} positions, and a ring has none of these"
+        kind = "slots" if table.slots is not None else f"{table.hasher} positions, and only a ring takes vnodes"
         raise InvalidInput("--vnodes", vnodes, f"no value: the table is made of {kind}", "Leave it out.")
     placement = recomposed(table, hasher, vnodes=vnodes)
     if placement is None and is_foreign:

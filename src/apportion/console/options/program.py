@@ -54,7 +54,7 @@ class _Import:
 
 
 def _said(error: BaseException) -> str:
-    """Return the message of an error of the program, in a line; nothing if it cannot say one."""
+    """Return the message of an error of the program on one line, or nothing if the error has no readable message."""
     with suppress(Exception):
         return " ".join(str(error).split())[:_MOST_CHARACTERS]
     return ""

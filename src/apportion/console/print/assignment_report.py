@@ -104,9 +104,14 @@ def _proof(step: AssignmentStep, verdict: Verdict | None) -> str:
     if step.before is None:
         return "verified"
     if any(side.down for side in step.sides):
-        proof = f"home moves {verdict.moves} and repair {verdict.repair_moves} each proven the fewest: verified"
+        home, repair = _moves(verdict.moves, "home"), _moves(verdict.repair_moves, "repair")
+        proof = f"{home} and {repair}, both the proven minimum: verified"
         return f"{proof}; the moves from the last repair to this one are not proven" if step.before.down else proof
     return "the proven minimum: verified"
+
+
+def _moves(count: int, kind: str) -> str:
+    return f"{count} {kind} move" + "s" * (count != 1)
 
 
 def _farthest(assignment: Assignment) -> float:

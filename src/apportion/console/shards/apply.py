@@ -17,10 +17,13 @@ from apportion.shards.mover.limits import LIMITS
 
 _Plan = Annotated[Path | None, Parameter(name="PLAN", help="Plan saved by shards plan -o.")]
 _Reversible = Annotated[
-    bool, Parameter(help="Let targets log changed rows until clean, so that a switch can be undone.", negative="")
+    bool,
+    Parameter(
+        help="Let targets log changed rows, so that a switch can be undone until shards clean runs.", negative=""
+    ),
 ]
 _Channel = Annotated[
-    ChannelKind, Parameter(help="Way of the rows: a log of keys, or logical replication of PostgreSQL.")
+    ChannelKind, Parameter(help="Channel that brings the rows: a log of keys, or logical replication (native).")
 ]
 _AllowUnboundedWal = Annotated[
     bool, Parameter(help="Replicate also from a server without max_slot_wal_keep_size.", negative="")
@@ -29,7 +32,7 @@ _MaxWal = Annotated[
     str | None, Parameter(help="Most WAL that a source may keep for a move; then it is aborted. Default: 10GB.")
 ]
 _Attempts = Annotated[
-    Whole, Parameter(help="Attempts to switch a move; after them it rests, and the same command goes on.")
+    Whole, Parameter(help="Attempts to switch a move. If all fail, the move rests; run the command again to go on.")
 ]
 _Rate = Annotated[
     str | None, Parameter(help="Most bytes of rows to copy per second, all moves together, such as 5MB/s.")

@@ -98,7 +98,7 @@ def add_shards(
     replication_url: ReplicationUrls = None,
     json: Json = False,
 ) -> None:
-    """Make empty databases shards of a set, with the weight 0: no slot lies there until a plan moves some."""
+    """Add empty databases to a set, as shards with the weight 0. No slot lies there until a plan moves some."""
     shards, base = shards_of(shard), base_at(models)
     others = replication_urls_of(replication_url, shards)
     with Progress("adding", is_shown=not json):

@@ -56,7 +56,7 @@ def _lines(found: admin.FailOver, name: str, *, accept_loss: bool) -> Iterator[s
         way = f"first run: apportion shards recover URL {name}"
         yield f"{_slots(found.ahead)}: their versions are newer than the table; {way}"
     for move in found.moves:
-        yield f"move {move} is under way: before its switch it is taken back, and after its switch it is ended"
+        yield f"move {move} is under way: it is taken back if it has not switched, and brought to its end if it has"
     for move in found.unended:
         yield f"move {move} is not at its end yet; run: apportion shards apply URL {name}"
 

@@ -34,7 +34,7 @@ def print_status(act: str, url: str, found: SetStatus, paces: Sequence[MovePace]
                 print_text(f"- {each.id}: {wal_text(each)}")
     count = sum((each.state, each.way) == ("complete", "reversible") for each in found.moves)
     if count:
-        said = f"move{'s' if count > 1 else ''} can be reversed until clean"
+        said = f"move{'s' if count > 1 else ''} can be reversed until shards clean runs"
         print_text(f"- {count} {said}: apportion shards reverse URL {found.name} MOVE")
     steps = [each for each in steps_of(found) if each.step != "clean"]
     if steps:

@@ -92,7 +92,7 @@ class JsonLines:
 
 
 def _steady(move: MoveStatus) -> MoveStatus:
-    """Return a move without the facts that change by themselves: a finished count of rows, and WAL of other writers."""
+    """Return a move without two facts that change while the move stands still: its counted rows and its kept WAL."""
     return replace(move, rows=None, wal_kept_bytes=None)
 
 

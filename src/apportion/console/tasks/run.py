@@ -1,8 +1,8 @@
 """Run: `apportion tasks worker`, which runs the tasks of a program's queues until it is asked to leave.
 
 Promises: SIGTERM, SIGINT and SIGHUP ask all workers to leave at once, and the command ends with exit code 0. A signal
-more than a second later ends it. While tasks still run, the command says so every five seconds. It waits for them for
-20 seconds, and not for plain functions that go on in their threads: the store refuses their completion.
+more than a second later ends it. While tasks still run, the command says so every five seconds. Running tasks have 20
+seconds to end. The command waits no longer for a plain function in a thread: the store refuses its late completion.
 """
 
 import asyncio

@@ -25,7 +25,7 @@ def checks(ran: Sequence[Run], expected: Mapping[str, Sequence[int]], before_rep
     missing    slots without a run.
     doubled    runs of a slot beyond the first, and runs at a time that is no slot. Only runs that are numbered
                `before_replay` or lower count.
-    refired    runs with a higher number: the late node had tried to trigger old slots then.
+    refired    runs with a higher number: old slots that ran again after the late node had tried to trigger them.
     """
     counts = Counter((name, slot) for number, name, slot in ran if number <= before_replay)
     slots = {(name, slot) for name, each in expected.items() for slot in each}

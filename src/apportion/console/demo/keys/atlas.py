@@ -56,7 +56,7 @@ def visit(country: str, number: int, place: str) -> None:
     log("begun", run)
     time.sleep(_PAUSE_SECONDS)
     STALL.wait(f"{country}/{number}/{place}")
-    word, end = "failed", {}  # as when others hold the lock of the file for seconds
+    word, end = "failed", {}  # any other error is a failure, such as a file that stays locked for seconds
     try:
         with task.transaction() as connection:
             connection.execute("INSERT INTO visit VALUES (?, ?, ?)", (country, number, worker))

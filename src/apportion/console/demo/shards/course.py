@@ -1,6 +1,6 @@
 """Course of the demonstration of shards: its acts in their order, each told on the screen.
 
-Files: one becomes three. Servers: the slots go to a second server, back by `shards reverse`, and there again.
+Files: one becomes three. Servers: slots go to a second server, come back by `shards reverse`, and go to it again.
 """
 
 import asyncio

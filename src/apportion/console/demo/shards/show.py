@@ -25,7 +25,7 @@ MEANINGS = {
     "unplanned_moves": "slots with another owner than the plan says",
     "left_behind": "tables, triggers and rows that moves have left",
     "pause_ms": f"the longest pause of a group of slots (at most {LONGEST_PAUSE_MS} ms)",
-    "reversed_lost": "places whose last write the way back has lost",
+    "reversed_lost": "places that have lost their last write on the way back",
     "catalogs_clean": "each database has the objects that it had before",
 }
 _PREFIX, _WIDTH = "apportion-demo-", 60

@@ -56,7 +56,7 @@ def checks(lines: Sequence[LedgerLine], shards: Mapping[str, FoundShard], plan: 
 
     With ledgers that tell of a way back, there is also:
 
-    reversed_lost     wrong places with their last write after their switch, and before the end of the way back.
+    reversed_lost     wrong places. Their last write went to another shard than the first, before the way back ended.
     catalogs_clean    whether each database has the objects that it had before the first move, and no other.
     """
     done = [line for line in lines if line["word"] == "done"]

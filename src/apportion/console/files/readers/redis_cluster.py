@@ -217,7 +217,7 @@ def _check_leaders(lines: Iterable[_Line]) -> None:
     known = {line.id for line in listed}
     for line in listed:
         if line.leader != "-" and line.leader not in known:
-            _refuse(line.number, line.leader, "the leader's id, which another line has", "Pass the whole output.")
+            _refuse(line.number, line.leader, "the id of a leader with a line of its own", "Pass the whole output.")
 
 
 def _rows(owners: Iterable[_Line], topology: Topology) -> Iterator[tuple[int]]:
