@@ -80,6 +80,7 @@ class ScheduleTwins:
             assert self.ledger.listed(queue) == self.run("listed", queue)
             for name in NAMES:
                 assert self.ledger.history(queue, name) == self.run("history", queue, name)
+                assert self.ledger.listed(queue, name) == self.run("listed", queue, name)
 
     def run(self, verb, *values, **options):
         return self.other.run(getattr(self.other.schedules, verb)(*values, **options))

@@ -10,6 +10,8 @@ from apportion.errors import AlreadyTriggered, InvalidInput
 from apportion.runtime.io_thread import io_thread
 from apportion.stores import connect
 from apportion.stores.catalog import connect_tasks
+from apportion.stores.schedules.rows import schedule_of
+from apportion.stores.sqlite import schedules
 from apportion.stores.task_values import Settlement, Worker
 from apportion.work.cron.acts import existing, resumed
 
@@ -59,6 +61,23 @@ def test_a_schedule_from_data_is_kept_changed_and_forgotten(queue):
         return first, second, gone
 
     assert (True, False, [True, False]) == asyncio.run(_run())
+
+
+def test_a_call_about_one_schedule_reads_no_other(queue, monkeypatch):
+    @queue.task()
+    async def report() -> None: ...
+
+    async def _run():
+        for tenant in "abc":
+            await queue.schedule(tenant, report.call(), cron="0 9 * * *")
+        monkeypatch.setattr(schedules, "schedule_of", lambda row: read.append(row[1]) or schedule_of(row))
+        await queue.schedule("a", report.call(), cron="0 10 * * *")
+        await queue.trigger("b", datetime(2050, 1, 1, tzinfo=UTC))
+        await queue.close()
+
+    read = []
+    asyncio.run(_run())
+    assert {"a", "b"} == set(read)
 
 
 def test_a_slot_is_triggered_once_and_no_older_one_after_it(queue):

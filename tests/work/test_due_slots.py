@@ -1,11 +1,13 @@
 """Which slots of a due schedule are fired: the policies for missed slots and for open tasks."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
 
 from apportion.stores.schedules.values import DueSchedule, TaskSchedule
+from apportion.work.cron import due_slots
+from apportion.work.cron.calendar import Every
 from apportion.work.cron.due_slots import MOST_MISSED, decide, jitter_ms
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 24 * 3_600_000
@@ -58,6 +60,21 @@ def test_all_fires_the_newest_hundred_of_the_last_day_oldest_first():
     assert [now - each * MINUTE for each in reversed(range(MOST_MISSED))] == slots
     hourly = fired(scheduled(missed="all", overlap="allow"), now)
     assert [now - each * HOUR for each in reversed(range(24))] == hourly
+
+
+def test_a_long_outage_of_a_frequent_schedule_costs_few_steps(monkeypatch):
+    steps = count()
+
+    class Seconds:
+        def slots(self, after):
+            for slot in Every(period=timedelta(seconds=1)).slots(after):
+                next(steps)
+                yield slot
+
+    monkeypatch.setattr(due_slots, "rule_of", lambda _: Seconds())
+    slots = fired(scheduled("every 1000ms", missed="all", overlap="allow"), NOON + DAY)
+    assert [NOON + DAY - each * 1_000 for each in reversed(range(MOST_MISSED))] == slots
+    assert next(steps) < 1_000
 
 
 def test_after_a_year_without_a_node_the_newest_slot_fires_and_the_next_one_is_ahead():

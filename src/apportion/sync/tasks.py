@@ -140,7 +140,7 @@ class SyncQueue(TaskQueue):
         listing = Listing(queue=self._full_name, name=name, states=("ready", "delayed"), most=10_000)
         rows = io_thread().wait(self._opened.rows(listing))
         return [
-            Call(name=row.name, arguments=row.arguments, priority=priority_of(row.lane), unique=row.unique)
+            Call(name=row.name, arguments=row.arguments, priority=priority_of(row.lane), unique=row.unique, key=row.key)
             for row in rows
         ]
 

@@ -149,6 +149,24 @@ def test_the_number_of_partitions_changes_while_no_worker_and_no_keyed_task_is_t
     played(_play())
 
 
+def test_a_resize_that_does_not_name_the_store_of_the_group_is_refused_while_a_worker_runs(tmp_path):
+    url, group_url = (f"sqlite:///{tmp_path / name}" for name in ("work.db", "group.db"))
+    queue = Queue(url, "mail", lease_ttl=TTL, partitions=PARTITIONS, group_url=group_url)
+
+    @queue.task()
+    async def work() -> None: ...
+
+    async def _play():
+        async with queue.worker(member=member("a")):
+            await queue.enqueue(work.call(), key="k")
+            await until(lambda: queue.statistics.done == 1)
+            with pytest.raises(Unsafe, match="in use by 1 worker"):
+                await admin.resize(url, "mail", 16)
+        assert PARTITIONS == await admin.resize(url, "mail", 16, group_url=group_url)
+
+    played(_play())
+
+
 def test_a_producer_that_ran_on_through_a_resize_is_refused_until_it_opens_the_queue_with_the_new_number(queue):
     @queue.task()
     async def work() -> None: ...

@@ -113,7 +113,9 @@ def test_drain_runs_tasks_with_a_key(url):
         await log.run(key, number)
 
     async def _play():
-        await queue.enqueue_many([work.call(f"k{each}", each).options(key=f"k{each}") for each in range(30)])
+        calls = [work.call(f"k{each}", each).options(key=f"k{each}") for each in range(30)]
+        await queue.enqueue_many(calls)
+        assert calls == await queue.pending(work)
         drained = await queue.drain()
         assert (30, 30) == (drained.done, len(log.runs))
 

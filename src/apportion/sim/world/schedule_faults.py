@@ -71,8 +71,8 @@ class FaultySchedules(ScheduleStore):
         act = ScheduleAct(kind="trigger", firing=firing)
         return await self._send("trigger", lambda: self._inner.trigger(firing, by=by), act=act)
 
-    async def listed(self, queue: str | None = None) -> tuple[TaskSchedule, ...]:
-        return await self._send("schedules", lambda: self._inner.listed(queue))
+    async def listed(self, queue: str | None = None, name: str | None = None) -> tuple[TaskSchedule, ...]:
+        return await self._send("schedules", lambda: self._inner.listed(queue, name))
 
     async def history(self, queue: str, name: str) -> tuple[SlotMark, ...]:
         return await self._send("history", lambda: self._inner.history(queue, name))

@@ -45,8 +45,8 @@ class MemorySchedules(ScheduleStore):
         self._memory.changed()
         return counts
 
-    async def listed(self, queue: str | None = None) -> tuple[TaskSchedule, ...]:
-        return self._ledger().listed(queue)
+    async def listed(self, queue: str | None = None, name: str | None = None) -> tuple[TaskSchedule, ...]:
+        return self._ledger().listed(queue, name)
 
     async def history(self, queue: str, name: str) -> tuple[SlotMark, ...]:
         return self._ledger().history(queue, name)

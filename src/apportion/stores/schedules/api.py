@@ -63,8 +63,11 @@ class ScheduleStore(Protocol):
     async def trigger(self, firing: Firing, *, by: str) -> bool:
         """Make one firing; return whether it counted."""
 
-    async def listed(self, queue: str | None = None) -> tuple[TaskSchedule, ...]:
-        """Return the schedules of a queue, or of all queues, sorted by queue and name, damaged ones too."""
+    async def listed(self, queue: str | None = None, name: str | None = None) -> tuple[TaskSchedule, ...]:
+        """Return the schedules of a queue, or of all queues, sorted by queue and name, damaged ones too.
+
+        `name`: only the schedule of this name in the queue. O(log schedules).
+        """
 
     async def history(self, queue: str, name: str) -> tuple[SlotMark, ...]:
         """Return the last slots of a schedule, up to `KEPT_MARKS`, oldest first."""

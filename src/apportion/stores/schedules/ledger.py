@@ -108,9 +108,9 @@ class ScheduleLedger:
         self.tasks.enqueue(firing.tasks, now=now)
         return True
 
-    def listed(self, queue: str | None = None) -> tuple[TaskSchedule, ...]:
+    def listed(self, queue: str | None = None, name: str | None = None) -> tuple[TaskSchedule, ...]:
         """See `ScheduleStore.listed`."""
-        places = [place for place in sorted(self.rows) if queue in (None, place[0])]
+        places = [each for each in sorted(self.rows) if queue in (None, each[0]) and name in (None, each[1])]
         newest = {place: max(each.slot for each in marks) for place, marks in self.marks.items() if marks}
         return tuple(replace(self.rows[place], latest=newest.get(place)) for place in places)
 

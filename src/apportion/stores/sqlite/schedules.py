@@ -80,10 +80,9 @@ _FORGET_MARKS = (
     "DELETE FROM slot_mark WHERE queue = ?1 AND name = ?2 AND slot <= (SELECT slot FROM slot_mark"
     f" WHERE queue = ?1 AND name = ?2 ORDER BY slot DESC LIMIT 1 OFFSET {KEPT_MARKS})"
 )
-_LISTED = (
-    f"SELECT {COLUMNS}, {LATEST.format(marks='slot_mark')} FROM schedule WHERE queue = coalesce(?, queue)"
-    " ORDER BY queue, name"
-)
+_LISTED = f"SELECT {COLUMNS}, {LATEST.format(marks='slot_mark')} FROM schedule"
+_OF_QUEUE = f"{_LISTED} WHERE queue = coalesce(?, queue) ORDER BY queue, name"
+_NAMED = f"{_LISTED} WHERE queue = ? AND name = ?"
 _HISTORY = "SELECT slot, at, by, mark, task FROM slot_mark WHERE queue = ? AND name = ? ORDER BY slot"
 
 
@@ -134,8 +133,9 @@ class SqliteSchedules(ScheduleStore):
     async def trigger(self, firing: Firing, *, by: str) -> bool:
         return await self._handle.write(lambda at, now: _trigger(at, firing, by=by, now=now))
 
-    async def listed(self, queue: str | None = None) -> tuple[TaskSchedule, ...]:
-        return await self._handle.read(lambda at, _: tuple(map(schedule_of, at.execute(_LISTED, (queue,)).fetchall())))
+    async def listed(self, queue: str | None = None, name: str | None = None) -> tuple[TaskSchedule, ...]:
+        statement, values = (_OF_QUEUE, (queue,)) if name is None else (_NAMED, (queue, name))
+        return await self._handle.read(lambda at, _: tuple(map(schedule_of, at.execute(statement, values).fetchall())))
 
     async def history(self, queue: str, name: str) -> tuple[SlotMark, ...]:
         return await self._handle.read(

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from apportion.errors import InvalidInput, UnknownOption
+from apportion.errors import InvalidInput, UnknownOption, Unsafe
 from apportion.errors.brief import brief
 from apportion.groups.admin import acts as group_acts
 from apportion.groups.admin.found import Found, read
@@ -94,11 +94,14 @@ async def resize(url: str, queue: str, partitions: int, *, group_url: str | None
     place = url if group_url is None else group_url
 
     async def _resized(inquiry: Inquiry) -> int | None:
-        before = (await inquiry.queue(queue)).partitions
+        stats = await inquiry.queue(queue)
         group = await _resized_group(place, queue, partitions)
         async with or_undo(partial(_resized_group, place, queue, group)):
+            if stats.workers:  # of a group in another store
+                hint = "Nothing was changed. Stop all workers first. A killed worker counts until its lease has ended."
+                raise Unsafe(f"queue {queue} is in use by {stats.workers} worker(s).", hint)
             await inquiry.control(ResizePartitions(queue=inquiry.full(queue), partitions=partitions))
-        return before
+        return stats.partitions
 
     return await asked(url, _resized)
 

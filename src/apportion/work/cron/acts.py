@@ -94,7 +94,7 @@ async def existing(tasks: TaskStore, queue: str, name: str) -> TaskSchedule:
 
 async def found(tasks: TaskStore, queue: str, name: str) -> TaskSchedule | None:
     """Return a stored schedule, None if there is none of this name."""
-    return next((each for each in await tasks.schedules.listed(queue) if each.name == name), None)
+    return next(iter(await tasks.schedules.listed(queue, name)), None)
 
 
 def milliseconds_of(field: str, moment: datetime) -> int:

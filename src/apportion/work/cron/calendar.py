@@ -50,6 +50,8 @@ _START, _FIRST, _END = (datetime(year, 1, 1, tzinfo=UTC) for year in (1970, 1973
 _LARGEST_OFFSET = 26 * 60  # minutes; no zone is further from UTC
 _LONGEST_FOLD = timedelta(hours=25)  # islands that crossed the date line had one day twice
 _DAYS_OF_THE_CALENDAR = 146_097  # dates and weekdays repeat after 400 years
+_LONGEST_WAIT = timedelta(days=100 * 366)  # 29 February comes on each weekday within 40 years
+_FAR = datetime(2040, 1, 1, tzinfo=UTC)  # by then a rule of the zone gives its changes, and no list
 
 
 @brief
@@ -71,8 +73,11 @@ class Every:
             raise InvalidInput("period", self.period, "whole milliseconds", "Write every(timedelta(minutes=5))")
 
     def slots(self, after: datetime) -> Iterator[datetime]:
-        """Yield the slots after an instant, up to the year 9999."""
-        since = (_instant(after) - _START) // self.period * self.period
+        """Return the slots after an instant, up to the year 9999."""
+        return self._later(_instant(after))
+
+    def _later(self, begin: datetime) -> Iterator[datetime]:
+        since = (begin - _START) // self.period * self.period
         while (since := since + self.period) < _END - _START:
             yield _START + since
 
@@ -103,10 +108,16 @@ class Cron:
         if not any(self._is_day(date(2000, 1, 1) + timedelta(days=each)) for each in range(_DAYS_OF_THE_CALENDAR)):
             raise InvalidInput("rule", self.rule, "a rule with a day that exists", "Change its day, month or weekday.")
         self._zone  # noqa: B018 - an unknown zone is refused here
+        may_lack_slots = self.gap == "skip" or not self._is_fixed
+        if may_lack_slots and next(self.slots(_FAR), None) is None:
+            hint = "The clocks skip each of its times: choose another time."
+            raise InvalidInput("rule", self.rule, f"a rule with a time that exists in {self.zone}", hint)
 
     def slots(self, after: datetime) -> Iterator[datetime]:
-        """Yield the slots after an instant, up to the year 9999."""
-        begin = _instant(after)
+        """Return the slots after an instant, up to the year 9999."""
+        return self._later(_instant(after))
+
+    def _later(self, begin: datetime) -> Iterator[datetime]:
         last = _minute(begin.replace(tzinfo=None))
         for minute in self._minutes((begin.astimezone(self._zone) - _LONGEST_FOLD).date(), last):
             if minute > last:
@@ -128,8 +139,8 @@ class Cron:
 
         Slots up to `after` may be left out.
         """
-        waiting: list[int] = []
-        while day < _END.date():
+        waiting, found = list[int](), day
+        while day < _END.date() and day - found < _LONGEST_WAIT:
             yield from _popped(waiting, below=(day - _EPOCH).days * 1_440 - _LARGEST_OFFSET)
             for hour in self._hours if self._is_day(day) else ():
                 begin, end = self._passes(day, hour, 0), self._passes(day, hour, 59)
@@ -138,6 +149,7 @@ class Cron:
                     is_even = begin[0] == begin[1] == end[0] - 59 == end[1] - 59
                     for minute in self._minutes_of_hour(day, hour, is_even=is_even):
                         heappush(waiting, minute)
+                        found = day
             day += timedelta(days=1)
 
     def _minutes_of_hour(self, day: date, hour: int, *, is_even: bool) -> Iterator[int]:
@@ -205,7 +217,7 @@ class Cron:
 def cron_slots(
     rule: str, *, after: datetime, zone: str = "UTC", gap: Gap = "run-after", fold: Fold = "first"
 ) -> Iterator[datetime]:
-    """Yield the slots of a cron rule after an instant, as datetimes in UTC, up to the year 9999. Pure.
+    """Return the slots of a cron rule after an instant, as datetimes in UTC, up to the year 9999. Pure.
 
     - `rule`: five fields (minute, hour, day, month, weekday), or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.
     - `after`: a datetime with a zone. All slots are later.

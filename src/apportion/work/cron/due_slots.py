@@ -23,7 +23,7 @@ LATE_MS = 60_000  # missed="skip" fires a slot that is at most this late
 MOST_MISSED = 100  # missed="all" fires at most this number of slots
 OLDEST_MISSED_MS = 24 * 3_600 * 1_000  # missed="all" fires no slot that is older than this
 MOST_COUNTED = 100  # `missed_slots` counts up to this number
-_LOOKS_BACK_MS = (3_600_000, 24 * 3_600_000, 32 * 24 * 3_600_000, 400 * 24 * 3_600_000)
+_LOOKS_BACK_MS = (120_000, 3_600_000, OLDEST_MISSED_MS, 32 * 24 * 3_600_000, 400 * 24 * 3_600_000)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _EVERY = re.compile(r"every ([0-9]{1,15})ms")
@@ -134,9 +134,14 @@ def _wanted(schedule: TaskSchedule, rule: SlotRule, newest: int, now: int) -> tu
         return (newest,) if now - newest <= LATE_MS else ()
     if schedule.missed == "last":
         return (newest,)
-    begin = max(schedule.next_slot, now - OLDEST_MISSED_MS)
-    first = (schedule.next_slot,) if begin == schedule.next_slot else ()
-    return (*first, *_between(rule, begin, now))[-MOST_MISSED:]
+    found: tuple[int, ...] = ()
+    for back in _LOOKS_BACK_MS:
+        begin = max(schedule.next_slot, now - back)
+        first = (schedule.next_slot,) if begin == schedule.next_slot else ()
+        found = (*first, *_between(rule, begin, now))
+        if len(found) >= MOST_MISSED or back == OLDEST_MISSED_MS:
+            break
+    return found[-MOST_MISSED:]
 
 
 def _beside_open_tasks(due: DueSchedule, wanted: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[str, ...]]:

@@ -72,10 +72,10 @@ _SERVED = (
 # The transaction still runs if the snapshot lists its number, or if the number comes after the snapshot. This is only a
 # hint. So a slot that is late by `_PUNCTUAL_MS` is never left out.
 _ROUND, _BY, _SNAPSHOT = 1 << 32, "xmax::text::bigint", "txid_current_snapshot()"
-_LISTED = f"SELECT mod(listed, {_ROUND}) FROM txid_snapshot_xip({_SNAPSHOT}) AS listed"
+_RUNNING = f"SELECT mod(listed, {_ROUND}) FROM txid_snapshot_xip({_SNAPSHOT}) AS listed"
 _IS_AFTER = f"mod({_BY} - mod(txid_snapshot_xmax({_SNAPSHOT}), {_ROUND}) + {_ROUND}, {_ROUND}) < {_ROUND // 2}"
 _OURS = f"coalesce(mod(txid_current_if_assigned(), {_ROUND}), 0)"
-_IS_BEGUN = f"{_BY} NOT IN (0, {_OURS}) AND ({_BY} IN ({_LISTED}) OR {_IS_AFTER})"
+_IS_BEGUN = f"{_BY} NOT IN (0, {_OURS}) AND ({_BY} IN ({_RUNNING}) OR {_IS_AFTER})"
 _NEXT = (
     "SELECT incarnation, now.at_ms, (SELECT min(next_slot) FROM {schema}.schedule"
     f" WHERE {_SERVED} AND (next_slot <= now.at_ms - {_PUNCTUAL_MS} OR NOT ({_IS_BEGUN})))"
@@ -108,10 +108,9 @@ _FORGET_MARKS = (
     f" ORDER BY slot DESC OFFSET {KEPT_MARKS} LIMIT 1) AS old"
     " WHERE m.queue = of.queue AND m.name = of.name AND m.slot <= old.slot"
 )
-_LISTED = (
-    f"SELECT {COLUMNS}, {LATEST.format(marks='{schema}.slot_mark')} FROM {{schema}}.schedule"
-    " WHERE queue = coalesce(%s::text, queue) ORDER BY queue, name"
-)
+_LISTED = f"SELECT {COLUMNS}, {LATEST.format(marks='{schema}.slot_mark')} FROM {{schema}}.schedule"
+_OF_QUEUE = f"{_LISTED} WHERE queue = coalesce(%s::text, queue) ORDER BY queue, name"
+_NAMED = f"{_LISTED} WHERE queue = %s AND name = %s"
 _HISTORY = "SELECT slot, at, by, mark, task FROM {schema}.slot_mark WHERE queue = %s AND name = %s ORDER BY slot"
 
 
@@ -190,8 +189,9 @@ class PostgresSchedules(ScheduleStore):
 
         return await self._handle.write(_trigger)
 
-    async def listed(self, queue: str | None = None) -> tuple[TaskSchedule, ...]:
-        rows: list[Any] = await self._handle.read(lambda transaction: transaction.ask(_LISTED, [queue]))
+    async def listed(self, queue: str | None = None, name: str | None = None) -> tuple[TaskSchedule, ...]:
+        statement, values = (_OF_QUEUE, [queue]) if name is None else (_NAMED, [queue, name])
+        rows: list[Any] = await self._handle.read(lambda transaction: transaction.ask(statement, values))
         return tuple(map(schedule_of, rows))
 
     async def history(self, queue: str, name: str) -> tuple[SlotMark, ...]:
