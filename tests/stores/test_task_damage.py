@@ -104,6 +104,26 @@ def test_damaged_limits_in_a_file_pause_their_queue_alone(tmp_path, limits):
     asyncio.run(_run())
 
 
+async def damaged_in_its_run(store, tasks, damage):
+    """Claim a task, damage its row, and settle it with a result; return whether that is refused, and the rest."""
+    [(first, _)] = await tasks.enqueue([task()])
+    worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
+    [claim] = (await tasks.turn(worker, want=1)).claims
+    damage()
+    done = Settlement(receipt=claim.receipt, fate="done", result=b"1")
+    assert (claim.receipt,) == (await tasks.turn(worker, [done])).refused
+    assert [first] == [row.id for row in await tasks.query(Listing(states=("dead",)))]
+
+
+@pytest.mark.parametrize("value", ["7", "-1", "'x'"])
+def test_a_row_in_a_file_that_is_damaged_during_its_run_ends_no_worker(tmp_path, value):
+    async def _run():
+        async with opened("sqlite:///{}/work.db", tmp_path) as (store, tasks):
+            await damaged_in_its_run(store, tasks, lambda: in_file(tmp_path, f"UPDATE task SET blocking = {value}"))
+
+    asyncio.run(_run())
+
+
 def test_deaths_that_cannot_be_read_condemn_nobody_and_stop_nobody(tmp_path):
     async def _run():
         async with opened("sqlite:///{}/work.db", tmp_path) as (store, tasks):
@@ -126,6 +146,15 @@ def test_a_damaged_task_in_postgresql_dies_alone(rig, schema, tmp_path, column, 
             damage = damaged_task(column, value).replace("UPDATE task", f"UPDATE {schema}.task") + "'{}'"
             done, [row] = await claimed(store, tasks, lambda each: rig.sql(damage.format(each)))
             assert (MANY - 1, "dead", "its row in the store was damaged") == (done, row.state, row.reason)
+
+    asyncio.run(_run())
+
+
+@pytest.mark.live
+def test_a_row_in_postgresql_that_is_damaged_during_its_run_ends_no_worker(rig, schema, tmp_path):
+    async def _run():
+        async with opened(rig.url("n", options=f"&schema={schema}"), tmp_path) as (store, tasks):
+            await damaged_in_its_run(store, tasks, lambda: rig.sql(f"UPDATE {schema}.task SET blocking = 7"))
 
     asyncio.run(_run())
 

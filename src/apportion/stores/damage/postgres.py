@@ -13,6 +13,7 @@ from apportion.stores.damage.rows import (
     DEAD_MODES,
     ENDS,
     IS_KEYED,
+    IS_OPEN,
     OPTIONAL_TIMES,
     TIMES,
     mended,
@@ -33,7 +34,7 @@ _SOUND = " AND ".join(
     + [f"{each} BETWEEN 0 AND {MOST_TIME}" for each in TIMES]
     + [f"coalesce({each}, 0) BETWEEN 0 AND {MOST_TIME}" for each in OPTIONAL_TIMES]
 )
-_SOUND_TASK = f"{_SOUND} AND coalesce(session, 0) >= 0"
+_SOUND_TASK = f"{_SOUND} AND {IS_OPEN} AND coalesce(session, 0) >= 0"
 _SOUND_END = f"{_SOUND} AND state IN ({', '.join(map(repr, ENDS))}) AND at BETWEEN 0 AND {MOST_TIME}"
 _SOUND_LIMITS = " AND ".join(
     [f"coalesce({each}, 0) BETWEEN 0 AND {MOST_NUMBER}" for each in ("open_claims", "rate", "paused", "tokens_at")]

@@ -22,6 +22,7 @@ logger: logging.Logger = logging.getLogger("apportion.work")
 UNREADABLE = (ArithmeticError, AttributeError, TypeError, ValueError)  # errors of a call that met a damaged row
 REASON = "its row in the store was damaged"
 DEAD_MODES = "on_dead IN ('skip', 'block')"
+IS_OPEN = "blocking IN (0, 1)"
 IS_KEYED = f"lane BETWEEN {KEYED_LANES} AND {MOST_NUMBER}"
 ENDS = ("done", "dead", "cancelled")
 COUNTS = ("attempt", "failures", "deaths", "crashes", "lane", "cancelling", "replaced")

@@ -14,6 +14,7 @@ from apportion.stores.damage.rows import (
     DEAD_MODES,
     ENDS,
     IS_KEYED,
+    IS_OPEN,
     OPTIONAL_TIMES,
     TIMES,
     mended,
@@ -39,7 +40,7 @@ _SOUND = " AND ".join(
     + [f"typeof({each}) IN ('text', 'null')" for each in ("uniq", "schedule")]
     + ["typeof(arguments) = 'blob'", DEAD_MODES, f"CASE WHEN key IS NULL THEN lane < {KEYED_LANES} ELSE {_KEY} END"]
 )
-_SOUND_TASK = f"{_SOUND} AND typeof(session) IN ('integer', 'null') AND ifnull(session, 0) >= 0"
+_SOUND_TASK = f"{_SOUND} AND {IS_OPEN} AND typeof(session) IN ('integer', 'null') AND ifnull(session, 0) >= 0"
 _SOUND_END = (
     f"{_SOUND} AND state IN ({', '.join(map(repr, ENDS))}) AND typeof(at) = 'integer' AND at BETWEEN 0 AND {MOST_TIME}"
     " AND typeof(result) IN ('blob', 'null')"
