@@ -12,7 +12,7 @@ from apportion.errors import InvariantBroken
 from apportion.stores.keys import questions as keys
 from apportion.stores.keys.partitions import agreed
 from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, OwnerOfLane
-from apportion.stores.lanes.tokens import LaneRecord, check_resizable
+from apportion.stores.lanes.tokens import LaneRecord, accepts, check_resizable
 from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, MendLane, ResizePartitions
 from apportion.stores.task_control import (
     Answer,
@@ -153,7 +153,7 @@ def control(ledger: TaskLedger, command: Command, *, now: int) -> int:
             ledger.controls.setdefault(queue, QueueControl()).partitions = partitions
         case MendLane(owned=owned, session=session):
             seen = ledger.lanes.get((owned.queue, owned.lane))
-            if seen is None or not seen.token > owned.token:
+            if seen is None or accepts(seen.token, owned.token):
                 return 0
             ledger.lanes[owned.queue, owned.lane] = LaneRecord(token=owned.token, session=session)
     return 1

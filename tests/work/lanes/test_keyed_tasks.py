@@ -169,6 +169,27 @@ def test_the_token_of_a_damaged_lane_is_forgotten(tmp_path, column, value):
 
 
 @pytest.mark.slow
+def test_a_lane_whose_holder_is_damaged_is_mended_by_its_owner(tmp_path):
+    queue, log = Queue(f"sqlite:///{tmp_path}/work.db", "q", lease_ttl=TTL, partitions=1), Log()
+
+    @queue.task()
+    async def work(key: str, number: int) -> None:
+        await log.run(key, number)
+
+    async def _play():
+        async with queue.worker(member=member("a")):
+            await queue.enqueue(work.call("a", 0), key="a")
+            await until(lambda: log.runs)
+            with closing(sqlite3.connect(tmp_path / "work.db", isolation_level=None)) as file:
+                file.execute("UPDATE lane SET holder = 'nobody'")
+            waiting = await queue.enqueue(work.call("a", 1), key="a")
+            assert "fenced" == (await admin.why(queue.url, waiting.id)).cause
+            await until(lambda: len(log.runs) == 2)
+
+    played(_play())
+
+
+@pytest.mark.slow
 def test_a_lane_whose_token_is_damaged_upwards_is_told_and_mended_by_its_owner(tmp_path, caplog):
     path = tmp_path / "work.db"
     queue, log = Queue(f"sqlite:///{path}", "q", lease_ttl=TTL, partitions=1), Log()

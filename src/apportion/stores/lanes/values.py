@@ -51,7 +51,9 @@ class ResizePartitions:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MendLane:
-    """Give a lane the token of its owner, if the lane has a higher one. That one is damage: no owner ever got it.
+    """Give a lane the token of its owner, if the lane has a higher one, or an equal one of another holder.
+
+    That one is damage: no owner ever got it.
 
     `session` is that of the owner in this store.
     """

@@ -17,7 +17,7 @@ from apportion.groups.view.records import checked_partitions
 from apportion.runtime.endings import or_undo
 from apportion.stores.api import CoordinationStore
 from apportion.stores.catalog import shown_url
-from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, KeyHead, KeyStats, OwnerOfLane
+from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, KeyHead, KeyStats, LaneOwner, OwnerOfLane
 from apportion.stores.lanes.values import KEYED_LANES, ResizePartitions, check_key
 from apportion.stores.task_control import TaskRow
 from apportion.work.admin.arguments import checked_queue
@@ -131,12 +131,21 @@ async def _lane(inquiry: Inquiry, queue: str, partition: int, group_url: str) ->
     last = await inquiry.store.query(OwnerOfLane(queue=inquiry.full(queue), partition=partition))
     found = await asked_group(group_url, _group, queue)
     if found is None:
-        return LaneNow(owner=last.owned.token.holder.partition(" ")[0] if last is not None and last.is_alive else None)
+        return LaneNow(owner=_member(last) if last is not None and last.is_alive else None)
     record = found.view.owned(partition).ownership
     if not found.view.is_live(record):
         return LaneNow(owner=None)
-    seen = (0, 0) if last is None else (last.owned.token.incarnation, last.owned.token.epoch)
-    return LaneNow(owner=record.owner, is_fenced=seen > (found.view.incarnation, record.epoch))
+    granted, seen = (found.view.incarnation, record.epoch), (0, 0) if last is None else _epoch(last)
+    is_other = last is not None and seen == granted and _member(last) != record.owner
+    return LaneNow(owner=record.owner, is_fenced=seen > granted or is_other)
+
+
+def _epoch(lane: LaneOwner) -> tuple[int, int]:
+    return lane.owned.token.incarnation, lane.owned.token.epoch
+
+
+def _member(lane: LaneOwner) -> str:
+    return lane.owned.token.holder.partition(" ")[0]
 
 
 async def _group(store: CoordinationStore, queue: str) -> Found | None:

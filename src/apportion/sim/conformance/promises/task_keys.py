@@ -153,6 +153,8 @@ async def an_older_token_of_a_lane_claims_nothing_there(stage: TaskStage) -> Non
     same(([1, 0], ()), (mends, (await stage.tasks.turn(old, want=9)).fenced), "mends, and lanes fenced afterwards")
     same((), (await stage.tasks.turn(new, want=9)).fenced, "the lanes of a later owner after that")
     same(0, await stage.tasks.control(MendLane(owned=new.lanes[0], session=new.session)), "lanes with an equal token")
+    mends = [await stage.tasks.control(MendLane(owned=twin.lanes[0], session=twin.session)) for _ in range(2)]
+    same([1, 0], mends, "mends of an equal token of another holder")
 
 
 @task_case()

@@ -24,7 +24,8 @@ _LANE = (
 )
 _MEND = (
     "UPDATE {schema}.lane SET incarnation = %s, epoch = %s, holder = %s, session = %s"
-    " WHERE queue = %s AND lane = %s AND (incarnation, epoch) > (%s, %s) RETURNING lane"
+    " WHERE queue = %s AND lane = %s"
+    " AND (incarnation, epoch) >= (%s, %s) AND (incarnation, epoch, holder) <> (%s, %s, %s) RETURNING lane"
 )
 _COUNT = "SELECT count(*) FROM {schema}.task WHERE queue = %s AND key IS NOT NULL"
 _CONTROL = "INSERT INTO {schema}.control (queue) VALUES (%s) ON CONFLICT DO NOTHING"
@@ -67,8 +68,9 @@ async def set_partitions(transaction: Transaction, command: AgreePartitions | Re
 
 
 async def mend_lane(transaction: Transaction, command: MendLane) -> int:
-    """Give a lane the token of its owner, if the lane has a higher token; return the number of changed lanes."""
+    """Give a lane the token of its owner, if another token fences the owner; return the number of changed lanes."""
     lane, token = command.owned, command.owned.token
     place = (token.incarnation, token.epoch)
-    values: list[Parameter] = [*place, token.holder, command.session, lane.queue, lane.lane, *place]
+    shown: list[Parameter] = [*place, token.holder]
+    values = [*shown, command.session, lane.queue, lane.lane, *place, *shown]
     return len(await transaction.ask(_MEND, values))

@@ -20,7 +20,8 @@ HEAD = f"{OPEN} WHERE queue = ? AND key = ? ORDER BY session IS NULL, pos LIMIT 
 _LANE = "SELECT incarnation, epoch, holder, session FROM lane WHERE queue = ? AND lane = ?"
 _MEND = (
     "UPDATE lane SET incarnation = ?1, epoch = ?2, holder = ?3, session = ?4"
-    " WHERE queue = ?5 AND lane = ?6 AND (incarnation, epoch) > (?1, ?2) RETURNING lane"
+    " WHERE queue = ?5 AND lane = ?6"
+    " AND (incarnation, epoch) >= (?1, ?2) AND (incarnation, epoch, holder) <> (?1, ?2, ?3) RETURNING lane"
 )
 _COUNT = "SELECT count(*) FROM task WHERE queue = ? AND key IS NOT NULL"
 _PARTITIONS = "SELECT partitions FROM control WHERE queue = ?"
