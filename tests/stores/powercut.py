@@ -88,6 +88,10 @@ class ApswConnection:
     def in_transaction(self) -> bool:
         return self._connection.in_transaction
 
+    @property
+    def total_changes(self) -> int:
+        return self._connection.total_changes()
+
     def execute(self, statement: str, values: Sequence[object] = (), /):
         try:
             return self._connection.execute(self._instead.get(statement, statement), values)

@@ -333,6 +333,10 @@ class Faulty:
     def in_transaction(self):
         return self._connection.in_transaction
 
+    @property
+    def total_changes(self):
+        return self._connection.total_changes
+
     def execute(self, statement, values=(), /):
         self._plan["statements"].append(statement)
         if statement == "COMMIT" and self._plan["faults"]:

@@ -56,6 +56,26 @@ def test_a_task_is_claimed_once_and_done_under_its_receipt_alone(url, tmp_path):
     asyncio.run(_run())
 
 
+def test_a_turn_that_changes_nothing_wakes_no_worker(tmp_path, monkeypatch):
+    woken = []
+
+    async def _run():
+        async with opened("sqlite:///{}/work.db", tmp_path) as (store, tasks):
+            await tasks.enqueue([task()])
+            await tasks.control(Pause(queue="q"))
+            worker = Worker(session=(await store.grant(ttl_seconds=5)).id, queues=("q",))
+            await tasks.turn(worker, want=1)  # notes the worker
+            monkeypatch.setattr(tasks._lookout, "wrote", woken.append)
+            assert () == (await tasks.turn(worker, want=1)).claims
+            assert [] == woken
+            await tasks.control(Pause(queue="q", is_paused=False))
+            woken.clear()
+            assert 1 == len((await tasks.turn(worker, want=1)).claims)
+
+    asyncio.run(_run())
+    assert 1 == len(woken)
+
+
 def test_a_claim_says_how_long_its_task_was_ready(url, tmp_path):
     async def _run():
         async with opened(url, tmp_path) as (store, tasks):

@@ -93,9 +93,9 @@ class TaskLedger:
         taken = [*self._retaken(worker, (want + 1) // 2, alive, now)]
         retaken = len(taken)
         self._forget(alive, now)
-        _Claiming(self, self.controls, worker, now).claim(want - len(taken), taken)
+        is_cut = _Claiming(self, self.controls, worker, now).claim(want - len(taken), taken)
         claims = (claim_of(self.open[each], now, is_retaken=place < retaken) for place, each in enumerate(taken))
-        return TurnAnswer(refused=refused, claims=tuple(claims), fenced=fenced)
+        return TurnAnswer(refused=refused, claims=tuple(claims), fenced=fenced, is_cut=is_cut)
 
     def beat(self, session: int, notes: Sequence[Note]) -> BeatAnswer:
         """See `TaskStore.beat`."""
@@ -285,19 +285,23 @@ class _Claiming:
     worker: Worker
     now: int
 
-    def claim(self, most: int, taken: list[str]) -> None:
-        """Claim ready tasks of the worker's queues, lane by lane. Each eighth claim takes the oldest head of all."""
+    def claim(self, most: int, taken: list[str]) -> bool:
+        """Claim ready tasks of the worker's queues, lane by lane. Each eighth claim takes the oldest head of all.
+
+        Return True if the claims end at an expired task.
+        """
         expired = 0
         while most > 0 and (task := self._next(len(taken))) is not None:
             if task.new.expires_at is not None and task.new.expires_at <= self.now:
                 if expired == MOST_EXPIRED:
-                    return
+                    return True
                 expired += 1
                 self.ledger.end(replace(task, reason="expired"), "cancelled", self.now)
                 continue
             self._spend(task.queue)
             taken.append(self.ledger.take(task, self.worker.session))
             most -= 1
+        return False
 
     def _next(self, place: int) -> OpenTask | None:
         opened = self.ledger.by_position()

@@ -219,12 +219,14 @@ class Worker:
 class TurnAnswer:
     """The answer to a turn: the refused receipts, and the claims. Claims taken over from ended sessions come first.
 
-    `fenced` are lanes with a newer token in the store; the turn claimed nothing from them.
+    `fenced` are lanes with a newer token in the store; the turn claimed nothing from them. `is_cut`: the turn has
+    cancelled `MOST_EXPIRED` expired tasks and met another one, so the next turn may find more to claim.
     """
 
     refused: tuple[Receipt, ...] = ()
     claims: tuple[Claim, ...] = ()
     fenced: tuple[OwnedLane, ...] = ()
+    is_cut: bool = False
 
 
 @brief

@@ -249,10 +249,10 @@ class Claimant:
             held, moved = self._lanes.held(answer.claims)
             self._settlements += moved
             self._hears.claimed(held, session.incarnation)
-        elif want and not self._open and not self._settlements and lanes is self._lanes.owned():
+        elif not (answer.is_cut or self._open or self._settlements) and want and lanes is self._lanes.owned():
             self._drained.set()
         await self._lanes.refused(answer.fenced, session.id or 0)
-        return bool(answer.claims or batch)
+        return bool(answer.claims or batch or answer.is_cut)
 
     def _capacity(self) -> int:
         """Return the number of claims to hold: those that start within `_AHEAD_SECONDS` at the measured pace.

@@ -59,6 +59,11 @@ class Contended:
         return self._connection.in_transaction
 
     @property
+    def total_changes(self) -> int:
+        """See `Connection`."""
+        return self._connection.total_changes
+
+    @property
     def text_factory(self) -> Callable[[bytes], Any] | type[str]:
         """See `Connection`."""
         return self._connection.text_factory

@@ -77,10 +77,10 @@ _ON_RETAKES = (
         "        taken = [*self._retaken(worker, (want + 1) // 2, alive, now)]\n"
         "        retaken = len(taken)\n"
         "        self._forget(alive, now)\n"
-        "        _Claiming(self, self.controls, worker, now).claim(want - len(taken), taken)\n",
+        "        is_cut = _Claiming(self, self.controls, worker, now).claim(want - len(taken), taken)\n",
         "        taken, retaken = [], 0\n"
         "        self._forget(alive, now)\n"
-        "        _Claiming(self, self.controls, worker, now).claim(want, taken)\n"
+        "        is_cut = _Claiming(self, self.controls, worker, now).claim(want, taken)\n"
         "        taken += self._retaken(worker, want - len(taken), alive, now)\n",
     ),
     Bug(

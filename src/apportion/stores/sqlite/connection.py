@@ -30,6 +30,10 @@ class Connection(Protocol):
     def in_transaction(self) -> bool:
         """Say whether a transaction is open."""
 
+    @property
+    def total_changes(self) -> int:
+        """The number of rows that were changed since the connection was opened."""
+
     def execute(self, statement: str, values: Sequence[Value] = (), /) -> SqliteRows:
         """Run one statement."""
 

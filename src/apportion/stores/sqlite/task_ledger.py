@@ -99,7 +99,7 @@ def turn(
     claims = NewClaims(connection, worker, served_controls, now, partial(_expire, connection, now=now))
     taken = claims.claimed(want - len(retaken), len(retaken))
     old = [claim_of(task, now, is_retaken=True) for task in retaken]
-    return TurnAnswer(refused=refused, claims=(*old, *taken), fenced=fenced)
+    return TurnAnswer(refused=refused, claims=(*old, *taken), fenced=fenced, is_cut=claims.is_cut)
 
 
 def has_all(connection: Connection, ids: Iterable[str]) -> bool:

@@ -81,13 +81,14 @@ class SqliteTasks(TaskStore):
             if not (want and await self._file.read(found)):
                 return TurnAnswer()
         flushed = "FULL" if settlements else "NORMAL"
-        turn = partial(tasks_in.turn, worker=worker, settlements=settlements, want=want)
+        asked = partial(_turned, worker=worker, settlements=settlements, want=want)
         try:
-            work = self._same(lambda connection, now: turn(connection, now=now))
-            return self._wrote(await self._file.write(work, synchronous=flushed))
+            work = self._same(lambda connection, now: asked(connection, now=now))
+            answer, has_changed = await self._file.write(work, synchronous=flushed)
         except tasks_in.NotAllDone:
-            work = self._same(lambda connection, now: turn(connection, now=now, is_one_by_one=True))
-            return self._wrote(await self._file.write(work, synchronous=flushed))
+            work = self._same(lambda connection, now: asked(connection, now=now, is_one_by_one=True))
+            answer, has_changed = await self._file.write(work, synchronous=flushed)
+        return self._wrote(answer) if has_changed else answer
 
     async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
         work = self._same(lambda connection, _: tasks_in.beat(connection, session, notes))
@@ -176,6 +177,21 @@ class SqliteTasks(TaskStore):
     def _wrote(self, result: Result) -> Result:
         self._lookout.wrote([])
         return result
+
+
+def _turned(
+    connection: Connection,
+    *,
+    worker: Worker,
+    settlements: Sequence[Settlement],
+    want: int,
+    now: int,
+    is_one_by_one: bool = False,
+) -> tuple[TurnAnswer, bool]:
+    """Make a turn; return its answer, and whether a row has changed. While a queue is paused, a turn changes none."""
+    before = connection.total_changes
+    answer = tasks_in.turn(connection, worker, settlements, want=want, now=now, is_one_by_one=is_one_by_one)
+    return answer, connection.total_changes > before
 
 
 def make_tables(connection: Connection) -> int:

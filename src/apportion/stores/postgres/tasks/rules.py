@@ -35,10 +35,10 @@ from apportion.stores.task_values import (
     MOST_DUE,
     MOST_EXPIRED,
     BeatAnswer,
-    Claim,
     Note,
     Receipt,
     Settlement,
+    TurnAnswer,
     Worker,
 )
 
@@ -113,7 +113,7 @@ async def outlive(transaction: Transaction, session: int, now: int) -> None:
                 await transaction.ask(sql.KEEP_STRUCK, _deaths(task.deaths_of, task.id))
 
 
-async def claim(transaction: Transaction, worker: Worker, places: Places, want: int, now: int) -> tuple[Claim, ...]:
+async def claim(transaction: Transaction, worker: Worker, places: Places, want: int, now: int) -> TurnAnswer:
     """Take over tasks of ended sessions, then claim new tasks. `places` are queues, lanes, and floors of positions.
 
     `worker` names only the lanes that it may claim from.
@@ -128,7 +128,8 @@ async def claim(transaction: Transaction, worker: Worker, places: Places, want: 
     await transaction.ask(sql.FORGET_WORKERS)
     retaken = len(taken)
     await claiming.claim(want, places, taken)
-    return tuple(claim_of(task, now, is_retaken=place < retaken) for place, task in enumerate(taken))
+    claims = tuple(claim_of(task, now, is_retaken=place < retaken) for place, task in enumerate(taken))
+    return TurnAnswer(claims=claims, is_cut=claiming.is_cut)
 
 
 async def beat(transaction: Transaction, session: int, notes: Iterable[Note]) -> BeatAnswer:
@@ -248,6 +249,7 @@ class _Claiming:
         self._left: dict[str, float] = {}
         self._is_clear = True
         self._expired = 0
+        self.is_cut: bool = False
 
     async def claim(self, want: int, places: Places, taken: list[OpenTask]) -> None:
         """Add ready tasks to `taken`, first lane first. Each eighth place goes to the oldest head of all lanes."""
@@ -264,6 +266,7 @@ class _Claiming:
         while not is_more and len(taken) < want and (task := self._next(lanes, len(taken))) is not None:
             if task.new.expires_at is not None and task.new.expires_at <= self._now:
                 if self._expired == MOST_EXPIRED:
+                    self.is_cut = True
                     break
                 self._expired += 1
                 expired.append(replace(task, reason="expired"))

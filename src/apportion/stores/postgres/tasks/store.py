@@ -9,6 +9,7 @@ power cut, a lost claim is made again. A hint wakes a waiting worker, and withou
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -42,7 +43,7 @@ from apportion.stores.requests import went_back
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import Answer, Command, Listing, Question
 from apportion.stores.task_once import OnceState, OnceStep
-from apportion.stores.task_values import BeatAnswer, Claim, NewTask, Note, Settlement, TurnAnswer, Worker
+from apportion.stores.task_values import BeatAnswer, NewTask, Note, Settlement, TurnAnswer, Worker
 from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
 
@@ -105,15 +106,15 @@ class PostgresTasks(TaskStore):
         try:
             if want and self._upkeep.is_due():
                 await self.read(self._upkeep.done)
-            claims, fenced = None, tuple[OwnedLane, ...]()
+            answer = None
             if not (settling.rare or worker.former):
-                claims = await self._common(worker, settling, want)
-            if claims is None:
-                claims, fenced = await self._transact(lambda at: self._rare(at, worker, settling, want))
+                answer = await self._common(worker, settling, want)
+            if answer is None:
+                answer = await self._transact(lambda at: self._rare(at, worker, settling, want))
         except StoreUnavailable:
             self._floors = Floors()  # a server may give positions twice after a crash without a flush
             raise
-        return TurnAnswer(refused=settling.refused(), claims=claims or (), fenced=fenced)
+        return replace(answer, refused=settling.refused())
 
     async def beat(self, session: int, notes: Sequence[Note] = ()) -> BeatAnswer:
         async def _beat(transaction: Transaction) -> BeatAnswer:
@@ -192,7 +193,7 @@ class PostgresTasks(TaskStore):
         self._hints.changed(is_awaited=is_awaited)
         return result
 
-    async def _common(self, worker: Worker, settling: Settling, want: int) -> tuple[Claim, ...] | None:
+    async def _common(self, worker: Worker, settling: Settling, want: int) -> TurnAnswer | None:
         """Make a turn of the common case. If a rare rule applies, do nothing and return None."""
         began = self._clock.elapsed()
         is_rescan = want > 0 and self._floors.is_rescan(worker.queues, began)
@@ -218,12 +219,10 @@ class PostgresTasks(TaskStore):
             self._floors.rescanned(worker.queues, left_at, **bounds, now=now, took=now - began)
         if want:
             self._floors.claimed(worker.queues, heads, {(row[10], row[11]): row[12] for row in map(_values, rows)})
-        return tuple(claimed_task(_values(row), worker.session) for row in rows)
+        return TurnAnswer(claims=tuple(claimed_task(_values(row), worker.session) for row in rows))
 
-    async def _rare(
-        self, transaction: Transaction, worker: Worker, settling: Settling, want: int
-    ) -> tuple[tuple[Claim, ...], tuple[OwnedLane, ...]]:
-        """Make a turn under all rules; return its claims, and the lanes of the worker that are fenced."""
+    async def _rare(self, transaction: Transaction, worker: Worker, settling: Settling, want: int) -> TurnAnswer:
+        """Make a turn under all rules; its answer lacks the refused receipts, which `settling` has."""
         now, is_awaited = await self._begun(transaction, is_durable=bool(settling.first))
         if want and not await transaction.ask(sql.LEASE, [worker.session]):
             raise LeaseLost(worker.session)
@@ -236,7 +235,7 @@ class PostgresTasks(TaskStore):
         if settling.rare:
             self._hints.changed(is_awaited=is_awaited)
         if not want:
-            return (), ()
+            return TurnAnswer()
         lows, fenced = self._floors.places(worker.queues, is_rescan=True), tuple[OwnedLane, ...]()
         if worker.lanes:
             worker, fenced = await keyed.shown(transaction, worker)
@@ -244,8 +243,8 @@ class PostgresTasks(TaskStore):
         statement, more = _statement(self._lanes, worker, is_keyed=bool(worker.lanes))
         *rows, last = await transaction.ask(statement, [*self._known, bool(settling.first), *asked, *more])
         if last[0] == "begun":
-            return tuple(claimed_task(_values(row), worker.session) for row in rows), fenced
-        return await rules.claim(transaction, worker, lows, want, now), fenced
+            return TurnAnswer(claims=tuple(claimed_task(_values(row), worker.session) for row in rows), fenced=fenced)
+        return replace(await rules.claim(transaction, worker, lows, want, now), fenced=fenced)
 
     async def _begun(self, transaction: Transaction, *, is_durable: bool) -> tuple[int, bool]:
         """Begin a transaction that writes; return the time of the store, and True if a worker waits for a hint."""

@@ -36,6 +36,7 @@ class NewClaims:
     ) -> None:
         self._connection, self._worker, self._now = connection, worker, now
         self._controls, self._cancel, self._expired = controls, expire, 0
+        self.is_cut: bool = False
         self._is_clear = value_of(connection, sql.HAS_SUSPECT, (worker.session,)) is None
         self._left = {queue: self._allowed(queue) for queue in controls}
 
@@ -69,6 +70,7 @@ class NewClaims:
     def _expire(self, head: ReadyTask) -> bool:
         """Cancel an expired task; return False if this turn has cancelled enough of them."""
         if self._expired == MOST_EXPIRED:
+            self.is_cut = True
             return False
         self._expired += 1
         self._cancel(head.id)
