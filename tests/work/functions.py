@@ -1,10 +1,12 @@
 """Task functions that a child process can import."""
 
+import asyncio
 import os
 import re
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
@@ -105,6 +107,23 @@ def stubborn() -> None:
 async def note() -> None:
     """Note how far this is."""
     await apportion.current_task().progress(0.5, "half")
+
+
+@queue.task()
+async def note_at_once() -> None:
+    """Make two notes at once, leave a third before it is written, and make a last one."""
+    progress = apportion.current_task().progress
+    await asyncio.gather(progress(0.1), progress(0.2))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0):
+            await progress(0.3)
+    await progress(0.4)
+
+
+@queue.task()
+def tell() -> None:
+    """Print something, without a flush."""
+    print("printed in a child")
 
 
 @queue.task(keep_result=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.errors import ClaimLost
+from apportion.errors import ClaimLost, StoreDenied
 from apportion.runtime.clock import SystemClock
 from apportion.stores.task_values import Claim, Receipt
 from apportion.work.attempts import Attempts
@@ -155,6 +155,44 @@ def test_a_note_of_a_run_is_written_by_the_worker():
     noted, lost = ran(job(functions.note, desk=Desk(notes)), job(functions.note))
     assert ([(0.5, "half")], "done", "retry") == (notes, noted.fate, lost.fate)
     assert lost.reason.startswith("ClaimLost: ")
+
+
+@pytest.mark.slow
+def test_notes_at_once_and_a_note_that_is_left_reach_their_own_callers():
+    desk = Desk(notes=[])
+    (settlement,) = ran(job(functions.note_at_once, desk=desk))
+    assert ("done", [0.1, 0.2]) == (settlement.fate, sorted(part for part, _ in desk.notes)[:2])
+    assert (0.4, "") == desk.notes[-1]
+
+
+class _Denying(Desk):
+    async def note(self, note):
+        raise StoreDenied("the store", "no right", "Grant it.")
+
+
+@pytest.mark.slow
+def test_a_note_that_the_store_denies_fails_the_run_alone():
+    denied, after = ran(job(functions.note, desk=_Denying()), job(functions.awaited, 7))
+    assert ("retry", "StoreDenied: the store denies the request: no right.") == (
+        denied.fate,
+        denied.reason.split("\n")[0],
+    )
+    assert "done" == after.fate
+
+
+@pytest.mark.slow
+def test_prints_of_a_child_are_not_lost_with_it(capfd):
+    ran(job(functions.tell))
+    assert "printed in a child" in capfd.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_child_loads_no_file_of_the_program_in_place_of_the_library(tmp_path, monkeypatch):
+    for name in ("queue", "signal", "socket"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('this is not the library')")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), tmp_path, *sys.path])  # imports ignore the second entry
+    (settlement,) = ran(job(functions.process))
+    assert "done" == settlement.fate
 
 
 @pytest.mark.slow

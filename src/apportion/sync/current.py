@@ -27,6 +27,8 @@ class SyncRunningTask(RunningTask):
         """
         if isinstance(part, bool) or not isinstance(part, int | float) or not 0 <= part <= 1:
             raise InvalidInput("progress", part, "a number from 0 to 1", "Write task.progress(0.4)")
+        if not isinstance(text, str):
+            raise InvalidInput("text", text, "a str", 'Write task.progress(0.4, "half")')
         self.require_time()
         note = Note(receipt=self.claim.receipt, progress=float(part), text=text)
         io_thread().wait(self.desk.note(note))

@@ -26,6 +26,8 @@ class AsyncRunningTask(RunningTask):
         """
         if isinstance(part, bool) or not isinstance(part, int | float) or not 0 <= part <= 1:
             raise InvalidInput("progress", part, "a number from 0 to 1", "Write await task.progress(0.4)")
+        if not isinstance(text, str):
+            raise InvalidInput("text", text, "a str", 'Write await task.progress(0.4, "half")')
         self.require_time()
         note = Note(receipt=self.claim.receipt, progress=float(part), text=text)
         await io_thread().hop(self.desk.note(note))

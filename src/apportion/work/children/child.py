@@ -14,11 +14,13 @@ Refuses: functions that the child cannot import. The child reports this, and the
 import asyncio
 import ctypes
 import os
+import pickle
 import signal
 import socket
 import sys
 import threading
 from base64 import b64decode, b64encode
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
@@ -29,11 +31,10 @@ from operator import attrgetter
 from queue import SimpleQueue
 from typing import Any
 
-from apportion.errors import ClaimLost, StoreUnavailable
 from apportion.model.epoch import FencingToken
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.simulated import clock_here
-from apportion.stores.catalog import connect_tasks, shown_url
+from apportion.stores.catalog import connect_tasks
 from apportion.stores.task_api import TaskStore, TaskTransactions
 from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement
@@ -68,14 +69,21 @@ def end_with(parent: int) -> None:
             os._exit(1)
 
 
+def flush_outputs() -> None:
+    """Write out the prints of a function: a child that is not needed any more is killed."""
+    for each in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):  # closed, or nobody reads it
+            each.flush()
+
+
 class _Link:
     """The connection to the worker."""
 
     def __init__(self, stream: socket.socket) -> None:
         self.jobs: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self.until = 0.0
-        self._stream, self._sending = stream, threading.Lock()
-        self._noted: Future[str] = Future()
+        self._stream, self._sending = stream, threading.RLock()
+        self._asked: deque[Future[str]] = deque()  # the worker answers notes in their order
         self._store: TaskStore | None = None
 
     def say(self, said: dict[str, Any]) -> None:
@@ -84,10 +92,13 @@ class _Link:
             self._stream.sendall(frame(said))
 
     def ask_to_note(self, note: dict[str, Any]) -> "Future[str]":
-        """Let the worker write a note of the run; the answer is empty, "lost", or the reason of an outage."""
-        self._noted = Future()
-        self.say({"note": note})
-        return self._noted
+        """Let the worker write a note of the run; the answer is empty, or a pickled error. From any thread."""
+        asked: Future[str] = Future()
+        asked.set_running_or_notify_cancel()  # a caller that is cancelled does not cancel the answer
+        with self._sending:
+            self._asked.append(asked)
+            self.say({"note": note})
+        return asked
 
     def store(self, url: str) -> TaskStore:
         """Return the connection of this process to the tasks; the first call opens it. Not from the I/O thread."""
@@ -107,7 +118,7 @@ class _Link:
                 if "claim" in said:
                     self.jobs.put(said)
                 elif "noted" in said:
-                    self._noted.set_result(said["noted"])
+                    self._asked.popleft().set_result(said["noted"])
         os._exit(1)
 
 
@@ -131,10 +142,10 @@ class _Run:
         if not isinstance(function, TaskFunction):
             self._link.say({"lacks": f"{module}.{name} is not a task function"})
             return
-        self._link.say(await self._attempted(function, claim_of(job), job["incarnation"]))
+        answer = await self._attempted(function, claim_of(job), job["incarnation"])
+        flush_outputs()
+        self._link.say(answer)
         if self._in_threads:
-            sys.stdout.flush()
-            sys.stderr.flush()
             os._exit(0)
 
     async def _attempted(self, function: AnyTaskFunction, claim: Claim, incarnation: int) -> dict[str, Any]:
@@ -170,11 +181,8 @@ class _Run:
     async def note(self, note: Note) -> None:
         """See `Desk`. The worker writes the note."""
         asked = self._link.ask_to_note({"progress": note.progress, "text": note.text})
-        trouble = await asyncio.wrap_future(asked)
-        if trouble == "lost":
-            raise ClaimLost(note.receipt.task, note.receipt.attempt)
-        if trouble:
-            raise StoreUnavailable(shown_url(self._url), trouble)
+        if trouble := await asyncio.wrap_future(asked):
+            raise pickle.loads(b64decode(trouble))  # noqa: S301 - an error of the own worker
 
     async def once(self, step: OnceStep) -> OnceState:
         """See `Desk`. This process sends the step to the store itself."""

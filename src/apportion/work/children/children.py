@@ -7,6 +7,7 @@ its child. The cancellation of a run kills the child. An idle child ends after s
 
 import asyncio
 import logging
+import pickle
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
@@ -15,12 +16,12 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any
 
-from apportion.errors import ClaimLost, StoreUnavailable
+from apportion.errors import ApportionError
 from apportion.runtime.endings import or_undo
 from apportion.runtime.simulated import Machine, clock_here, simulated
 from apportion.stores.task_values import Claim, Note, Settlement
 from apportion.work.attempt import attempt, failed
-from apportion.work.children.nursery import Child, Nursery
+from apportion.work.children.nursery import Child, Nursery, import_path
 from apportion.work.function import AnyTaskFunction
 from apportion.work.running_task import Desk, RunningTask
 from apportion.work.threads import Threads
@@ -175,7 +176,7 @@ def _order(url: str, job: Job) -> dict[str, Any]:
     token = job.claim.lane_token
     parts = {"receipt": job.claim.receipt._asdict(), "lane_token": None if token is None else asdict(token)}
     claim = job.claim._asdict() | parts | {"arguments": b64encode(job.claim.arguments).decode()}
-    said = {"claim": claim, "url": url, "place": job.place, "incarnation": job.incarnation, "path": sys.path}
+    said = {"claim": claim, "url": url, "place": job.place, "incarnation": job.incarnation, "path": import_path()}
     return said | {"until": _until(job)}
 
 
@@ -203,8 +204,6 @@ async def _noted(job: Job, note: dict[str, Any]) -> dict[str, Any]:
     """Write a note of a run, and return the answer to its child."""
     try:
         await job.desk.note(Note(receipt=job.claim.receipt, progress=note["progress"], text=note["text"]))
-    except ClaimLost:
-        return {"noted": "lost"}
-    except StoreUnavailable as error:
-        return {"noted": error.reason}
+    except ApportionError as error:
+        return {"noted": b64encode(pickle.dumps(error)).decode()}
     return {"noted": ""}

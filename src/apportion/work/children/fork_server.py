@@ -13,7 +13,6 @@ import os
 import selectors
 import signal
 import socket
-import sys
 import traceback
 from contextlib import suppress
 from importlib import import_module
@@ -59,8 +58,7 @@ class ForkServer:
         if not order:
             return False
         jobs, leash = (socket.socket(fileno=each) for each in sockets)
-        sys.stdout.flush()
-        sys.stderr.flush()
+        child.flush_outputs()
         if (pid := os.fork()) == 0:
             self._become(jobs)
         jobs.close()
@@ -80,7 +78,7 @@ class ForkServer:
             child.serve(jobs)
         finally:
             traceback.print_exc()
-            sys.stderr.flush()
+            child.flush_outputs()
             os._exit(1)
 
     def _reap(self) -> None:

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 from apportion.runtime.endings import outlasting
@@ -17,7 +18,15 @@ from apportion.work.children.frames import awaited, frame
 _LAST_SECONDS = 0.2  # the wait for messages that are still on their way
 _CAN_FORK = hasattr(os, "fork") and hasattr(socket, "send_fds")
 _PROGRAM = "import sys; sys.path[:] = sys.argv[3:]; from apportion.work.children.{} import main; main(*sys.argv[1:3])"
+# A program's own queue.py or signal.py must not be loaded in place of the standard library's. The worker loaded the
+# library's modules before the program changed `sys.path`; a child has yet to load them.
+_LIBRARY = (str(Path(os.__file__).parent), str(Path(os.__file__).parent / "lib-dynload"))
 _SERVER, _CHILD = _PROGRAM.format("fork_server"), _PROGRAM.format("child")
+
+
+def import_path() -> list[str]:
+    """Return the places in which this process looks for modules. Imports skip all other objects in `sys.path`."""
+    return [each for each in sys.path if isinstance(each, str)]
 
 
 class _Leash(Protocol):
@@ -198,7 +207,16 @@ class _Spawned:
 async def _started(program: str, inherited: socket.socket) -> asyncio.subprocess.Process:
     """Start an interpreter that finds the modules that this one finds; it inherits one socket."""
     with inherited:
-        command = [sys.executable, "-P", "-c", program, str(inherited.fileno()), str(os.getpid()), *sys.path]
+        command = [
+            sys.executable,
+            "-P",
+            "-c",
+            program,
+            str(inherited.fileno()),
+            str(os.getpid()),
+            *_LIBRARY,
+            *import_path(),
+        ]
         return await asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.DEVNULL, pass_fds=(inherited.fileno(),)
         )
