@@ -418,11 +418,16 @@ task_admin.purge(URL, "q") | states is a tuple | Write states=
 task_admin.purge(URL, "q", "claimed") | states is 'claimed' | A claimed task cannot be purged
 task_admin.purge(URL, "q", "don") | states is 'don' | Did you mean 'done'?
 task_admin.limit(URL, "q", running=0) | running is 0 | To stop a queue
+task_admin.limit(URL, "q", running=10**18) | running is 1000000000000000000 | To stop a queue
 task_admin.limit(URL, "q", rate=1.5) | rate is 1.5 | To stop a queue
 task_admin.limit(URL, "q", rate=1, per=timedelta(0)) | per is | Write per=
 task_admin.stats("sqlite:///no-such-file.db") | store is | Check the URL
 task_admin.written_call("", "{}") | name of the task is '' | Write the name of the function
 task_admin.written_call("f", "[]") | arguments of f is '[]' | Write the arguments by name
+task_admin.written_call("f", '{"a": 1e999}') | arguments of f is | Write the arguments by name
+task_admin.written_call("f", '"\\ud800"') | arguments of f is | Write the arguments by name
+task_admin.written_call("f", 100_000 * "[") | arguments of f is '[[[ | Write the arguments by name
+task_admin.written_call("f", {"to": "ann"}) | arguments of f is a dict | Write the arguments by name
 """
 
 

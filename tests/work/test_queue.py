@@ -10,7 +10,8 @@ import pytest
 
 import apportion
 from apportion.errors import ClaimLost, InvalidInput, NotPromised, TaskDead, TimedOut
-from apportion.work.facade import Queue
+from apportion.stores.task_values import MOST_EXPIRED
+from apportion.work.facade import Queue, TaskHandle
 
 TTL = timedelta(seconds=2)
 
@@ -273,6 +274,11 @@ def _nested(depth):
         (lambda q: Queue("sqlite:///x.db", "no blanks"), "name of the queue"),
         (lambda q: q.task()(lambda: None), "not a lambda"),
         (lambda q: (q.task(name="a")(played), q.task(name="a")(played)), "name of the task"),
+        (lambda q: q.task()(_yielding), "without yield"),
+        (lambda q: q.task(name="a\0b"), "name of the task"),
+        (lambda q: q.task(name=7), "name of the task"),
+        (lambda q: q.task(priority=4), "priority"),
+        (lambda q: q.task(keep_result="yes"), "keep_result"),
         (lambda q: q.task(failures=0), "failures"),
         (lambda q: q.task(first_delay=5), "first_delay"),
         (lambda q: q.task(give_up_on=ValueError), "give_up_on"),
@@ -287,7 +293,12 @@ def _nested(depth):
         (lambda q: q.task()(_typed).call(1).options(delay=timedelta(seconds=-1)), "delay"),
         (lambda q: q.task()(_typed).call(1).options(at=datetime(2026, 1, 1)), "at"),  # noqa: DTZ001
         (lambda q: q.task()(_typed).call(1).options(at=datetime.now(UTC), delay=TTL), "no delay when `at` is given"),
+        (
+            lambda q: q.task()(_typed).call(1).options(at=datetime.max.replace(tzinfo=UTC)),
+            "a time before the year 10000",
+        ),
         (lambda q: q.task()(_typed).call(1).options(on_duplicate="drop"), "on_duplicate"),
+        (lambda q: q.task()(_typed).call(1).options(on_duplicate="replace"), "a unique name beside it"),
         (lambda q: q.worker(concurrency=0), "concurrency"),
         (lambda q: apportion.current_task(), "current task"),
     ],
@@ -295,6 +306,10 @@ def _nested(depth):
 def test_a_mistake_names_the_field(make, told, tmp_path):
     with pytest.raises(InvalidInput, match=told):
         make(Queue(f"sqlite:///{tmp_path}/w.db", "q"))
+
+
+def _yielding():
+    yield
 
 
 def _typed(number: int) -> None:
@@ -312,6 +327,10 @@ def test_the_calls_of_a_handle_name_their_mistakes(queue):
     async def _play():
         with pytest.raises(InvalidInput, match="a call of a task function"):
             await queue.enqueue(quiet)
+        with pytest.raises(InvalidInput, match="a list of calls"):
+            await queue.enqueue_many(quiet.call())
+        with pytest.raises(InvalidInput, match="a task function"):
+            await queue.pending("quiet")
         for each in ("none", "t.1.2.3", "t." + 30 * "9" + ".2", f"t.1.{1 << 63}", "\udcff.1.2", "a\0b.1.2"):
             with pytest.raises(InvalidInput, match="receipt"):
                 await queue.complete(each)
@@ -323,6 +342,57 @@ def test_the_calls_of_a_handle_name_their_mistakes(queue):
             await handle.result()
         await queue.close()
         assert "missing" == await handle.state()
+
+    played(_play())
+
+
+def test_a_drain_passes_all_expired_tasks(queue):
+    async def _play():
+        ran = []
+
+        @queue.task()
+        async def note(number: int) -> None:
+            ran.append(number)
+
+        old = note.call(1).options(expires=timedelta(0))
+        await queue.enqueue_many([*(MOST_EXPIRED + 20) * [old], note.call(2)])
+        assert 1 == (await queue.drain()).done
+        assert [2] == ran
+
+    played(_play())
+
+
+class _Later:
+    def __await__(self):
+        yield from ()
+
+
+def test_a_plain_function_that_returns_an_awaitable_has_not_run(queue):
+    async def _play():
+        @queue.task()
+        def handed_on() -> object:
+            return _Later()
+
+        handle = await queue.enqueue(handed_on.call())
+        assert (0, 1) == ((drained := await queue.drain()).done, drained.dead)
+        with pytest.raises(TaskDead, match="returned a _Later that nobody awaits"):
+            await handle.result()
+
+    played(_play())
+
+
+def test_a_result_is_read_without_its_function_and_one_of_another_type_is_refused(queue):
+    async def _play():
+        @queue.task(keep_result=True)
+        async def number() -> int:
+            return "seven"  # type: ignore[return-value]
+
+        handle = await queue.enqueue(number.call())
+        await queue.drain()
+        with pytest.raises(InvalidInput, match=r"result of task .* expected JSON of the type of number"):
+            await handle.result()
+        other = TaskHandle(Queue(queue.url, queue.name), handle.id, True)
+        assert "seven" == await other.result()
 
     played(_play())
 

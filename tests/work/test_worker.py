@@ -14,7 +14,7 @@ import pytest
 import apportion
 from apportion.errors import ApportionError, InvalidInput, TaskDead
 from apportion.stores.sqlite.tasks import SqliteTasks
-from apportion.work.claimant import _MOST_CLAIMS
+from apportion.work.claimant import _MOST_CLAIMS, Claimant
 from apportion.work.facade import Queue
 
 TTL = timedelta(seconds=1)
@@ -378,6 +378,25 @@ def test_a_worker_that_cannot_go_on_ends_its_block_with_the_error(queue, monkeyp
             await asyncio.Event().wait()
 
     with pytest.raises(ZeroDivisionError):
+        played(_play())
+
+
+def test_a_worker_that_the_store_refuses_ends_its_block_with_the_error(tmp_path, monkeypatch):
+    async def _play():
+        async with Queue(f"sqlite:///{tmp_path}/work.db", "mail", lease_ttl=timedelta(milliseconds=1)).worker():
+            await asyncio.Event().wait()
+
+    opened = Claimant.begin
+
+    async def _late(*given, **options):
+        claimant = await opened(*given, **options)
+        await asyncio.sleep(0.1)  # the worker fails before its block begins
+        return claimant
+
+    with pytest.raises(InvalidInput, match="lease_ttl"):
+        played(_play())
+    monkeypatch.setattr(Claimant, "begin", _late)
+    with pytest.raises(InvalidInput, match="lease_ttl"):
         played(_play())
 
 

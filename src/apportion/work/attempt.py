@@ -4,6 +4,7 @@ A run is an asyncio task of its own. Its outcome is that of the function: a resu
 """
 
 import asyncio
+import inspect
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -90,7 +91,12 @@ async def _threaded(call: Callable[[], Any], in_thread: InThread) -> Any:  # noq
 
 def _plainly(call: Callable[[], Any]) -> Any:  # noqa: ANN401
     IS_PLAIN.set(True)
-    return call()
+    result = call()
+    if inspect.isawaitable(result):  # the call of an async function runs none of its code
+        raise GiveUp(
+            f"the function returned a {type(result).__name__} that nobody awaits: decorate with async functions"
+        )
+    return result
 
 
 def ended(run: "asyncio.Future[bytes | None]", function: AnyTaskFunction, task: RunningTask) -> Settlement:

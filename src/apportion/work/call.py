@@ -6,7 +6,7 @@ Refuses: values that JSON cannot hold, or that decode to another value; argument
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, get_type_hints
@@ -15,7 +15,7 @@ from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
 from apportion.stores.lanes.values import check_key
 from apportion.stores.task_rows import clean
-from apportion.stores.task_values import LANES, Duplicate, NewTask, OnDead
+from apportion.stores.task_values import LANES, MOST_TIME, Duplicate, NewTask, OnDead
 from apportion.work.json_values import as_json, as_kind, of_json
 from apportion.work.lanes.keys import QueueKeys, lane_of
 from apportion.work.retry_budget import length, milliseconds
@@ -93,20 +93,23 @@ class Call:
 
     def check(self) -> None:
         """Raise `InvalidInput` for an option that no task can have."""
-        if type(self.priority) is not int or self.priority not in LANES:
-            raise InvalidInput("priority", self.priority, "an int in 0 .. 3", "0 is claimed first; 2 is the default.")
+        check_priority(self.priority)
         for field, value in (("delay", self.delay), ("expires", self.expires)):
             if value is not None:
                 length(field, value)
         if self.at is not None and (not isinstance(self.at, datetime) or self.at.tzinfo is None):
             hint = "Write at=datetime(2026, 11, 24, 9, tzinfo=UTC)"
             raise InvalidInput("at", self.at, "a datetime with a time zone", hint)
+        if self.at is not None and _milliseconds_of(self.at) > MOST_TIME:
+            raise InvalidInput("at", self.at, "a time before the year 10000", "No store keeps a later time.")
         if self.at is not None and self.delay is not None:
             raise InvalidInput("delay", self.delay, "no delay when `at` is given", "Give one of the two.")
         if self.unique is not None and not _is_name(self.unique):
             raise InvalidInput("unique", self.unique, "a str of 1 to 200 characters", "Write unique='report/7'")
         if self.on_duplicate not in ("keep", "replace"):
             raise InvalidInput("on_duplicate", self.on_duplicate, "'keep' or 'replace'", "The default is 'keep'.")
+        if self.on_duplicate == "replace" and self.unique is None:
+            raise InvalidInput("on_duplicate", "replace", "a unique name beside it", "Write unique='report/7'")
         self._check_key()
 
     def _check_key(self) -> None:
@@ -136,7 +139,7 @@ class Call:
             codec=CODEC,
             lane=self.priority if self.key is None else lane_of(self.key, keys),
             delay_ms=0 if self.delay is None else milliseconds(self.delay),
-            due_at=None if self.at is None else round(self.at.timestamp() * 1_000),
+            due_at=None if self.at is None else _milliseconds_of(self.at),
             expires_at=None if self.expires is None else now_ms + milliseconds(self.expires),
             unique=self.unique,
             on_duplicate=self.on_duplicate,
@@ -146,6 +149,22 @@ class Call:
             on_dead=self.on_dead or "skip",
             partitions=None if self.key is None or keys is None else keys.partitions,
         )
+
+
+def checked_call(call: Call) -> Call:
+    """Return a call; `InvalidInput` for any other value."""
+    if not isinstance(call, Call):
+        hint = "Write queue.enqueue(send.call(...)); send(...) itself runs the function here."
+        raise InvalidInput("call", call, "a call of a task function", hint)
+    return call
+
+
+def checked_calls(calls: Iterable[Call]) -> list[Call]:
+    """Return calls as a list; `InvalidInput` for any other value."""
+    if not isinstance(calls, Iterable):
+        hint = "Write queue.enqueue_many([send.call(...), ...]); for one call, write queue.enqueue(send.call(...))."
+        raise InvalidInput("calls", calls, "a list of calls", hint)
+    return list(map(checked_call, calls))
 
 
 class Signature:
@@ -263,9 +282,20 @@ def new_ids(count: int) -> list[str]:
     return [f"{each[:12]}4{each[13:16]}{_VARIANT[each[16]]}{each[17:]}" for each in given]
 
 
+def check_priority(priority: int) -> None:
+    """Raise `InvalidInput` for a priority that no task can have."""
+    if type(priority) is not int or priority not in LANES:
+        raise InvalidInput("priority", priority, "an int in 0 .. 3", "0 is claimed first; 2 is the default.")
+
+
 def priority_of(lane: int) -> int:
     """Return the priority of a lane. It is the default for a task with a key, which has no priority."""
     return lane if lane in LANES else DEFAULT_PRIORITY
+
+
+def _milliseconds_of(time: datetime) -> int:
+    """Return a time in milliseconds since 1970."""
+    return round(time.timestamp() * 1_000)
 
 
 def _is_name(unique: object) -> bool:

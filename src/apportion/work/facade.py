@@ -16,12 +16,13 @@ from apportion.runtime.io_thread import io_thread
 from apportion.stores.schedules.values import Fold, Gap, Missed, Overlap
 from apportion.stores.task_control import Listing, TaskRow
 from apportion.stores.task_values import Duplicate, OnDead, Settlement, TaskState
-from apportion.work.call import Call, priority_of
+from apportion.work.call import Call, checked_call, checked_calls, priority_of
 from apportion.work.cron.declaration import Policies, checked_schedule_name, one_schedule
-from apportion.work.function import AnyTaskFunction
+from apportion.work.function import AnyTaskFunction, TaskFunction
+from apportion.work.json_values import of_json
 from apportion.work.lanes.lane_member import LaneMember
 from apportion.work.observers.trace import traceparent
-from apportion.work.queue import Drained, TaskQueue, checked_call
+from apportion.work.queue import Drained, TaskQueue
 from apportion.work.retry_budget import length, milliseconds
 from apportion.work.running_task import parsed_receipt, required_form
 from apportion.work.worker import QueueWorker
@@ -101,7 +102,7 @@ class Queue(TaskQueue):
 
     async def enqueue_many(self, calls: Iterable[Call], *, within: object = None) -> "list[TaskHandle]":
         """Add tasks, all or none, and return their handles in order. For `within` see `enqueue`."""
-        checked, opened = [checked_call(each) for each in calls], self._opened
+        checked, opened = checked_calls(calls), self._opened
         if within is None:
             with opened.callers:
                 work = opened.enqueued(self._full_name, checked, traceparent())
@@ -143,6 +144,8 @@ class Queue(TaskQueue):
 
     async def pending(self, function: AnyTaskFunction) -> list[Call]:
         """Return the waiting calls of a task function, in the order of the queue; at most 10 000."""
+        if not isinstance(function, TaskFunction):
+            raise InvalidInput("function", function, "a task function", "Write queue.pending(send)")
         name = function.task_options.name
         listing = Listing(queue=self._full_name, name=name, states=("ready", "delayed"), most=10_000)
         rows = await io_thread().hop(self._opened.rows(listing))
@@ -232,8 +235,9 @@ class TaskHandle(Handle):
     async def result(self, timeout: timedelta = timedelta(seconds=30)) -> Any:  # noqa: ANN401 - the task's
         """Wait for the result of a task that keeps its result, and return it.
 
+        The annotation of the function gives the type of the result; a queue without the function returns JSON types.
         `TaskDead` if the task is dead or cancelled, `TimedOut` if it is still open after `timeout`. `InvalidInput` if
-        the task keeps no result.
+        the task keeps no result, or a result of another type.
         """
         opened = self._queue._opened
         return self._result_of(await io_thread().hop(opened.ended(self.id, length("timeout", timeout))))
@@ -247,9 +251,12 @@ class TaskHandle(Handle):
         if row.state != "done":
             raise TaskDead(self.id, row.state, row.reason)
         functions = self._queue._functions
-        function = functions.get(row.name)
-        data = row.result or b"null"
-        return function.signature.result(data) if function is not None else None
+        function, data = functions.get(row.name), row.result or b"null"
+        try:
+            return of_json(data) if function is None else function.signature.result(data)
+        except (TypeError, ValueError) as error:
+            hint = "Annotate the function with the type that it returns. If it changed, keep the old type readable."
+            raise InvalidInput(f"result of task {self.id}", data, f"JSON of the type of {row.name}", hint) from error
 
 
 TaskQueue.async_form = Queue

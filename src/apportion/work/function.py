@@ -1,6 +1,7 @@
 """Task functions: a function of the program, with the name and the budget of its tasks."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,8 +9,8 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from apportion.errors import InvalidInput
 from apportion.runtime.handler_calls import is_async
-from apportion.work.call import Call, Signature
-from apportion.work.retry_budget import Budget
+from apportion.work.call import Call, Signature, check_priority
+from apportion.work.retry_budget import Budget, length
 from apportion.work.wrappers import Wrappers
 
 Params = ParamSpec("Params")
@@ -27,6 +28,23 @@ class TaskOptions:
     keep_result: bool = False
 
 
+def check_options(name: str | None, *, priority: int, time_limit: timedelta | None, keep_result: bool) -> None:
+    """Raise `InvalidInput` for an option that no task function can have."""
+    if name is not None and not is_task_name(name):
+        hint = "Leave it out for the name of the function."
+        raise InvalidInput("name of the task", name, "a str of printable characters", hint)
+    check_priority(priority)
+    if time_limit is not None:
+        length("time_limit", time_limit)
+    if type(keep_result) is not bool:
+        raise InvalidInput("keep_result", keep_result, "True or False", "The default is False.")
+
+
+def is_task_name(name: object) -> bool:
+    """Whether a task function can have this name in the store."""
+    return isinstance(name, str) and bool(name) and name.isprintable()
+
+
 class TaskFunction(Generic[Params, Result]):
     """A function that a queue can run as a task. A direct call runs the function at once, without the queue.
 
@@ -36,6 +54,9 @@ class TaskFunction(Generic[Params, Result]):
     def __init__(self, function: Callable[Params, Result], options: TaskOptions, wrappers: Wrappers) -> None:
         if getattr(function, "__name__", "<lambda>") == "<lambda>" or not hasattr(function, "__qualname__"):
             raise InvalidInput("task", function, "a function with a name", "Write def or async def, not a lambda.")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            hint = "A call of a generator function runs none of its code. Write the loop into the function."
+            raise InvalidInput("task", function, "a function without yield", hint)
         functools.update_wrapper(self, function)
         self.function: Callable[Params, Result] = function
         self.task_options: TaskOptions = options

@@ -23,7 +23,7 @@ from apportion.work.call import Call
 from apportion.work.claim_loop import ClaimedTask, ClaimLoop, LoopWorker
 from apportion.work.cron.declaration import Policies, cron_schedule, every_schedule, scheduled_call
 from apportion.work.cron.scheduler import ScheduledHere
-from apportion.work.function import AnyTaskFunction, Params, Result, TaskFunction, TaskOptions
+from apportion.work.function import AnyTaskFunction, Params, Result, TaskFunction, TaskOptions, check_options
 from apportion.work.lanes.keys import checked_keys
 from apportion.work.lanes.lane_member import LaneMember
 from apportion.work.lanes.lanes_of_worker import LanesOfWorker, lanes_of_worker
@@ -132,8 +132,7 @@ class TaskQueue(Handle):
             longest_delay=longest_delay,
             give_up_on=give_up_on,
         )
-        if time_limit is not None:
-            length("time_limit", time_limit)
+        check_options(name, priority=priority, time_limit=time_limit, keep_result=keep_result)
 
         def _made(function: Callable[Params, Result]) -> TaskFunction[Params, Result]:
             known = name if name is not None else getattr(function, "__name__", "")
@@ -335,11 +334,3 @@ class TaskQueue(Handle):
 def _or(name: str | None, call: Call) -> str:
     """Return the name of a schedule; the name of its task by default."""
     return call.name if name is None else name
-
-
-def checked_call(call: Call) -> Call:
-    """Return a call; `InvalidInput` for any other value."""
-    if not isinstance(call, Call):
-        hint = "Write queue.enqueue(send.call(...)); send(...) itself runs the function here."
-        raise InvalidInput("call", call, "a call of a task function", hint)
-    return call

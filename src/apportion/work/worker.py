@@ -39,6 +39,7 @@ MOST_PROCESSES = 1_000
 USUAL_CONCURRENCY = 10
 _MANY = 250  # a worker sends so many ends at once: half of the claims that it may hold
 _TOGETHER_SECONDS = 0.005  # an end waits at most this long for other ends, while claims wait to begin
+_NOTHING_RAISED = (None, None, None)
 _WARM_SECONDS = 1.0  # a worker that has run for this long prepares to make children
 
 
@@ -108,17 +109,18 @@ class QueueWorker(OnlyAsync):
             ttl_seconds=self._ttl_seconds,
             desk=self,
         )
-        self._block, self._is_asked = asyncio.current_task(), False
+        self._block, self._is_asked, self._is_open = asyncio.current_task(), False, False
         return await self._resource.__aenter__()
 
     async def __aexit__(self, *raised: *Raised) -> bool:
         block, self._block = self._block, None
         is_asked = self._is_asked and block is not None and block.uncancel() == 0
+        is_ours = is_asked and isinstance(raised[1], asyncio.CancelledError)
         try:
             await self._leave()
         finally:
-            await self._resource.__aexit__(*raised)
-        return is_asked and isinstance(raised[1], asyncio.CancelledError)
+            await self._resource.__aexit__(*(_NOTHING_RAISED if is_ours else raised))
+        return is_ours
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -148,6 +150,8 @@ class QueueWorker(OnlyAsync):
         self._claimant = claimant
         self._warming = self._loop.call_later(_WARM_SECONDS, self._runs.warm)
         self._is_open = True
+        if self._is_asked:
+            self._loop.call_soon(self._end_block)
         self._runs.open()
         self._send()  # claims were given back while the block opened, if their lanes moved
         return self
@@ -167,7 +171,8 @@ class QueueWorker(OnlyAsync):
         self._runs.give_back()
         if self._block is not None:
             self._is_asked = True
-            self._block.cancel()
+            if self._is_open:  # else the worker has failed before the block began: the block ends as soon as it begins
+                self._block.cancel()
 
     def settle(self, settlement: Settlement) -> None:
         """See `Desk`."""

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from apportion.errors import InvalidInput
 from apportion.stores.task_control import Cancel, Hasten, Listing, Pause, Purge, Redrive, SetLimit
-from apportion.stores.task_values import TaskState
+from apportion.stores.task_values import MOST_NUMBER, TaskState
 from apportion.work.admin.arguments import STATES, check_ids, check_states, checked_queue
 from apportion.work.admin.inquiry import Inquiry, asked
 from apportion.work.retry_budget import length, milliseconds
@@ -81,8 +81,8 @@ async def limit(
     """See `facade.limit`."""
     checked_queue(queue)
     for field, value in (("running", running), ("rate", rate)):
-        if value is not None and (type(value) is not int or value < 1):
-            raise InvalidInput(field, value, "an int of at least 1, or None", "To stop a queue, pause it.")
+        if value is not None and (type(value) is not int or not 1 <= value <= MOST_NUMBER):
+            raise InvalidInput(field, value, f"an int in 1 .. {MOST_NUMBER}, or None", "To stop a queue, pause it.")
     per_ms = milliseconds(length("per", per))
     if per_ms < 1:
         raise InvalidInput("per", per, "a timedelta above 0", "Write per=timedelta(minutes=1)")

@@ -8,6 +8,7 @@ import json
 
 from apportion.errors import InvalidInput
 from apportion.work.call import MOST_BYTES, Call
+from apportion.work.function import is_task_name
 
 _HINT = """Write the arguments by name: '{"to": "ann"}'"""
 
@@ -18,15 +19,15 @@ def written_call(name: str, arguments: str) -> Call:
     >>> written_call("send", '{"to": "ann"}').arguments
     b'{"to":"ann"}'
     """
-    if not isinstance(name, str) or not name or not name.isprintable():
+    if not is_task_name(name):
         raise InvalidInput("name of the task", name, "the name of a task function", "Write the name of the function.")
     try:
         values = json.loads(arguments, parse_constant=_refuse)
-    except ValueError as error:
+        data = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (RecursionError, TypeError, ValueError) as error:
         raise InvalidInput(f"arguments of {name}", arguments, f"JSON ({error})", _HINT) from error
     if not isinstance(values, dict):
         raise InvalidInput(f"arguments of {name}", arguments, "a JSON object", _HINT)
-    data = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
     if len(data) > MOST_BYTES:
         hint = "Store the data, and pass its name."
         raise InvalidInput(f"arguments of {name}", f"{len(data)} bytes", f"at most {MOST_BYTES} bytes", hint)
