@@ -173,7 +173,7 @@ class _Denying(Desk):
 @pytest.mark.slow
 def test_a_note_that_the_store_denies_fails_the_run_alone():
     denied, after = ran(job(functions.note, desk=_Denying()), job(functions.awaited, 7))
-    assert ("retry", "StoreDenied: the store denies the request: no right.") == (
+    assert ("retry", "StoreUnavailable: memory://x is unavailable: no right.") == (
         denied.fate,
         denied.reason.split("\n")[0],
     )

@@ -14,7 +14,6 @@ Refuses: functions that the child cannot import. The child reports this, and the
 import asyncio
 import ctypes
 import os
-import pickle
 import signal
 import socket
 import sys
@@ -31,10 +30,11 @@ from operator import attrgetter
 from queue import SimpleQueue
 from typing import Any
 
+from apportion.errors import ClaimLost, StoreUnavailable
 from apportion.model.epoch import FencingToken
 from apportion.runtime.io_thread import io_thread
 from apportion.runtime.simulated import clock_here
-from apportion.stores.catalog import connect_tasks
+from apportion.stores.catalog import connect_tasks, shown_url
 from apportion.stores.task_api import TaskStore, TaskTransactions
 from apportion.stores.task_once import OnceState, OnceStep
 from apportion.stores.task_values import Claim, Note, Receipt, Settlement
@@ -92,7 +92,7 @@ class _Link:
             self._stream.sendall(frame(said))
 
     def ask_to_note(self, note: dict[str, Any]) -> "Future[str]":
-        """Let the worker write a note of the run; the answer is empty, or a pickled error. From any thread."""
+        """Let the worker write a note, from any thread; the answer is empty, "lost", or the reason of an outage."""
         asked: Future[str] = Future()
         asked.set_running_or_notify_cancel()  # a caller that is cancelled does not cancel the answer
         with self._sending:
@@ -181,8 +181,11 @@ class _Run:
     async def note(self, note: Note) -> None:
         """See `Desk`. The worker writes the note."""
         asked = self._link.ask_to_note({"progress": note.progress, "text": note.text})
-        if trouble := await asyncio.wrap_future(asked):
-            raise pickle.loads(b64decode(trouble))  # noqa: S301 - an error of the own worker
+        trouble = await asyncio.wrap_future(asked)
+        if trouble == "lost":
+            raise ClaimLost(note.receipt.task, note.receipt.attempt)
+        if trouble:
+            raise StoreUnavailable(shown_url(self._url), trouble)
 
     async def once(self, step: OnceStep) -> OnceState:
         """See `Desk`. This process sends the step to the store itself."""

@@ -7,7 +7,6 @@ its child. The cancellation of a run kills the child. An idle child ends after s
 
 import asyncio
 import logging
-import pickle
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any
 
-from apportion.errors import ApportionError
+from apportion.errors import ClaimLost, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.runtime.endings import or_undo
 from apportion.runtime.simulated import Machine, clock_here, simulated
 from apportion.stores.task_values import Claim, Note, Settlement
@@ -204,6 +203,10 @@ async def _noted(job: Job, note: dict[str, Any]) -> dict[str, Any]:
     """Write a note of a run, and return the answer to its child."""
     try:
         await job.desk.note(Note(receipt=job.claim.receipt, progress=note["progress"], text=note["text"]))
-    except ApportionError as error:
-        return {"noted": b64encode(pickle.dumps(error)).decode()}
+    except ClaimLost:
+        return {"noted": "lost"}
+    except (StoreDenied, StoreUnavailable) as error:
+        return {"noted": error.reason}
+    except StoreWentBack as error:
+        return {"noted": f"{error}"}
     return {"noted": ""}
