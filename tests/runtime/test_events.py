@@ -106,3 +106,13 @@ def test_an_object_that_cannot_be_called_with_one_event_is_refused_with_an_examp
 @pytest.mark.parametrize("observer", [None, print, [].append, lambda event: None, lambda event, more=1: None])
 def test_any_function_of_one_event_is_an_observer(observer):
     assert observer is checked_observer(observer)
+
+
+def test_an_observer_that_raises_costs_no_event_though_a_log_handler_raises_too(monkeypatch):
+    def _broken(*_):
+        raise ZeroDivisionError
+
+    heard = []
+    monkeypatch.setattr(logging.Logger, "handle", _broken)
+    stream(_broken, heard.append).tell(SessionBegan())
+    assert 1 == len(heard)

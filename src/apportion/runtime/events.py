@@ -15,6 +15,7 @@ from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
 from apportion.runtime.clock import Clock
 from apportion.runtime.handler_calls import is_async, require_parameters
+from apportion.runtime.log_report import report
 
 logger: logging.Logger = logging.getLogger("apportion.group")
 Heard = TypeVar("Heard", bound=Callable[[Any], None])
@@ -239,7 +240,8 @@ class Spared:
         if error is None or isinstance(error, KeyboardInterrupt):
             return False
         name = type(self._event).__name__
-        self._log.error("%s: observer %r failed on %s", self._who, self._observer, name, exc_info=error)
+        words = "%s: observer %r failed on %s"
+        report(self._log, logging.ERROR, words, self._who, self._observer, name, error=error)
         return True
 
 

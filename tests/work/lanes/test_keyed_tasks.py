@@ -168,6 +168,25 @@ def test_the_token_of_a_damaged_lane_is_forgotten(tmp_path, column, value):
     played(_play())
 
 
+@pytest.mark.parametrize("mark", ["0", "'x'"])
+def test_marks_that_put_all_tasks_of_a_key_first_cost_no_order_and_no_worker(tmp_path, mark):
+    queue, log = Queue(f"sqlite:///{tmp_path}/work.db", "q", lease_ttl=TTL, partitions=1), Log()
+
+    @queue.task()
+    async def work(key: str, number: int) -> None:
+        await log.run(key, number)
+
+    async def _play():
+        await queue.enqueue_many([work.call("a", each).options(key="a") for each in range(5)])
+        with closing(sqlite3.connect(tmp_path / "work.db", isolation_level=None)) as file:
+            file.execute(f"UPDATE task SET behind = {mark} WHERE behind")
+            file.execute("UPDATE task SET behind = 0 WHERE pos = 5")
+        assert 5 == (await queue.drain()).done
+        assert [("a", each) for each in range(5)] == log.runs
+
+    played(_play())
+
+
 @pytest.mark.slow
 def test_a_lane_whose_holder_is_damaged_is_mended_by_its_owner(tmp_path):
     queue, log = Queue(f"sqlite:///{tmp_path}/work.db", "q", lease_ttl=TTL, partitions=1), Log()

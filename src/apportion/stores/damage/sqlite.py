@@ -86,6 +86,8 @@ _PAUSE = (
     f" WHERE NOT ({_SOUND_LIMITS}) RETURNING queue"
 )
 _FORGET_LANE = f"DELETE FROM lane WHERE NOT ({_SOUND_LANE}) RETURNING lane"
+_IS_BEHIND = "EXISTS (SELECT 1 FROM task AS t WHERE t.queue = task.queue AND t.key = task.key AND t.pos < task.pos)"
+_MARK = f"UPDATE task SET behind = {_IS_BEHIND} WHERE key IS NOT NULL AND behind IS NOT {_IS_BEHIND} RETURNING id"
 _ENTRY = f"UPDATE once SET {unsure('?1', _SOUND_CLAIM, _SOUND_AT, _SOUND_VALUE)} WHERE NOT ({_SOUND_ENTRY})"
 _NAME = (
     f"SELECT 'task ' || {_TEXT.format('id')} FROM task WHERE NOT ({_SOUND_TASK})"
@@ -136,6 +138,7 @@ def put_aside(file: File, now: int) -> bool:
     mends += [
         f"effect {key}" for (key,) in file.execute(f"{_ENTRY} RETURNING {_TEXT.format('key')}", (now,)).fetchall()
     ]
+    mends += [f"place of task {task}" for (task,) in file.execute(_MARK).fetchall()]
     mends += [f"lane {lane}" for (lane,) in file.execute(_FORGET_LANE).fetchall()]
     return tell(tasks, [queue for (queue,) in file.execute(_PAUSE).fetchall()], mends)
 

@@ -143,7 +143,7 @@ class SqliteTasks(TaskStore):
         return self._wrote(await self._file.write(self._same(work)))
 
     async def _or_put_aside(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        return await or_put_aside(work, lambda: self.write(put_aside), of=sqlite3.OperationalError)
+        return await or_put_aside(work, lambda: self.write(put_aside), of=sqlite3.DatabaseError)
 
     def _take_part(self) -> None:
         """Begin to look for ended leases, at the first claim or wait; `close` ends this."""

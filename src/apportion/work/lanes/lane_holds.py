@@ -15,6 +15,7 @@ from apportion.errors import NotOwner
 from apportion.groups.holdings import Holding, Holdings
 from apportion.groups.open_holds import Hold
 from apportion.guards import note
+from apportion.runtime.log_report import report
 from apportion.stores.lanes.values import KEYED_LANES, OwnedLane
 from apportion.stores.task_values import Claim, Receipt, Settlement
 from apportion.work.lanes.lane_statistics import LaneStatistics
@@ -94,7 +95,7 @@ class LaneHolds:
         self._statistics.fenced += len(new)
         for each in new:
             words = "tasks: the store knows a later owner of lane %s of %s than %s, and allows no claim there"
-            logger.warning(words, each.partition, self._queue, each.token)
+            report(logger, logging.WARNING, words, each.partition, self._queue, each.token)
         since, owned = self._refused | dict.fromkeys(new, now), self.owned()
         self._refused = {each: at for each, at in since.items() if each in owned}
         return [each for each in fenced if self._refused.get(each, now) + patience_seconds < now]
@@ -102,5 +103,5 @@ class LaneHolds:
     def mended(self, lane: OwnedLane) -> None:
         """Note that the store has the right token of a lane again. Later damage is reported anew."""
         words = "tasks: the store had a token of lane %s of %s that was never granted; the token is %s again"
-        logger.error(words, lane.partition, self._queue, lane.token)
+        report(logger, logging.ERROR, words, lane.partition, self._queue, lane.token)
         self._refused.pop(lane, None)
