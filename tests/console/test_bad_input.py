@@ -201,3 +201,21 @@ def test_every_command_explains_itself(tmp_path):
         process = run(*words, "--help", folder=tmp_path)
         assert 0 == process.returncode
         assert b"Usage: apportion " + " ".join(words).encode() in process.stdout
+
+
+@pytest.mark.parametrize("command", ["plan --nodes a,b --add c", "route --nodes a,b k", "group ls memory://", "doctor"])
+def test_windows_is_refused_in_one_sentence_that_names_wsl(command, tmp_path):
+    code = "import asyncio, sys; from apportion.console.main import main; sys.platform = 'win32'; sys.exit(main())"
+    process = subprocess.run(
+        [sys.executable, "-c", code, *command.split()], cwd=tmp_path, capture_output=True, check=False
+    )
+    message = "error: operating system is 'Windows', expected Linux or another POSIX system.\nRun the program in WSL.\n"
+    assert message == refused(process)
+
+
+def test_windows_is_refused_where_a_program_opens_a_store(tmp_path):
+    code = "import asyncio, sys; sys.platform = 'win32'; import apportion; apportion.Ring(['a']); apportion.open_store"
+    process = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert [
+        "apportion.errors.InvalidInput: operating system is 'Windows', expected Linux or another POSIX system."
+    ] == [line for line in process.stderr.splitlines() if line.startswith("apportion.")]

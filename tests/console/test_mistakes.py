@@ -236,11 +236,32 @@ tasks limit memory:// mail --running many | --running is 'many' a whole number
 tasks limit memory:// mail --rate 100 | --rate is '100' 100/min
 tasks limit memory:// mail --rate 5/week | --rate is '5/week' 100/min
 tasks limit memory:// mail --off --running 5 | --off alone
+undo --table "" | '.' not a directory Check the path
+undo --table . | '.' not a directory Check the path
+undo --assignment . | '.' not a directory
+apply p.json --table . | '.' not a directory
+route --topology . k | '.' not a directory names no file.
+hotkeys --keys . | '.' not a directory standard input.
+plan --nodes a,b --placement jump --add c | keys is missing Pass --keys FILE
+plan --nodes a,b --placement jump --weight a=2 --keys keys | --placement ring
+route --nodes a,b --hasher siphash-2-4 --hasher-key-file keys k | 16 bytes head -c
+assign --nodes a,b --partitions 10 --spread-level -1 | --spread-level is -1 0 .. 7.
+assign --nodes a,b --partitions 10 --spread-level 8 | --spread-level is 8 0 .. 7.
+group run sqlite:///x.db g --partitions 2 --throttle 0 -- true | throttle is 0 --throttle 10,
+group run sqlite:///x.db g --partitions 2 --static -- true | --member-id is missing Pass --member-id,
+group run sqlite:///x.db g --partitions 2 --lease-ttl 0s -- true | --lease-ttl is
+group run sqlite:///x.db g --partitions 2 --quarantine-after 0 -- true | --quarantine-after is 0
+tasks enqueue sqlite:///x.db mail send --key "" | key is '' Write --key tenant-42;
+table import t.json --nodes a,b | 't.json' CSV The file is a table.
+table import junk.json --format nodetool-describering | 'hello'
+cron next "0 9 * * *" -n 0 | --number is 0 10000 -n 5
+cron next "0 9 * * *" -n 10001 | --number is 10001 10000 -n 5
 explain-error NotEnough | 'NotEnough' one of
 explain-error | CODE is missing
 """.strip().splitlines()
 ERRORS_PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text()
 PYTHON = re.compile(r"\bNone\b|\w\(|\b[a-z_]+=(True|False|'|\")|\ban int\b|\bdocs/|\.py\b|<class|strip\(\)|Tokens")
+PYTHON_NAMES = re.compile(r"\b(Write|Pass|pass|with) [a-z_]+=|\b[a-z]+_[a-z]+ is |\bRendezvous\b|secrets\.")
 
 
 JOBS = """
@@ -282,6 +303,7 @@ def test_a_mistake_names_the_value_an_expectation_and_the_next_step_and_changes_
     problem, *hint = message.removeprefix("error: ").splitlines()
     assert re.search(r"expected |needs |wanted |unavailable", problem), "an expectation"
     assert any(len(step.split()) >= 2 for step in hint), "a next step"
+    assert not PYTHON_NAMES.search(message), "options of the command line"
     assert not PYTHON.search(message), "words of the command line, and no path of the repository"
     for part in re.findall(r"'[^']*'\S*|\S+", words):
         assert part in message

@@ -92,6 +92,7 @@ table.changed(change.changes, None) | topology is None | Pass the topology that 
 table.changed([("a", "b")], topology) | changes is a list | Pass the changes of a plan: plan.changes.
 KeyRange("a", "b") | range start is 'a' | Give bounds as positions.
 KeyRange(None, None) | range start is None | Give bounds as positions.
+KeyRange(0, 2**65) | range end is 36893488147419103232, expected an int in 0 .. 2**64, or | Give bounds as positions.
 KeyRange(5, 3) | range end is 3 | Swap the bounds, or drop an empty range.
 KeyRange(1.5, 3) | range start is 1.5 | Give bounds as positions.
 Epoch(number=-1, digest="x") | epoch number is -1 | Count epochs up from 1.

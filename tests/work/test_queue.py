@@ -331,6 +331,9 @@ def test_the_calls_of_a_handle_name_their_mistakes(queue):
             await queue.enqueue_many(quiet.call())
         with pytest.raises(InvalidInput, match="a task function"):
             await queue.pending("quiet")
+        for rules in ({}, {"cron": "0 9 * * *", "every": timedelta(minutes=5)}):
+            with pytest.raises(InvalidInput, match=f"{'given both' if rules else None}.*, expected one of the two"):
+                await queue.schedule("twice", quiet.call(), **rules)
         for each in ("none", "t.1.2.3", "t." + 30 * "9" + ".2", f"t.1.{1 << 63}", "\udcff.1.2", "a\0b.1.2"):
             with pytest.raises(InvalidInput, match="receipt"):
                 await queue.complete(each)

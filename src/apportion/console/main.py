@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -156,6 +157,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     is_json = "--json" in (given[: given.index("--")] if "--" in given else given)
     taken: list[str] = []
     try:
+        import_module("apportion.runtime")  # refuses Windows
         code = application(taken)(with_url(given, os.environ), exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except ApportionError as error:

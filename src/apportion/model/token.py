@@ -44,7 +44,7 @@ class KeyRange:
     def __post_init__(self) -> None:
         check_position("range start", self.start)
         if self.end is not None and self.end != POSITIONS:
-            check_position("range end", self.end)
+            check_position("range end", self.end, last="2**64")
         if isinstance(self.start, bytes) is isinstance(self.end, int):
             hint = "Give both bounds as tokens, or both as bytes."
             raise BadRange("range end", self.end, f"of the kind of its start, {shown(self.start)}", hint)
@@ -67,14 +67,14 @@ class KeyRange:
         return f"[{start}, {end if self.end is not None else 'end'})"
 
 
-def check_position(name: str, position: Position) -> None:
+def check_position(name: str, position: Position, *, last: str = "2**64 - 1") -> None:
     """Raise `BadRange` for a value that is neither a token of the circle nor bytes of at most the allowed length."""
     if isinstance(position, bytes):
         if len(position) > MAX_POSITION_BYTES:
             hint = "Cut it. The shorter position sorts before the longer one."
             raise BadRange(name, position, f"at most {MAX_POSITION_BYTES} bytes", hint)
     elif type(position) is not int or not 0 <= position < POSITIONS:
-        raise BadRange(name, position, "an int in 0 .. 2**64 - 1, or bytes", "Give bounds as positions.")
+        raise BadRange(name, position, f"an int in 0 .. {last}, or bytes", "Give bounds as positions.")
 
 
 def is_before(left: Position, right: Position) -> bool:

@@ -188,7 +188,7 @@ class Signature:
             given = self._given(args, kwargs)
         except TypeError as error:
             expected = f"those of {name}{self._signature}"
-            raise InvalidInput(f"arguments of {name}", str(error), expected, "Nothing was enqueued.") from error
+            raise InvalidInput(f"arguments of {name}", str(error), expected, "Nothing was enqueued. Write the call as the signature says.") from error
         try:
             data = as_json(given)
             back = self._converted(data)

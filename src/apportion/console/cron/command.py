@@ -15,7 +15,7 @@ from apportion.console.tasks.options import QueueName
 from apportion.errors import InvalidInput
 from apportion.stores.catalog import shown_url
 from apportion.work.admin import cron
-from apportion.work.cron.forecast import Forecast, forecast
+from apportion.work.cron.forecast import MOST_SLOTS, Forecast, forecast
 from apportion.work.cron.zone_data import zone_data_version
 
 Answer = TypeVar("Answer")
@@ -68,6 +68,8 @@ def next_cron(
     explain
         Show the clock changes that touch a slot, and the slots of each touched time.
     """
+    if not 1 <= number <= MOST_SLOTS:
+        raise InvalidInput("--number", number, f"a whole number in 1 .. {MOST_SLOTS}", "Write for example -n 5.")
     begin = times_after(after)
     if queue is None and name is None:
         require_rule(rule)

@@ -75,7 +75,7 @@ def doctor(*, store: str | None = None, json: Json = False) -> int:
 
 def _platform() -> Check:
     found = f"{__version__}, Python {platform.python_version()}, {platform.system()}"
-    return Check("apportion", found, "Windows is not tried; use WSL" if platform.system() == "Windows" else "")
+    return Check("apportion", found)
 
 
 def _implementation() -> Check:

@@ -60,7 +60,8 @@ def open_for_reading(path: Path, *, what: str) -> int:
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         os.close(descriptor)
         kind = "directory" if stat.S_ISDIR(mode) else "device or socket"
-        raise InvalidInput(what, str(path), f"a file, not a {kind}", "Check the path; - means standard input for keys.")
+        hint = "Check the path; - means standard input." if what == "--keys" else "Check the path: it names no file."
+        raise InvalidInput(what, str(path), f"a file, not a {kind}", hint)
     os.set_blocking(descriptor, True)
     return descriptor
 

@@ -146,7 +146,7 @@ def kept_before(file: OutputFile, data: bytes) -> KeptFile:
 def kept_folder(file: Path) -> Path:
     """Return the folder of the kept files of a file."""
     target = Path(os.path.realpath(file)) if file.is_symlink() else file
-    return target.with_name(f"{target.name}.kept")
+    return target.parent / f"{target.name}.kept"  # "." has no name
 
 
 @contextmanager

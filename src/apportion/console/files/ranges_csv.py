@@ -9,6 +9,7 @@ import io
 from pathlib import Path
 
 from apportion.console.files.io import read_bounded
+from apportion.console.files.output_file import FileKind, kind_of
 from apportion.errors import InvalidInput
 from apportion.model import codec
 from apportion.model.table import Owners, Table
@@ -23,7 +24,9 @@ def read_ranges(path: Path) -> list[tuple[KeyRange, Owners]]:
     try:
         rows = list(csv.reader(io.StringIO(data.decode(), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InvalidInput("CSV file", str(error), "CSV in UTF-8", "Correct the file.") from error
+        kind = kind_of(data)
+        hint = "Correct the file, or name its --format." if kind is FileKind.OTHER else f"The file is {kind.value}."
+        raise InvalidInput("CSV file", str(path), f"CSV in UTF-8 ({error})", hint) from error
     if not rows or tuple(rows[0][:3]) != HEADING:
         hint = "Write this heading as the first line."
         raise InvalidInput("heading of the CSV file", ",".join(rows[0]) if rows else "", ",".join(HEADING), hint)

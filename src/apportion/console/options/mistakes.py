@@ -4,6 +4,7 @@ Promises: a message names the option or argument, the value, the expectation and
 may hold a password.
 """
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
@@ -34,14 +35,23 @@ _SAID = {
     " is None, expected": " is missing, expected",
     "an int ": "a whole number ",
     ", or strip()": "",
-    "spread='best-effort'": "--spread best-effort",
-    "replace=True": "--replace",
+    ", or None": "",
+    "use Rendezvous or Ring": "use --placement rendezvous or ring",
+    "use Ring, Rendezvous or Slots": "use --placement ring, rendezvous or slots",
+    "Make one with secrets.token_bytes(16).": "Make one with: head -c 16 /dev/urandom > FILE",
+    "keys=[...], real ones": "--keys FILE, with real keys",
+    "; --keys FILE on the command line": "",
     "Pass key= to siphash-2-4, and to it alone.": "Pass --hasher-key-file FILE to siphash-2-4, and to it alone.",
     "Pass a count, or a list of ids.": "Write --partitions 1000, or --partitions FILE with an id per line.",
     "Ask group.owned, or wait for group.changes().": "Look at: apportion group show URL NAME",
     "Connect again with stores.connect(url).": "Run the command again.",
 }
 """The words of Python, and those of the command line."""
+_VALUE = r"timedelta\(seconds=(?P<seconds>\d+)\)|'(?P<text>[^']*)'|(?P<number>\d+)|True"
+_ARGUMENT = re.compile(rf"\b(?P<verb>Write|Pass|pass|with) (?P<name>[a-z]+(?:_[a-z]+)*)=(?:{_VALUE})?")
+"""An argument of a call, after the verb of a hint."""
+_FIELD = re.compile(r"^([a-z]+(?:_[a-z]+)+) is ")
+"""A field with the name of a parameter, at the beginning of a message."""
 _OPTIONS: dict[object, list[str]] = {}
 """The options of each function that was asked for: reading its signature takes milliseconds."""
 
@@ -50,7 +60,18 @@ def said(text: str) -> str:
     """Return a problem or a hint in the words of the command line."""
     for python, words in _SAID.items():
         text = text.replace(python, words)
-    return text
+    text = _FIELD.sub(lambda found: f"{_option_of(found[1])} is ", text)
+    return _ARGUMENT.sub(_option_with_value, text)
+
+
+def _option_with_value(argument: re.Match[str]) -> str:
+    seconds = argument["seconds"] and f"{argument['seconds']}s"
+    value = seconds or argument["text"] or argument["number"] or ""
+    return f"{argument['verb']} {_option_of(argument['name'])} {value}".rstrip()
+
+
+def _option_of(parameter: str) -> str:
+    return f"--{parameter.replace('_', '-')}"
 
 
 def of_parser(error: CycloptsError, app: "App") -> InvalidInput:

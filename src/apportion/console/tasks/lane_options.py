@@ -20,22 +20,22 @@ class LaneOptions:
     """How a worker shares the lanes of keys with the others; only for queues with partitions."""
 
     member_id: Annotated[
-        str | None, Parameter(help="Keys: id of this worker (default: host name and a random part).")
+        str | None, Parameter(help="With keys: id of this worker (default: host name and a random part).")
     ] = None
-    static: Annotated[bool, Parameter(help="Keys: keep the lanes over a restart.")] = False
-    replace: Annotated[bool, Parameter(help="Keys: ask a living worker with this id to leave.")] = False
+    static: Annotated[bool, Parameter(help="With keys: keep the lanes over a restart.")] = False
+    replace: Annotated[bool, Parameter(help="With keys: ask a living worker with this id to leave.")] = False
     drain_timeout: Annotated[
-        timedelta, Parameter(help="Keys: time for which a lane that moves waits for its running tasks.")
+        timedelta, Parameter(help="With keys: time for which a lane that moves waits for its running tasks.")
     ] = DRAIN
     rejoin_grace: Annotated[
-        timedelta | None, Parameter(help="Keys: time to wait for a static worker that is away (default: 60s).")
+        timedelta | None, Parameter(help="With keys: time to wait for a static worker that is away (default: 60s).")
     ] = None
     throttle: Annotated[
-        int | None, Parameter(converter=whole, help="Keys: largest number of planned moves of lanes at once.")
+        int | None, Parameter(converter=whole, help="With keys: largest number of planned moves of lanes at once.")
     ] = None
-    settle: Annotated[timedelta, Parameter(help="Keys: time without a newcomer before lanes move.")] = SETTLE
-    weight: Annotated[float | None, Parameter(help="Keys: weight; twice the weight, twice the lanes.")] = None
-    zone: Annotated[str | None, Parameter(help="Keys: zone of this worker: eu/rack1.")] = None
+    settle: Annotated[timedelta, Parameter(help="With keys: time without a newcomer before lanes move.")] = SETTLE
+    weight: Annotated[float | None, Parameter(help="With keys: weight; twice the weight, twice the lanes.")] = None
+    zone: Annotated[str | None, Parameter(help="With keys: zone of this worker: eu/rack1.")] = None
 
     def member(self, queues: Sequence[TaskQueue]) -> LaneMember:
         """Return how the worker takes part in the group; `InvalidInput` for an option if no queue has keys."""

@@ -52,7 +52,10 @@ def one_schedule(
         return cron_schedule(queue, name, call, cron, policies)
     if every is not None and cron is None:
         return every_schedule(queue, name, call, every, policies)
-    raise InvalidInput("cron", cron, "a rule in cron, or a period in every", "Write cron='0 9 * * *'")
+    given = None if cron is None else "given both"
+    raise InvalidInput(
+        "cron or every", given, "one of the two", "Write cron='0 9 * * *', or every=timedelta(minutes=5)"
+    )
 
 
 def scheduled_call(function: AnyTaskFunction) -> Call:
