@@ -78,6 +78,23 @@ def test_nothing_wraps_inside_a_word(columns, shown, tmp_path):
                 )
 
 
+@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("route", "--nodez", "a"),
+        ("route", "--nodes", "a,b", "--hasher", "md4", "k"),
+        ("explain", "--nodes", "a,b", "k"),
+        ("explain-error", "StoreWentBack"),
+    ],
+)
+def test_errors_and_explanations_wrap_nothing_inside_a_word(columns, words, shown, tmp_path):
+    text, plain = shown(*words, columns=columns), run(*words, folder=tmp_path)
+    assert [] == too_long(text, columns), text
+    assert words_of((plain.stdout + plain.stderr).decode()) <= words_of(text)
+    assert any(len(line) > columns for line in (plain.stdout + plain.stderr).decode().splitlines())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [80, 40])
 def test_reports_wrap_nothing_inside_a_word(columns, shown, tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import os
 
 from apportion.console.options.arguments import Json
 from apportion.console.options.placement import PlacementOptions
-from apportion.console.print.output import key_member, print_json
+from apportion.console.print.output import key_member, print_json, print_text
 from apportion.model.token import position_text
 
 
@@ -21,7 +21,7 @@ def explain(key: str, /, *, source: PlacementOptions = PlacementOptions(), json:
     why = source.load_explained().explain(key if data == key.encode(errors="replace") else data)
     source.warn_of_keys((key,))
     if not json:
-        print(why)
+        print_text(str(why))
         return
     print_json(
         "explain",

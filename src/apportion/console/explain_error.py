@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from apportion import errors
 from apportion.console.options.arguments import Json
-from apportion.console.print.output import print_json
+from apportion.console.print.output import print_json, print_text
 from apportion.errors import ApportionError, UnknownOption
 
 NEXT = {
@@ -66,5 +66,5 @@ def explain_error(code: Annotated[str, Parameter(name="CODE")], /, *, json: Json
     if json:
         print_json("explain-error", code=code, meaning=meaning, retryable=kind.retryable, next=step)
         return
-    print(f"{code}\n{meaning}\n")
-    print(f"retry   {'may help' if kind.retryable else 'does not help'}\nnext    {step}")
+    retry = "may help" if kind.retryable else "does not help"
+    print_text(f"{code}\n{meaning}\n\nretry   {retry}\nnext    {step}")

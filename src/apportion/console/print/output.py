@@ -8,6 +8,7 @@ nothing wraps inside a word.
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TextIO
 
 from rich import box
 from rich.cells import cell_len
@@ -60,9 +61,14 @@ def print_columns(headings: Sequence[str], rows: Iterable[Sequence[str]], *, wor
 
 
 def print_text(text: str) -> None:
-    """Print a line of text; on a terminal it breaks between words only."""
-    width = columns_of(sys.stdout)
-    print(text if width is None else "\n".join(_folded(text, width)))
+    """Print text; on a terminal its lines break between words only."""
+    print(wrapped(text, sys.stdout))
+
+
+def wrapped(text: str, stream: TextIO) -> str:
+    """Return text as a stream shows it: on a terminal, its lines break between words only."""
+    width = columns_of(stream)
+    return text if width is None else "\n".join(each for line in text.split("\n") for each in _folded(line, width))
 
 
 def _widths(rows: Sequence[Sequence[str]], width: int | None) -> list[tuple[int, bool]] | None:
