@@ -30,6 +30,7 @@ _EXPECTED = {
     float: "a number, such as 1.5",
     bool: "true or false",
     timedelta: "a time with its unit, such as 10s, 2m or 1h",
+    str: "one text, such as a,b",
 }
 _SAID = {
     " is None, expected": " is missing, expected",
@@ -110,6 +111,7 @@ def _unknown_command(word: str, command: str, known: list[str]) -> InvalidInput:
 
 
 def _unknown_option(option: str, command: str, own: list[str], app: "App") -> InvalidInput:
+    option = f"--{option[1:-1]}" if option.startswith("[") else option  # of a file
     known = [name for name in own if option.startswith("--no-") or not name.startswith("--no-")]
     error = UnknownOption(f"option of {command}", _safe(option), known)
     others = [name for name, other in _all_commands(app) if option in _options(other)]
