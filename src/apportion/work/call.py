@@ -188,7 +188,8 @@ class Signature:
             given = self._given(args, kwargs)
         except TypeError as error:
             expected = f"those of {name}{self._signature}"
-            raise InvalidInput(f"arguments of {name}", str(error), expected, "Nothing was enqueued. Write the call as the signature says.") from error
+            hint = "Nothing was enqueued. Write the call as the signature says."
+            raise InvalidInput(f"arguments of {name}", str(error), expected, hint) from error
         try:
             data = as_json(given)
             back = self._converted(data)
