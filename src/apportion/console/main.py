@@ -269,12 +269,12 @@ def _failed(error: ApportionError, *, is_json: bool) -> int:
         told = {"error": code, "message": message, "expected": expected and said(expected), "hint": hint}
         print(json.dumps({"format_version": 1, **told}, ensure_ascii=False), file=sys.stderr)
         return 1
-    told = f"error: {message}\n{hint}"
+    text = f"error: {message}\n{hint}"
     if sys.stderr.isatty():
         from apportion.console.print.output import wrapped  # noqa: PLC0415 - files and pipes need no rich
 
-        told = wrapped(f"{told}\nMore: apportion explain-error {code}", sys.stderr)
-    print(told.replace("error:", coloured("error:", Colour.RED, sys.stderr), 1), file=sys.stderr)
+        text = wrapped(f"{text}\nMore: apportion explain-error {code}", sys.stderr)
+    print(text.replace("error:", coloured("error:", Colour.RED, sys.stderr), 1), file=sys.stderr)
     return 1
 
 
