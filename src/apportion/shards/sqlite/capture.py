@@ -4,7 +4,8 @@
     apportion_log        the keys of changed rows, in the order of their commits
 
 The tables and triggers exist while at least one move captures. All such moves share them. `INSERT OR REPLACE` deletes
-rows without a trigger. So a BEFORE trigger finds the rows that the new row will replace, even in other slots.
+rows without a trigger. So a BEFORE trigger finds the rows that the new row will replace, even in other slots, by each
+unique index of the table.
 Source: https://www.sqlite.org/lang_conflict.html
 """
 
@@ -17,6 +18,7 @@ from apportion.errors import Unequal
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.sqlite.schema import literal, quoted
 from apportion.shards.sqlite.tables import ShardTable, columns
+from apportion.shards.sqlite.unique_index import UniqueIndex, unique_indexes
 
 TABLES = ("apportion_capture", "apportion_log")
 _MADE = (
@@ -35,7 +37,7 @@ def begin(connection: sqlite3.Connection, group: MoveGroup, tables: Sequence[Sha
     for statement in _MADE:
         connection.execute(statement)
     for table in tables:
-        for statement in _triggers(table):
+        for statement in _triggers(table, unique_indexes(connection, table.name, table.key)):
             connection.execute(statement)
     row = "INSERT INTO apportion_capture (slot, move) VALUES (?, ?) ON CONFLICT (slot) DO NOTHING"
     connection.executemany(row, [(slot, group.move) for slot in group.slots])
@@ -104,14 +106,14 @@ def _patterns() -> list[str]:
     return [f"_{suffix}" for suffix in _SUFFIXES]
 
 
-def _triggers(table: ShardTable) -> Iterator[str]:
+def _triggers(table: ShardTable, indexes: Sequence[UniqueIndex]) -> Iterator[str]:
     new, old = (_logged(table, row) for row in ("NEW", "OLD"))
     bodies = (
         ("AFTER INSERT", [f"{new} {_FROM} NEW.slot"]),
         ("AFTER UPDATE", [f"{new} {_FROM} NEW.slot", f"{old} {_FROM} OLD.slot AND {_key_changed(table)}"]),
         ("AFTER DELETE", [f"{old} {_FROM} OLD.slot"]),
-        ("BEFORE INSERT", [_replaced(table, unique) for unique in (table.key, *sorted(table.uniques))]),
-        ("BEFORE UPDATE", [_replaced(table, unique, "OLD") for unique in (table.key, *sorted(table.uniques))]),
+        ("BEFORE INSERT", [_replaced(table, index) for index in indexes]),
+        ("BEFORE UPDATE", [_replaced(table, index, is_update=True) for index in indexes]),
     )
     for name, (event, body) in zip(trigger_names(table.name), bodies, strict=True):
         made = f"CREATE TRIGGER IF NOT EXISTS {quoted(name)} {event} ON {table.quoted}"
@@ -129,10 +131,17 @@ def _key_changed(table: ShardTable) -> str:
     return "(" + " OR ".join(f"OLD.{quoted(each)} IS NOT NEW.{quoted(each)}" for each in parts) + ")"
 
 
-def _replaced(table: ShardTable, unique: Sequence[str], old: str = "") -> str:
-    """Return the statement that logs an old row with the same unique values as the new row."""
-    same = " AND ".join(f"kept.{quoted(each)} = NEW.{quoted(each)}" for each in unique)
-    changed = " OR ".join(f"{old}.{quoted(each)} IS NOT NEW.{quoted(each)}" for each in unique)
+def _replaced(table: ShardTable, index: UniqueIndex, *, is_update: bool = False) -> str:
+    """Return the statement that logs an old row that cannot be there beside the new row.
+
+    An update that changes no column of the index replaces no row. CROSS JOIN keeps the order of the tables, so the old
+    row is found by the index.
+    """
+    named = [(f"NEW.{name}", f"OLD.{name}", name) for name in map(quoted, index.columns)]
+    changed = " OR ".join(f"{new} IS NOT {old}" for new, old, _ in named) if is_update else "true"
+    fresh = index.query(f"(SELECT {', '.join(f'{new} AS {name}' for new, _, name in named)} WHERE {changed})")
+    kept = index.query(table.quoted, "slot", *map(quoted, table.key))
+    same = " AND ".join(f"kept.{name} = fresh.{name}" for name in index.names)
     into = _logged(table, "kept").replace("SELECT move", "SELECT capture.move")
-    found = f"{into} FROM {table.quoted} kept JOIN apportion_capture capture ON capture.slot = kept.slot"
-    return f"{found} WHERE {same}" + (f" AND ({changed})" if old else "")
+    found = f"FROM ({fresh}) fresh CROSS JOIN ({kept}) kept CROSS JOIN apportion_capture capture"
+    return f"{into} {found} WHERE {same} AND capture.slot = kept.slot"

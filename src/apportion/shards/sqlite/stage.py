@@ -10,11 +10,12 @@ Refuses: to overwrite a row of a slot that does not move. `Unequal` names such r
 # ruff: noqa: S608 - names are quoted, values are bound
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from apportion.errors import Unequal
 from apportion.shards.sqlite.schema import quoted
 from apportion.shards.sqlite.tables import ShardTable, columns
+from apportion.shards.sqlite.unique_index import unique_indexes
 
 KEYS = "temp.apportion_keys"
 _SHOWN = 8
@@ -100,9 +101,8 @@ class RowStage:
         try:
             connection.execute(insert)
         except sqlite3.IntegrityError:
-            for unique in (self.table.key, *self.table.uniques):
-                same = f"({columns(unique)}) IN (SELECT {self._listed(unique)} FROM {rows})"
-                connection.execute(f"DELETE FROM main.{self.table.quoted} WHERE {same} AND +slot IN {self._slots}")
+            for rivals in self._rivals(connection, rows):
+                connection.execute(f"DELETE FROM main.{self.table.quoted} WHERE {rivals} AND +slot IN {self._slots}")
             try:
                 connection.execute(insert)
             except sqlite3.IntegrityError as error:
@@ -119,10 +119,9 @@ class RowStage:
             raise Unequal(self.table.name, found, "has rows with NULL in their primary key", hint)
 
     def _refusal(self, connection: sqlite3.Connection, rows: str, error: sqlite3.IntegrityError) -> Unequal:
-        for unique in (self.table.key, *self.table.uniques):
-            same = f"({columns(unique)}) IN (SELECT {self._listed(unique)} FROM {rows})"
-            found = f"SELECT slot, {columns(unique)} FROM main.{self.table.quoted} WHERE {same} LIMIT {_SHOWN + 1}"
-            there = connection.execute(found).fetchall()
+        for rivals in self._rivals(connection, rows):
+            found = f"SELECT slot, {columns(self.table.key)} FROM main.{self.table.quoted} WHERE {rivals}"
+            there = connection.execute(f"{found} LIMIT {_SHOWN + 1}").fetchall()
             if there:
                 hint = "Nothing was written. Give one of the two rows another key; a key must be unique in the set."
                 shown = [row_name(slot, key) for slot, *key in there]
@@ -138,8 +137,15 @@ class RowStage:
             LEFT JOIN main.{self.table.quoted} kept ON {same} WHERE {differing(self.table, pairs)} LIMIT {_SHOWN + 1}"""
         return [row_name(slot, values) for slot, *values in connection.execute(statement)]
 
-    def _listed(self, names: Iterable[str]) -> str:
-        return ", ".join(self._part_of[name] for name in names)
+    def _rivals(self, connection: sqlite3.Connection, rows: str) -> Iterator[str]:
+        """Yield the condition for rows of the target that cannot be there beside the staged rows, for each index.
+
+        An index over a computed column is left out, because a stage has no such column.
+        """
+        named = ", ".join(f"{part} AS {quoted(name)}" for name, part in self._part_of.items())
+        for index in unique_indexes(connection, self.table.name, self.table.key):
+            if self._part_of.keys() >= set(index.columns):
+                yield index.rivals(f"(SELECT {named} FROM {rows})")
 
     def _keys(self) -> Iterable[tuple[str, str]]:
         return zip(self.table.key, self.table.key_names, strict=True)
