@@ -9,6 +9,7 @@ import pytest
 from apportion.errors import Unequal
 from apportion.shards.move_group import ROW_CHANGES, MoveGroup
 from apportion.shards.sqlite.comparison import RowComparison
+from apportion.shards.sqlite.log import LogParts
 from apportion.tables.layout import Version
 from tests.shards.sqlite_pair import GROUP, ODD, TOKEN, FilePair, abort, copied, opened, prepared
 
@@ -274,9 +275,10 @@ def test_a_part_of_the_log_that_was_written_and_not_forgotten_is_applied_again(t
         async with opened(pair) as sites:
             channel = await copied(sites)
             pair.sql("one", "UPDATE place SET visits = -1", "DELETE FROM photo WHERE slot = 3")
-            monkeypatch.setattr(channel._log, "forget", lambda _: 1 / 0)
-            with pytest.raises(ZeroDivisionError):
-                await channel.apply(TOKEN)
+            with monkeypatch.context() as patched:
+                patched.setattr(LogParts, "forget", lambda *_: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    await channel.apply(TOKEN)
             assert pair.rows("one") == pair.rows("two")
         async with opened(pair) as sites:
             channel = await sites.channel(GROUP)
@@ -284,6 +286,26 @@ def test_a_part_of_the_log_that_was_written_and_not_forgotten_is_applied_again(t
             pair.sql("one", "INSERT INTO place VALUES (3, 'p3 again', 'FR', 1, 2)")
             await channel.apply(TOKEN)
             await channel.verify(1, TOKEN)
+
+    asyncio.run(main())
+    assert pair.rows("one") == pair.rows("two")
+
+
+def test_a_part_of_the_log_that_is_deleted_late_takes_no_later_part_along(tmp_path):
+    """A call that was cancelled, because writers have waited too long, may still wait for the lock of the source."""
+    pair = FilePair(tmp_path)
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await copied(sites)
+            pair.sql("one", "UPDATE place SET visits = -1 WHERE slot = 3")
+            await channel._target.read(channel._log.read)
+            await channel._target.write(GROUP, TOKEN, channel._log.write)
+            late = channel._log.forget
+            pair.sql("one", "UPDATE place SET visits = -2 WHERE slot = 4")
+            await channel._target.read(channel._log.read)
+            await channel._source.write(GROUP, TOKEN, late)
+            await channel.apply(TOKEN)
 
     asyncio.run(main())
     assert pair.rows("one") == pair.rows("two")

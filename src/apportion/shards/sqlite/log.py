@@ -4,6 +4,7 @@ Promises: an entry is deleted after the target has its row. A part may be applie
 """
 
 import sqlite3
+from collections.abc import Callable
 from time import monotonic
 
 from apportion.shards.move_group import MoveGroup
@@ -49,6 +50,12 @@ class LogParts:
             stage.replace(connection)
         self._portion.took(self._portion.rows, monotonic() - begun)
 
-    def forget(self, connection: sqlite3.Connection) -> None:
-        """Delete the part from the log of the source."""
-        connection.execute("DELETE FROM apportion_log WHERE move = ? AND id <= ?", (self._group.move, self._last))
+    @property
+    def forget(self) -> Callable[[sqlite3.Connection], None]:
+        """The work that deletes the part that was read from the log of the source. Late, it still deletes this part."""
+        last = self._last
+
+        def _forgotten(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM apportion_log WHERE move = ? AND id <= ?", (self._group.move, last))
+
+        return _forgotten
