@@ -1,6 +1,7 @@
 """Troubles of a move between SQLite files: each is a typed error, leaves nothing half done, and an abort undoes it."""
 
 import asyncio
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -179,6 +180,61 @@ def test_a_file_of_another_shard_is_refused(tmp_path):
         await sites.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("shard", ["one", "two"])
+def test_a_file_that_was_replaced_takes_no_write_and_the_next_call_opens_the_new_one(tmp_path, shard):
+    pair = FilePair(tmp_path, mode="delete")
+
+    async def test(sites):
+        channel = await prepared(sites)
+        channel._chunks._portion.rows = 1
+        await channel.copy(TOKEN)
+        await channel.copy(TOKEN)
+        path = pair.paths[shard]
+        shutil.copy(path, tmp_path / "copy.db")
+        path.rename(tmp_path / "old.db")
+        for message in (f"a file was replaced or removed: .*{shard}.db", "unable to open"):
+            with pytest.raises(StoreUnavailable, match=message):
+                await channel.copy(TOKEN)
+        (tmp_path / "copy.db").rename(path)
+        second = channel._source if shard == "one" else (await sites.shard("two"))._file
+        with pytest.raises(StoreUnavailable, match="a file was replaced"):
+            await second.read(lambda _: None)
+        while not (await channel.state(1)).is_copied:
+            await channel.copy(TOKEN)
+        assert pair.rows("one") == pair.rows("two")
+
+    asyncio.run(_with(pair, test))
+
+
+def test_a_chunk_is_read_again_after_an_error_of_the_disk(tmp_path):
+    pair = FilePair(tmp_path)
+
+    async def test(sites):
+        channel = await prepared(sites)
+        channel._chunks._portion.rows = 1
+        await channel.copy(TOKEN)
+        await channel.copy(TOKEN)
+        channel._target._let_go()
+        while not (await channel.state(1)).is_copied:
+            await channel.copy(TOKEN)
+        assert pair.rows("one") == pair.rows("two")
+
+    asyncio.run(_with(pair, test))
+
+
+@pytest.mark.parametrize("shard", ["one", "two"])
+def test_a_foreign_key_from_outside_of_the_set_is_refused(tmp_path, shard):
+    """After the move, `clean` deletes the rows that it names."""
+    pair = FilePair(tmp_path)
+    pair.sql(shard, "CREATE TABLE tagged (place_id TEXT REFERENCES Place (id), tag TEXT)")
+
+    async def test(sites):
+        with pytest.raises(InvalidInput, match=f"table tagged in shard {shard} is 'a foreign key to Place'"):
+            await prepared(sites)
+
+    asyncio.run(_with(pair, test))
 
 
 def test_a_file_that_is_no_database_or_no_shard_is_refused(tmp_path):

@@ -42,6 +42,7 @@ class Chunks:
         self._stage: RowStage | None = None
         self._window = Window(first=0, last=0, rows=0)
         self._places: dict[Cursor, int] = {}  # the place in the window where each cursor stands
+        self._filled: sqlite3.Connection | None = None  # the connection that has the rows of the window
         self._before, self._after = Cursor(name=""), Cursor(name="")
 
     def begin(self, connection: sqlite3.Connection) -> None:
@@ -60,7 +61,8 @@ class Chunks:
         if table is None:
             return None
         self._before = kept[table.name]
-        if self._places.get(self._before, self._window.rows) == self._window.rows:
+        is_read = self._filled is connection and self._before in self._places
+        if not is_read or self._places[self._before] == self._window.rows:
             self._fill(connection, table, self._before)
         self._after = self._next(self._before)
         return True
@@ -103,7 +105,7 @@ class Chunks:
         slots = [slot for slot in self._group.slots if window.first <= slot <= window.last]
         rows = stage.take_window(connection, slots, after, most if window.is_cut else _ALL)
         self._window = replace(window, rows=rows, is_cut=window.is_cut and rows == most)
-        self._places = {cursor: 0}
+        self._places, self._filled = {cursor: 0}, connection
         self._reads.seconds = read_seconds(connection)
         self._reads.took(rows, monotonic() - begun)
 

@@ -2,8 +2,8 @@
 
 Promises: the event loop never waits for the disk. A writing transaction first shows the mover's token, and is durable
 when it returns. It holds the lock of this file alone, because an attached file is only read. A transaction that cannot
-get a lock in time raises `StoreUnavailable`, and has changed nothing. Foreign keys do nothing here, because rows that a
-cascade changed on the source are logged one by one.
+get a lock in time raises `StoreUnavailable`, and has changed nothing. So does a transaction that finds another file at
+a path, or none. Foreign keys do nothing here, because rows that a cascade changed on the source are logged one by one.
 Refuses: an absent file, and a file that is not the expected shard.
 Source: https://www.sqlite.org/lang_attach.html, https://www.sqlite.org/pragma.html#pragma_synchronous
 """
@@ -26,6 +26,7 @@ from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.slot_rows import DAMAGE
 from apportion.stores.sqlite.connection import code_of, is_busy
+from apportion.stores.sqlite.place import identity
 
 Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
@@ -58,6 +59,7 @@ class ShardFile:
         self.name: str = f"shard {place.shard}"
         self._source = source
         self._connection: sqlite3.Connection | None = None
+        self._seen: object = None  # the identity of each open file
         self._is_closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="apportion-shard")
 
@@ -113,8 +115,13 @@ class ShardFile:
         return result
 
     def _opened(self) -> sqlite3.Connection:
+        """Return the connection. If a path has another file now, or none, raise: the next call opens that file."""
+        files = [identity(each.path) for each in (self.place, self._source) if each is not None]
+        if self._connection is not None and files != self._seen:
+            self._let_go()
+            raise StoreUnavailable(self.name, f"a file was replaced or removed: {self._paths()}", _AGAIN)
         if self._connection is None:
-            self._connection = self._open()
+            self._connection, self._seen = self._open(), files
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
@@ -142,6 +149,9 @@ class ShardFile:
             raise SchemaDiffers(f"shard {source.shard}", self.name, found) from error
         _require_shard(connection, source, "source")
 
+    def _paths(self) -> str:
+        return " or ".join(f"{each.path}" for each in (self.place, self._source) if each is not None)
+
     def _let_go(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -151,8 +161,7 @@ class ShardFile:
         """Return the error of this package for an error of SQLite. An error in our own statements stays unchanged."""
         code = code_of(error)
         if _is_held(error):
-            files = " or ".join(f"{each.path}" for each in (self.place, self._source) if each is not None)
-            return StoreUnavailable(self.name, f"others held the lock of {files} for {LOCK_WAIT_SECONDS:g} s")
+            return StoreUnavailable(self.name, f"others held the lock of {self._paths()} for {LOCK_WAIT_SECONDS:g} s")
         if code == sqlite3.SQLITE_FULL:
             return StoreUnavailable(self.name, "its disk is full", "Nothing was changed. Free some space, then go on.")
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):

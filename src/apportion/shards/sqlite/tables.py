@@ -4,7 +4,8 @@ Promises: parents come before their children. Columns that the database computes
 written.
 Refuses: a table without a primary key, or with a key of more than four columns, because the log keeps four. It also
 refuses a table with the index of a sharded table and without triggers. Changes of such a table would not be logged, and
-its rows would stay behind.
+its rows would stay behind. It also refuses a foreign key from outside of the set to a sharded table: it would name rows
+that have moved away.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
@@ -22,6 +23,8 @@ from apportion.shards.sqlite.schema import quoted
 MOST_KEY_COLUMNS = 4
 _NAMED = """SELECT tbl_name FROM {schema}.sqlite_master
     WHERE type = 'trigger' AND name = 'apportion_' || tbl_name || '_insert'"""
+_NAMING = """SELECT kept.name, named."table" FROM {schema}.sqlite_master kept
+    JOIN pragma_foreign_key_list(kept.name, '{schema}') named WHERE kept.type = 'table' ORDER BY 1, 2"""
 _INDEXED = "SELECT tbl_name FROM {schema}.sqlite_master WHERE type = 'index' AND name = tbl_name || '_by_slot'"
 
 
@@ -131,6 +134,7 @@ def equal_tables(connection: sqlite3.Connection, group: MoveGroup) -> tuple[Shar
         raise SchemaDiffers(source, target, found)
     for shard, schema in ((group.source, "source"), (group.target, "main")):
         _require_triggers(connection, shard, schema)
+        _require_inside(connection, shard, schema)
     return tables
 
 
@@ -139,6 +143,15 @@ def _require_triggers(connection: sqlite3.Connection, shard: str, schema: str) -
     for name in sorted(indexed - names_of(connection, schema)):
         hint = f"Make them, then go on: apportion shards add URL SET {shard}=URL --models MODULE:Base"
         raise InvalidInput(f"triggers of table {name} in shard {shard}", "absent", "those of a sharded table", hint)
+
+
+def _require_inside(connection: sqlite3.Connection, shard: str, schema: str) -> None:
+    sharded = {name.lower() for name in names_of(connection, schema)}
+    for name, parent in connection.execute(_NAMING.format(schema=schema)).fetchall():
+        if parent.lower() in sharded and name.lower() not in sharded:
+            hint = "Declare it as shards.Sharded with this parent, or drop the foreign key."
+            problem = f"a foreign key to {parent}"
+            raise InvalidInput(f"table {name} in shard {shard}", problem, "none from outside of the set", hint)
 
 
 def _differences(name: str, source: ShardTable | None, target: ShardTable | None) -> Iterator[tuple[str, str, str]]:
