@@ -217,11 +217,17 @@ def test_progress_is_told_for_each_chunk(tmp_path):
     assert all(each.rows <= each.total for each in told)
 
 
-@pytest.mark.parametrize("kind", ["VARCHAR", "TEXT"])
-def test_rows_of_a_file_that_declared_its_columns_in_its_own_words_move(tmp_path, kind):
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "(changed INT NOT NULL DEFAULT 0, country VARCHAR NOT NULL, id BIGINT PRIMARY KEY)",
+        "(changed INT NOT NULL DEFAULT 0, country TEXT NOT NULL, id BIGINT PRIMARY KEY)",
+        "(changed INT NOT NULL DEFAULT 0, country TEXT NOT NULL, id INTEGER PRIMARY KEY) STRICT",
+    ],
+)
+def test_rows_of_a_file_that_declared_its_columns_in_its_own_words_move(tmp_path, columns):
     old = OldFile(tmp_path, is_made=True)
-    declared = f"CREATE TABLE town (changed INT NOT NULL DEFAULT 0, country {kind} NOT NULL, id BIGINT PRIMARY KEY)"
-    old.sql(declared)
+    old.sql(f"CREATE TABLE town {columns}")
     old.make(40)
     old.take()
     counted = {table: old.sql(f"SELECT count(*) FROM {table}") for table in TABLES}

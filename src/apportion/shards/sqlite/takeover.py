@@ -29,7 +29,8 @@ class SqliteTakeover:
         """Add the columns, and the triggers that keep them right. Parts that exist already stay."""
         for table in tables.each:
             if not has_slot(connection, table):
-                connection.exec_driver_sql(f"ALTER TABLE {quoted(table.name)} ADD COLUMN slot SMALLINT")
+                # A STRICT table has no type SMALLINT.
+                connection.exec_driver_sql(f"ALTER TABLE {quoted(table.name)} ADD COLUMN slot INTEGER")
         for name, body in _following(tables):
             connection.exec_driver_sql(f"CREATE TRIGGER IF NOT EXISTS {quoted(name)} {body}")
 
