@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from sqlalchemy import create_engine, event
 
 import apportion
 from apportion.errors import InvalidInput, StoreClosed
@@ -18,6 +19,11 @@ from tests.shards.sample import SET, Base, Files
         ({"pool_size": 0}, "pool_size"),
         ({"session": "x"}, "session"),
         ({"create_engine": 3}, "create_engine"),
+        ({"session": {"expire_on_comit": False}}, "session"),
+        ({"session": {"autocommit": True}}, "session"),
+        ({"session": {"class_": int}}, "session"),
+        ({"session": {"bind": None}}, "session"),
+        ({"session": {"twophase": True}}, "session"),
     ],
 )
 def test_a_wrong_option_is_told_before_anything_is_opened(options, field):
@@ -37,6 +43,21 @@ def test_a_text_is_no_list_of_keys_and_work_is_a_function(tmp_path):
             router.run("FR", None)
     with pytest.raises(StoreClosed, match="it was closed"):
         router.session("FR").connection()
+
+
+def test_an_engine_that_is_none_or_begins_transactions_itself_is_refused(tmp_path):
+    def engine(url):
+        made = create_engine(url)
+        event.listen(made, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+        return made
+
+    files = Files(tmp_path, shards=("one",))
+    for create, message in ((lambda _: None, "returns an engine"), (engine, "without a listener for the event begin")):
+        with (
+            apportion.sync.open_shards(files.url, SET, base=Base, create_engine=create) as router,
+            pytest.raises(InvalidInput, match=f"^create_engine is .* {message}"),
+        ):
+            router.session("FR").connection()
 
 
 def test_the_shards_of_a_new_set_are_a_mapping():

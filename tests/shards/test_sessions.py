@@ -1,11 +1,13 @@
 """Pinned sessions: rows of one slot are read and written, and every other row is refused or not seen."""
 
+import asyncio
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy import and_, delete, func, insert, or_, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session, aliased, make_transient_to_detached
 
 import apportion
@@ -88,6 +90,27 @@ def test_an_orm_update_and_delete_touch_the_slot_alone(router, place):
         assert [7] == session.scalars(select(Place.visits)).all()
 
 
+OR = text("1 = 1 OR 1 = 1")
+
+
+@pytest.mark.parametrize("condition", [OR, and_(OR, OR), or_(OR, OR)], ids=str)
+def test_an_or_in_a_text_reaches_no_other_slot(router, place, condition):
+    with router.session(FR) as session:
+        assert [place.id] == session.scalars(select(Place.id).where(condition)).all()
+        inner = select(Place.id).where(condition)
+        for nested in (inner.subquery(), inner.cte(), inner.union(inner).subquery()):
+            assert [place.id] == session.scalars(select(nested)).all()
+            assert 1 == session.scalar(select(func.count()).select_from(nested))
+        assert [place.id] == session.scalars(inner.union_all(select(Place.id).where(text("1 = 0")))).all()
+        assert 1 == session.query(Place).filter(condition).count()
+        assert 1 == session.execute(update(Place).where(condition).values(visits=5)).rowcount
+        assert 0 == session.execute(delete(Photo).where(text("1 = 0"), condition)).rowcount
+        assert 1 == session.query(Photo).filter(condition).delete()
+        session.commit()
+    with router.session(DE) as session:
+        assert [7] == session.scalars(select(Place.visits)).all()
+
+
 def _changed(session, place, **values):
     row = session.get(Place, place.id)
     for name, value in values.items():
@@ -154,6 +177,11 @@ WRONG = {
     "an update from other rows": lambda s, p: s.execute(
         update(Place).where(OTHER.country == DE).values(visits=OTHER.visits)
     ),
+    "an update without the ORM": lambda s, p: s.execute(
+        update(Place).values(visits=9), execution_options={"dml_strategy": "core_only"}
+    ),
+    "a delete without the ORM": lambda s, p: s.execute(delete(Photo), execution_options={"dml_strategy": "core_only"}),
+    "an update of an alias": lambda s, p: s.execute(update(OTHER).values(visits=9)),
     "a delete by other rows": lambda s, p: s.execute(
         delete(Photo).where(Photo.place_id == Place.id, Place.country == DE)
     ),
@@ -303,6 +331,23 @@ def test_the_methods_of_the_applications_own_session_class_stay(files, place):
         router.session(FR) as session,
     ):
         assert [place.id] == [row.id for row in session.places()]
+
+
+def test_the_class_of_an_async_session_names_the_class_of_its_sync_session(files):
+    class Own(Session):
+        pass
+
+    class OwnAsync(AsyncSession):
+        sync_session_class = Own
+
+    async def main():
+        async with apportion.open_shards(files.url, SET, base=Base, session={"class_": OwnAsync}) as router:
+            first, second = router.session(FR), router.session(FR)
+            assert isinstance(first, OwnAsync)
+            assert isinstance(first.sync_session, Own)
+            assert type(first.sync_session) is type(second.sync_session)
+
+    asyncio.run(main())
 
 
 def test_a_bare_writer_is_refused_by_the_database_where_the_slot_is_not_owned(files, place):

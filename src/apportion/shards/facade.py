@@ -13,6 +13,7 @@ from apportion.errors import InvalidInput, InvariantBroken, StaleRoute
 from apportion.runtime.resource import AsyncResource
 from apportion.shards.forms import AsyncShardSession, async_form
 from apportion.shards.models import check_models
+from apportion.shards.pins.key_kinds import KeyKinds
 from apportion.shards.records import SetKeys
 from apportion.shards.router import POOL_SIZE, FollowedSet, RouterOptions, ShardRouter, set_followed, set_left
 from apportion.shards.slots import ShardKey
@@ -123,11 +124,13 @@ def open_shards(
     check_seconds(within_seconds)
     check_models(base)
     options = RouterOptions(
+        kinds=KeyKinds(base),
         session={} if session is None else session,
         create_engine=create_engine,
         pool_size=pool_size,
         has_triggers=triggers,
     )
+    async_form.check(options.session)
 
     begin = partial(set_followed, url, SetKeys(name), within_seconds, needs_all=False)
     shown = partial(AsyncShardRouter, async_form, options)

@@ -1,20 +1,26 @@
 """Forms: the async form and the sync form of a router. A form makes engines and sessions, and waits for results."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import Engine
 from sqlalchemy import create_engine as create_sync_engine
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
 from sqlalchemy.util import await_only, greenlet_spawn
 
+from apportion.errors import InvalidInput
 from apportion.runtime.simulated import Runner
 from apportion.shards.pin import Pin
 from apportion.shards.sessions import PinnedSession
 
 Result = TypeVar("Result")
+
+_OWN = frozenset({"bind", "binds", "join_transaction_mode", "pin", "twophase"})
 
 AsyncShardSession = AsyncSession
 SyncShardSession = PinnedSession
@@ -34,25 +40,39 @@ class Form:
     def engine(self, url: URL, create: Callable[..., Any] | None, options: dict[str, Any]) -> tuple[Any, Engine]:
         """Return an engine, and its sync part. `create` is the application's own function for engines, or None."""
         made = self.create_engine(url, **options) if create is None else create(url)
-        return made, made.sync_engine if isinstance(made, AsyncEngine) else made
+        sync_engine = made.sync_engine if isinstance(made, AsyncEngine) else made
+        if not isinstance(sync_engine, Engine):
+            hint = "Return create_engine(url), with the options of the application."
+            raise InvalidInput("create_engine", made, "a function that returns an engine", hint)
+        return made, sync_engine
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Refuse options that a session does not take, and those that would send it to another connection."""
+        for name in sorted(_OWN & options.keys()):
+            raise InvalidInput("session", name, "options without the connection of a session", "Leave it out.")
+        try:
+            self.session(cast(Pin, None), dict(options))
+        except (TypeError, ArgumentError) as error:
+            raise InvalidInput("session", sorted(options), "options of a Session", f"{error}.") from error
 
 
 def _pinned(pin: Pin, options: dict[str, Any]) -> PinnedSession:
-    return _class_of(options)(pin=pin, **{name: value for name, value in options.items() if name != "class_"})
+    rest = {name: value for name, value in options.items() if name != "class_"}
+    return _class_of(options.get("class_", Session))(pin=pin, **rest)
 
 
 def _pinned_async(pin: Pin, options: dict[str, Any]) -> AsyncSession:
     rest = {name: value for name, value in options.items() if name not in ("class_", "sync_session_class")}
     kind = options.get("class_", AsyncSession)
-    own = {"class_": options["sync_session_class"]} if "sync_session_class" in options else {}
+    own = options.get("sync_session_class", kind.sync_session_class)
     session: AsyncSession = kind(sync_session_class=_class_of(own), pin=pin, **rest)
     return session
 
 
-def _class_of(options: dict[str, Any]) -> type[PinnedSession]:
-    """Return the class of sessions. It keeps the methods of the application's own class, if there is one."""
-    own = options.get("class_")
-    return PinnedSession if own is None else type(f"Pinned{own.__name__}", (PinnedSession, own), {})
+@cache
+def _class_of(own: type[Session]) -> type[PinnedSession]:
+    """Return the class of sessions, made once. It keeps the methods of the application's own class, if there is one."""
+    return PinnedSession if own is Session else type(f"Pinned{own.__name__}", (PinnedSession, own), {})
 
 
 async def _closed(engine: AsyncEngine) -> None:

@@ -31,6 +31,7 @@ from apportion.shards.meta import ShardMeta
 from apportion.shards.mover.failover import admission_to
 from apportion.shards.mover.rescue import rescued
 from apportion.shards.pin import Fence, NotAccepted, Pin
+from apportion.shards.pins.key_kinds import KeyKinds
 from apportion.shards.pins.statistics import RouterStatistics
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, read_record
 from apportion.shards.slots import ShardKey, SlotTable
@@ -135,6 +136,7 @@ def table_of(routes: Routes) -> SlotTable:
 class RouterOptions:
     """The caller's options for sessions and engines."""
 
+    kinds: KeyKinds
     session: Mapping[str, Any]
     create_engine: Callable[..., Any] | None
     pool_size: int = POOL_SIZE
@@ -159,7 +161,7 @@ class ShardRouter(Handle):
 
     def __init__(self, form: Form, options: RouterOptions, followed: FollowedSet, thread: Runner) -> None:
         self._followed, self._thread, self._form, self._options = followed, thread, form, options
-        self._follower, self._has_triggers = followed.follower, options.has_triggers
+        self._follower, self._has_triggers, self._kinds = followed.follower, options.has_triggers, options.kinds
         self.url: str = followed.url
         self.name: str = followed.keys.name
         self.statistics: RouterStatistics = RouterStatistics()
@@ -204,13 +206,13 @@ class ShardRouter(Handle):
         return self.table.version
 
     def slot(self, key: ShardKey) -> int:
-        """Return the slot of a key."""
-        return self.table.slot(key)
+        """Return the slot of a key. `InvalidInput` for a key of a kind that no model has."""
+        return self.table.slot(self._kinds.checked(key))
 
     def shard(self, key: ShardKey) -> str:
         """Return the id of the shard that has a key."""
         table = self.table
-        return table.shard(table.slot(key))
+        return table.shard(table.slot(self._kinds.checked(key)))
 
     @contextmanager
     def pin(self, key: ShardKey) -> Iterator[None]:
@@ -332,7 +334,7 @@ class ShardRouter(Handle):
         if not named and outer is not None:
             return replace(outer, is_read_only=is_read_only)
         table = self.table
-        slots = tuple(sorted({table.slot(each) for each in named}))
+        slots = tuple(sorted({table.slot(self._kinds.checked(each)) for each in named}))
         if outer is not None and slots != outer.slots:
             outer.check(table)
             raise CrossShard(named[0], slots[0], outer.slots)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ClauseElement, Connection, event, inspect, select
+from sqlalchemy import ClauseElement, Connection, TableClause, TextClause, event, inspect, select
 from sqlalchemy.orm import (
     FromStatement,
     Mapper,
@@ -23,10 +23,13 @@ from sqlalchemy.orm import (
     object_session,
     with_loader_criteria,
 )
+from sqlalchemy.sql.elements import BooleanClauseList, Grouping
+from sqlalchemy.sql.selectable import AliasedReturnsRows
 
 from apportion.errors import CrossShard, InvalidInput, StaleRoute
-from apportion.shards.models import Reference, RowRule, Sharded, rule_of
+from apportion.shards.models import Reference, Sharded, rule_of
 from apportion.shards.pin import Pin
+from apportion.shards.pins.key_kinds import check_kind
 from apportion.shards.pins.pinned_slot import PinnedSlot
 
 _FRESH = "Run the work again in a fresh session, as router.run(key, work) does."
@@ -103,7 +106,8 @@ def _guarded(state: ORMExecuteState) -> Any:  # noqa: ANN401 - the result of a s
             raise _without_slot("a statement of Core or text", pin)
         return None
     if state.is_select:
-        state.statement = state.statement.options(_ONE_SLOT if len(pin.slots) == 1 else _criteria(pin.slots))
+        limited = state.statement.options(_ONE_SLOT if len(pin.slots) == 1 else _criteria(pin.slots))
+        state.statement = _grouped(limited)
         return None
     mapper = state.bind_mapper
     is_sharded = mapper is not None and issubclass(mapper.class_, Sharded)
@@ -115,10 +119,27 @@ def _guarded(state: ORMExecuteState) -> Any:  # noqa: ANN401 - the result of a s
         _check_update(state, mapper, pin)
     if state.is_update or state.is_delete:
         _check_reach(state.statement, pin)
-        state.statement = state.statement.options(_criteria(pin.slots))
+        if state.execution_options.get("dml_strategy") == "core_only":
+            raise _without_slot("an update or a delete with the strategy core_only", pin, "Leave out dml_strategy.")
+        state.statement = _grouped(state.statement.options(_criteria(pin.slots)))
     return None
 
 
+def _grouped(statement: Any) -> Any:  # noqa: ANN401 - a copy of a statement
+    """Put conditions with text in parentheses. Otherwise an OR in the text would end the criterion of the slot."""
+    criteria = getattr(statement, "_where_criteria", ())
+    if any(isinstance(each, _GROUPED) for each in criteria):
+        statement._where_criteria = tuple(Grouping(each) if isinstance(each, _GROUPED) else each for each in criteria)
+    for inner in (*getattr(statement, "_from_obj", ()), *getattr(statement, "_raw_columns", ())):
+        if isinstance(inner, AliasedReturnsRows):
+            _grouped(inner)
+    for inner in (*getattr(statement, "selects", ()), getattr(statement, "element", None)):
+        if inner is not None:
+            _grouped(inner)
+    return statement
+
+
+_GROUPED = (TextClause, BooleanClauseList)
 _ONE_SLOT = with_loader_criteria(Sharded, lambda model: model.slot == PinnedSlot(), include_aliases=True)
 
 
@@ -136,11 +157,11 @@ def _filled(state: ORMExecuteState, mapper: Mapper[Any], pin: Pin) -> Any:  # no
     statement: Any = state.statement
     if statement._values or statement._multi_values or statement.select is not None or not state.parameters:
         raise _without_slot("an insert with values()", pin, "Pass a list of rows: session.execute(insert(Model), rows)")
-    rule, given = rule_of(mapper.class_), state.parameters
-    _check_conflict(statement, {mapper.columns[name].name for name in rule.fixed}, pin)
+    given = state.parameters
+    _check_conflict(statement, _fixed(mapper), pin)
     if isinstance(given, Mapping):
-        return state.invoke_statement(params={"slot": _slot_of(rule, given, pin)})
-    return state.invoke_statement(params=[{"slot": _slot_of(rule, row, pin)} for row in given])
+        return state.invoke_statement(params={"slot": _slot_of(mapper, given, pin)})
+    return state.invoke_statement(params=[{"slot": _slot_of(mapper, row, pin)} for row in given])
 
 
 def _check_conflict(statement: Any, fixed: Set[str], pin: Pin) -> None:  # noqa: ANN401 - an insert
@@ -162,9 +183,9 @@ def _check_reach(statement: Any, pin: Pin) -> None:  # noqa: ANN401 - an update 
     values = (statement._values or {}).values() if statement.is_update else ()
     clauses = [each for each in (*statement._where_criteria, *values) if isinstance(each, ClauseElement)]
     beside = {source for clause in clauses for source in clause._from_objects} - {statement.table}
-    if beside or statement._prefixes:
+    if beside or statement._prefixes or not isinstance(statement.table, TableClause):
         hint = "Read other rows in a subquery, such as where(Place.id.in_(select(...)))."
-        raise _without_slot("an update or a delete with other rows, or with prefixes", pin, hint)
+        raise _without_slot("an update or a delete of an alias, with other rows, or with prefixes", pin, hint)
 
 
 def _check_update(state: ORMExecuteState, mapper: Mapper[Any], pin: Pin) -> None:
@@ -172,12 +193,17 @@ def _check_update(state: ORMExecuteState, mapper: Mapper[Any], pin: Pin) -> None
     statement: Any = state.statement
     if isinstance(state.parameters, list):
         raise _without_slot("an update by a list of rows", pin, "Update with where(), or change the objects.")
-    fixed = {mapper.columns[name].name for name in rule_of(mapper.class_).fixed}
     changed = {getattr(column, "name", column) for column in (statement._values or {})}
     changed |= {getattr(column, "name", column) for column, _ in (getattr(statement, "_ordered_values", None) or ())}
     changed |= set(state.parameters or {})
-    for name in sorted(fixed & changed):
+    for name in sorted(_fixed(mapper) & changed):
         raise _moved(f"{mapper.class_.__name__}.{name}", pin)
+
+
+def _fixed(mapper: Mapper[Any]) -> set[str]:
+    """Return the names of the columns that never change, and of their attributes. A statement may use both."""
+    fixed = rule_of(mapper.class_).fixed
+    return {*fixed, *(mapper.columns[name].name for name in fixed)}
 
 
 @event.listens_for(Sharded, "before_insert", propagate=True)
@@ -188,7 +214,7 @@ def _inserting(mapper: Mapper[Any], connection: Connection, row: Any) -> None:  
     rule, values = rule_of(mapper.class_), inspect(row).dict
     if rule.parent and len(session.pin.slots) > 1 and values.get("slot") is None:
         row.slot = _slot_of_parent(mapper, connection, getattr(row, rule.parent), session.pin)
-    row.slot = _slot_of(rule, values, session.pin)
+    row.slot = _slot_of(mapper, values, session.pin)
 
 
 @event.listens_for(Sharded, "before_update", propagate=True)
@@ -217,13 +243,17 @@ def _referring(mapper: Mapper[Any], _: Connection, row: Any) -> None:  # noqa: A
         _refuse_reference(mapper, session.pin)
 
 
-def _slot_of(rule: RowRule, values: Mapping[str, Any], pin: Pin) -> int:
+def _slot_of(mapper: Mapper[Any], values: Mapping[str, Any], pin: Pin) -> int:
     """Return the slot of a new row, checked against the pin and against a slot that the caller gave."""
-    given = values.get("slot")
-    slot = (pin.slots[0] if given is None else given) if rule.parent else pin.roads.table.slot(rule.key_of(values))
+    rule, given = rule_of(mapper.class_), values.get("slot")
+    key = None if rule.parent else rule.key_of(values)
+    slot: Any = pin.slots[0] if given is None else given
+    if key is not None:
+        check_kind(mapper.class_, key)
+        slot = pin.roads.table.slot(key)
     if slot not in pin.slots or given not in (None, slot):
         pin.check(pin.roads.table)
-        raise CrossShard(rule.key_of(values) if rule.key else given, slot, pin.slots)
+        raise CrossShard(given if key is None else key, slot, pin.slots)
     return int(slot)
 
 

@@ -14,6 +14,7 @@ from apportion.errors import InvalidInput, InvariantBroken, StaleRoute
 from apportion.runtime.resource import SyncResource
 from apportion.shards.forms import SyncShardSession, sync_form
 from apportion.shards.models import check_models
+from apportion.shards.pins.key_kinds import KeyKinds
 from apportion.shards.records import SetKeys
 from apportion.shards.router import POOL_SIZE, FollowedSet, RouterOptions, ShardRouter, set_followed, set_left
 from apportion.shards.slots import ShardKey
@@ -122,11 +123,13 @@ def open_shards(
     check_seconds(within_seconds)
     check_models(base)
     options = RouterOptions(
+        kinds=KeyKinds(base),
         session={} if session is None else session,
         create_engine=create_engine,
         pool_size=pool_size,
         has_triggers=triggers,
     )
+    sync_form.check(options.session)
 
     begin = partial(set_followed, url, SetKeys(name), within_seconds, needs_all=False)
     shown = partial(SyncShardRouter, sync_form, options)

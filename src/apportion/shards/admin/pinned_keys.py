@@ -10,6 +10,7 @@ from apportion.errors import InvalidInput
 from apportion.shards.admin.carrier import Carrier
 from apportion.shards.models import check_models
 from apportion.shards.mover.own_slots import PinnedKey
+from apportion.shards.pins.key_kinds import KeyKinds
 from apportion.shards.place import DatabasePlace
 from apportion.shards.slots import ShardKey, check_pinnable
 from apportion.shards.takeover.takeover import tables_there, within
@@ -20,8 +21,9 @@ def check_keys(keys: Sequence[ShardKey], base: type[DeclarativeBase]) -> tuple[S
     check_models(base)
     if isinstance(keys, str | bytes) or not isinstance(keys, Sequence) or not keys:
         raise InvalidInput("keys", keys, "a list of at least one key", 'Write ["FR"], or apportion shards pin … FR')
+    kinds = KeyKinds(base)
     for key in keys:
-        check_pinnable(key)
+        check_pinnable(kinds.checked(key))
     return tuple(dict.fromkeys(keys))
 
 

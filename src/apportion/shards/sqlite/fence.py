@@ -15,8 +15,9 @@ from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, event
+from sqlalchemy.exc import OperationalError
 
-from apportion.errors import BadSnapshot, StoreUnavailable
+from apportion.errors import BadSnapshot, InvalidInput, StoreUnavailable
 from apportion.shards.meta import ShardMeta, check_meta, meta_of
 from apportion.shards.pin import NotAccepted
 from apportion.shards.pins.pinned_slot import FUNCTION
@@ -140,4 +141,10 @@ def _begun(connection: Connection) -> None:
     if connection.info.get(_QUERY_ONLY, False) != is_read_only:
         connection.exec_driver_sql(f"PRAGMA query_only = {int(is_read_only)}")
         connection.info[_QUERY_ONLY] = is_read_only
-    connection.exec_driver_sql("BEGIN" if is_read_only else "BEGIN IMMEDIATE")
+    try:
+        connection.exec_driver_sql("BEGIN" if is_read_only else "BEGIN IMMEDIATE")
+    except OperationalError as error:
+        if "within a transaction" not in f"{error.orig}":
+            raise
+        found, expected = "an engine that begins transactions itself", "one without a listener for the event begin"
+        raise InvalidInput("create_engine", found, expected, "Leave the listener out: sessions do this.") from error
