@@ -10,8 +10,8 @@ from functools import cache
 from numbers import Integral
 from typing import TypeAlias
 
-from sqlalchemy import Enum, Integer, String, Uuid, inspect
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy import Enum, Integer, String, Uuid
+from sqlalchemy.orm import DeclarativeBase, class_mapper
 
 from apportion.errors import InvalidInput
 from apportion.shards.models import Sharded, rule_of
@@ -34,7 +34,9 @@ class KeyKinds:
         """Return the key. `InvalidInput` for a kind of key that no model has. Each kind is looked up once."""
         kinds = _kinds_of(key)
         if kinds not in self._known:
-            models = [mapper.class_ for mapper in self._base.registry.mappers if issubclass(mapper.class_, Sharded)]
+            models: list[type] = [
+                mapper.class_ for mapper in self._base.registry.mappers if issubclass(mapper.class_, Sharded)
+            ]
             wanted = {_kinds_in(model) for model in models if rule_of(model).key}
             if not any(_fits(kinds, each) for each in wanted):
                 raise InvalidInput("key", key, " or ".join(sorted(map(_said, wanted))), _HINT)
@@ -55,7 +57,7 @@ def _kinds_of(key: ShardKey) -> Kinds:
 
 @cache
 def _kinds_in(model: type) -> Kinds:
-    columns = inspect(model).columns
+    columns = class_mapper(model).columns
     return tuple(_kind(columns[name].type) for name in rule_of(model).key)
 
 
