@@ -27,14 +27,14 @@ class KeyKinds:
     """The kinds of keys that the models of a base have."""
 
     def __init__(self, base: type[DeclarativeBase]) -> None:
-        self._mappers = lambda: base.registry.mappers
+        self._registry = base.registry
         self._known: set[Kinds] = set()
 
     def checked(self, key: ShardKey) -> ShardKey:
         """Return the key. `InvalidInput` for a kind of key that no model has. Each kind is looked up once."""
         kinds = _kinds_of(key)
         if kinds not in self._known:
-            models: list[type] = [each.class_ for each in self._mappers() if issubclass(each.class_, Sharded)]
+            models: list[type] = [each.class_ for each in self._registry.mappers if issubclass(each.class_, Sharded)]
             wanted = {_kinds_in(model) for model in models if rule_of(model).key}
             if not any(_fits(kinds, each) for each in wanted):
                 raise InvalidInput("key", key, " or ".join(sorted(map(_said, wanted))), _HINT)
