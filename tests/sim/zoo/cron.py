@@ -156,8 +156,8 @@ _ON_SLOTS = (
     Bug(
         "of the missed slots the stored one is left out",
         _SLOTS,
-        "    return (*first, *_between(rule, begin, now))[-MOST_MISSED:]",
-        "    return tuple(_between(rule, begin, now))[-MOST_MISSED:]",
+        "        found = (*first, *_between(rule, begin, now))",
+        "        found = tuple(_between(rule, begin, now))",
     ),
 )
 
