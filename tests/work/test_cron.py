@@ -80,6 +80,20 @@ def test_a_call_about_one_schedule_reads_no_other(queue, monkeypatch):
     assert {"a", "b"} == set(read)
 
 
+@pytest.mark.parametrize("name", [None, 5, "a\ud800", "a\0"])
+def test_a_name_that_no_store_can_keep_names_no_schedule(queue, name):
+    @queue.task()
+    async def report() -> None: ...
+
+    async def _run():
+        await queue.schedule("a", report.call(), cron="0 9 * * *")
+        with pytest.raises(InvalidInput, match="schedule"):
+            await queue.trigger(name, datetime(2050, 1, 1, tzinfo=UTC))
+        await queue.close()
+
+    asyncio.run(_run())
+
+
 def test_a_slot_is_triggered_once_and_no_older_one_after_it(queue):
     slots = []
 

@@ -294,6 +294,7 @@ BAD = [
     ("a schedule that is not there", lambda url: cron.pause(url, "q", "none"), "schedule"),
     ("a schedule that is not there", lambda url: cron.history(url, "q", "none"), "schedule"),
     ("a schedule that is not there", lambda url: cron.run_now(url, "q", "none"), "schedule"),
+    ("a name that no store can keep", lambda url: cron.remove(url, "q", "a\ud800"), "schedule"),
     ("no slots", lambda url: cron.forecast(url, "q", "report", most=0), "most"),
     ("a time without a zone", lambda url: cron.forecast(url, "q", "report", after=datetime(2026, 1, 1)), "after"),  # noqa: DTZ001
     ("a store that is not there", lambda url: cron.schedules(f"{url}x"), "store"),

@@ -11,6 +11,7 @@ from apportion.errors import AlreadyTriggered, InvalidInput
 from apportion.stores.schedules.values import Firing, TaskSchedule
 from apportion.stores.task_api import TaskStore
 from apportion.stores.task_control import StoreTime
+from apportion.stores.task_rows import clean
 from apportion.stores.task_values import NewTask
 from apportion.work.cron.declaration import changed, placed
 from apportion.work.cron.due_slots import next_slot, stored_rule, task_of
@@ -67,8 +68,8 @@ async def paused(tasks: TaskStore, queue: str, name: str) -> bool:
 
 async def removed(tasks: TaskStore, queue: str, name: str) -> None:
     """Remove a schedule; `InvalidInput` if there is none of this name."""
-    if not await tasks.schedules.remove(queue, [name]):
-        await existing(tasks, queue, name)
+    await existing(tasks, queue, name)
+    await tasks.schedules.remove(queue, [name])
 
 
 async def resumed(tasks: TaskStore, queue: str, name: str, *, by: str) -> bool:
@@ -94,6 +95,8 @@ async def existing(tasks: TaskStore, queue: str, name: str) -> TaskSchedule:
 
 async def found(tasks: TaskStore, queue: str, name: str) -> TaskSchedule | None:
     """Return a stored schedule, None if there is none of this name."""
+    if not isinstance(name, str) or clean(name) != name:  # no store can keep such a name
+        return None
     return next(iter(await tasks.schedules.listed(queue, name)), None)
 
 
