@@ -128,6 +128,26 @@ def test_a_process_that_a_function_forks_and_lets_return_ends(tmp_path):
     assert (forked[0], 0) == ended
 
 
+def test_a_process_that_an_async_function_forks_and_lets_return_ends(tmp_path):
+    queue = apportion.Queue(f"sqlite:///{tmp_path}/work.db", "mail")
+    forked = []
+
+    @queue.task()
+    async def fork() -> None:
+        if pid := os.fork():
+            forked.append(pid)
+
+    async def _run():
+        await queue.enqueue(fork.call())
+        return await queue.drain()
+
+    assert 1 == asyncio.run(asyncio.wait_for(_run(), 20)).done
+    deadline = time.monotonic() + 10
+    while (ended := os.waitpid(forked[0], os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert (forked[0], 0) == ended
+
+
 class _Broken(logging.Handler):
     def handle(self, record):
         raise OSError("the disk of the log is full")

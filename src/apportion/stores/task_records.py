@@ -125,10 +125,10 @@ def settled(task: OpenTask, settlement: Settlement) -> Freed:
         return Freed(task=free, state="done")
     if fate == "dead":
         return Freed(task=replace(free, failures=free.failures + 1), state="dead")
-    if fate == "cancelled" or free.is_cancelling or (free.is_replaced and fate != "released"):
+    if fate == "cancelled" or free.is_cancelling or (free.is_replaced and (fate != "released" or settlement.has_run)):
         return Freed(task=free, state="cancelled")
-    if fate == "retry":
-        free = replace(free, failures=free.failures + 1, crashes=0, deaths_of=())
+    if fate == "retry" or settlement.has_run:
+        free = replace(free, failures=free.failures + int(fate == "retry"), crashes=0, deaths_of=())
     elif fate == "crashed":
         free = replace(free, crashes=free.crashes + 1)
         if free.crashes >= MOST_CRASHES:

@@ -185,6 +185,8 @@ class Settlement(NamedTuple):
     cancelled   the task was cancelled, and its run has ended
 
     `is_repeat`: the run completed the task in a transaction. If that was committed, this settlement is refused.
+    `has_run`: the run of a released claim came to its own end. Its process survived it, so crashes and deaths begin
+    anew.
     """
 
     receipt: Receipt
@@ -193,6 +195,7 @@ class Settlement(NamedTuple):
     delay_ms: int = 0
     result: bytes | None = None
     is_repeat: bool = False
+    has_run: bool = False
 
 
 @brief

@@ -5,6 +5,7 @@ A run is an asyncio task of its own. Its outcome is that of the function: a resu
 
 import asyncio
 import inspect
+import os
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -16,7 +17,7 @@ from apportion.runtime.interrupt import is_interrupted
 from apportion.stores.task_values import Claim, Settlement
 from apportion.work.function import AnyTaskFunction
 from apportion.work.observers.trace import span
-from apportion.work.retry_budget import GiveUp, Snooze, milliseconds
+from apportion.work.retry_budget import GivenBack, GiveUp, Snooze, milliseconds
 from apportion.work.running_task import CURRENT, IS_PLAIN, RunningTask
 
 _MOST_REASON = 2_000
@@ -74,7 +75,7 @@ def _bound(function: AnyTaskFunction, claim: Claim) -> Callable[[], Any]:
 
 async def _result(function: AnyTaskFunction, call: Callable[[], Any], in_thread: InThread) -> Any:  # noqa: ANN401 - the function's
     """Call a function within the wrappers of its queue."""
-    wrappers = function.wrappers
+    wrappers, process = function.wrappers, os.getpid()
     if not function.is_async:
         call = partial(_threaded, partial(wrappers.called, call) if wrappers else call, in_thread)
     try:
@@ -83,6 +84,9 @@ async def _result(function: AnyTaskFunction, call: Callable[[], Any], in_thread:
         if isinstance(error, KeyboardInterrupt) and is_interrupted():
             raise
         raise RuntimeError(f"the function raised {error!r}") from error
+    finally:
+        if os.getpid() != process:  # the function has forked, and this is the forked process
+            os._exit(0)
 
 
 async def _threaded(call: Callable[[], Any], in_thread: InThread) -> Any:  # noqa: ANN401
@@ -124,7 +128,8 @@ def failed(claim: Claim, function: AnyTaskFunction, error: BaseException) -> Set
     if isinstance(error, KeyboardInterrupt):  # this is Ctrl-C: `_result` replaces a KeyboardInterrupt of the function
         return Settlement(receipt=claim.receipt, fate="released", reason="the program was interrupted")
     if isinstance(error, Snooze):
-        return Settlement(receipt=claim.receipt, fate="released", reason=reason, delay_ms=milliseconds(error.after))
+        later_ms, has_run = milliseconds(error.after), not isinstance(error, GivenBack)
+        return Settlement(receipt=claim.receipt, fate="released", reason=reason, delay_ms=later_ms, has_run=has_run)
     budget = function.task_options.budget
     is_final = isinstance(error, (GiveUp, *budget.give_up_on))
     delay_ms = None if is_final else budget.delay_ms(claim.failures + 1, random.random)

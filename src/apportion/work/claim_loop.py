@@ -16,7 +16,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextvars import Token
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 from apportion.errors import ClaimLost, InvalidInput
@@ -29,7 +28,7 @@ from apportion.work.function import AnyTaskFunction, TaskFunction, TaskOptions
 from apportion.work.json_values import of_json
 from apportion.work.lanes.lanes_of_worker import LanesOfWorker
 from apportion.work.observers.statistics import TaskStatistics
-from apportion.work.retry_budget import Budget, Snooze
+from apportion.work.retry_budget import Budget, GivenBack
 from apportion.work.running_task import CURRENT, RunningTask
 from apportion.work.worker import QueueWorker
 from apportion.work.wrappers import Wrappers
@@ -103,7 +102,7 @@ class _Handed:
             self.end.set_result(None)
             return False
         if _is_from_outside(error, block):
-            self.end.set_exception(Snooze(after=timedelta(0)))
+            self.end.set_exception(GivenBack())
             return False
         self.end.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
         while not is_ours and self._is_running():
@@ -114,7 +113,7 @@ class _Handed:
         """Give back a task whose block was not entered; no failure counts."""
         if not self.is_entered and not self.end.done():
             self.is_over = True
-            self.end.set_exception(Snooze(after=timedelta(0)))
+            self.end.set_exception(GivenBack())
 
     async def interrupted(self) -> None:
         """Cancel the block of a task that the worker has lost or must cancel, and wait for the end of the block."""

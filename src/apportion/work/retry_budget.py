@@ -23,6 +23,13 @@ class Snooze(Exception):
         self.after: timedelta = length("after", after)
 
 
+class GivenBack(Snooze):
+    """The end of a run that did not begin, or that was broken off from outside. Its task is ready again at once."""
+
+    def __init__(self) -> None:
+        super().__init__(after=timedelta(0))
+
+
 class GiveUp(Exception):
     """A task function raises this if its task can never succeed. The task is dead at once, with this as its reason."""
 

@@ -206,10 +206,8 @@ class Runs:
         if not self._places.free(receipt, run):
             pass
         elif (error := error_of(run)) is not None:
-            attempts = self._desk.attempts
-            attempts.fail(receipt, error)
-            failed = Settlement(receipt=receipt, fate="retry", reason="the worker failed", delay_ms=_UNKNOWN_MS)
-            self._desk.settle(failed)
+            reason = f"the worker made no child: {type(error).__name__}: {error}"
+            self._desk.settle(Settlement(receipt=receipt, fate="released", reason=reason, delay_ms=_UNKNOWN_MS))
         elif (settlement := run.result()) is not None:
             self._desk.settle(settlement)
         else:

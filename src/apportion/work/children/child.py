@@ -230,6 +230,7 @@ def claim_of(job: dict[str, Any]) -> Claim:
 
 def _said(settlement: Settlement) -> dict[str, Any]:
     said = {"fate": settlement.fate, "reason": settlement.reason, "delay_ms": settlement.delay_ms}
+    said |= {"has_run": settlement.has_run}
     return said | {"result": None if settlement.result is None else b64encode(settlement.result).decode()}
 
 

@@ -129,6 +129,7 @@ class Children:
             delay_ms=said["delay_ms"],
             result=None if said["result"] is None else b64decode(said["result"]),
             is_repeat=said["is_completed"],
+            has_run=said["has_run"],
         )
 
     async def _answer(self, child: Child, job: Job, limit: asyncio.Timeout) -> dict[str, Any] | None:

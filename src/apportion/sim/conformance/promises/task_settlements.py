@@ -149,6 +149,16 @@ async def a_released_run_counts_as_nothing(stage: TaskStage) -> None:
 
 
 @task_case()
+async def a_run_that_came_to_its_own_end_clears_crashes_and_deaths(stage: TaskStage) -> None:
+    """A task that wants to run again later has not ended its process, so its crashes and deaths begin anew."""
+    claim = await _settled(stage, "retry", "crashed")
+    worker = await stage.worker()
+    claim = await stage.claimed(worker)
+    await stage.settle(worker, ended(claim, "released")._replace(has_run=True))
+    same(("ready", 1, 0, 0, ""), await _counts(stage, claim), "the counts")
+
+
+@task_case()
 async def a_run_that_failed_for_the_last_time_is_a_dead_letter(stage: TaskStage) -> None:
     """A dead task is kept with its reason and its arguments, and claimed no more."""
     claim = await _settled(stage, "dead")
