@@ -337,6 +337,7 @@ def test_a_comparison_of_nothing_is_an_error(tmp_path):
             channel = await copied(sites)
             channel._group = replace(GROUP, slots=(14,))  # a filter that is wrong, and finds no row
             pair.sql("one", "DELETE FROM photo WHERE slot = 14", "DELETE FROM place WHERE slot = 14")
+            pair.sql("one", "INSERT INTO apportion_capture SELECT 14, move FROM apportion_capture LIMIT 1")
             with pytest.raises(Unequal, match="rows on the source that were not compared"):
                 await channel.verify(1, TOKEN)
 

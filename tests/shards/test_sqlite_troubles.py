@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.errors import InvalidInput, SchemaDiffers, StoreUnavailable, Unequal, UnknownOption
+from apportion.errors import BadSnapshot, InvalidInput, SchemaDiffers, StoreUnavailable, Unequal, UnknownOption
 from apportion.shards.move_group import ROW_CHANGES, MoveGroup
 from apportion.shards.sqlite import file as shard_file
 from apportion.shards.sqlite.file import ShardFile, ShardPath
@@ -103,6 +103,34 @@ def test_a_table_that_was_made_anew_has_lost_its_log(tmp_path):
         pair.sql("one", "DELETE FROM place WHERE id = 'not logged'")
 
     run(test, pair)
+
+
+@pytest.mark.parametrize(
+    ("statement", "shard", "error", "message"),
+    [
+        ("DELETE FROM apportion_capture WHERE slot = 4", "one", Unequal, "has lost slots on shard one.*: slot 4"),
+        ("UPDATE apportion_capture SET move = 'other'", "one", Unequal, "has lost slots"),
+        (
+            "UPDATE apportion_move SET rows = 'x'",
+            "two",
+            BadSnapshot,
+            "progress of move it's 1 in table .*, expected integers",
+        ),
+        ("UPDATE apportion_move SET slot = x'00'", "two", BadSnapshot, "expected integers"),
+    ],
+)
+def test_a_damaged_log_or_progress_ends_a_comparison(tmp_path, statement, shard, error, message):
+    pair = FilePair(tmp_path)
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await copied(sites)
+            await channel.verify(1, TOKEN)
+            pair.sql(shard, statement)
+            with pytest.raises(error, match=message):
+                await channel.verify(1, TOKEN)
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("shard", ["one", "two"])

@@ -81,13 +81,20 @@ def triggers_of(connection: sqlite3.Connection, schema: str = "main") -> set[str
 
 
 def require(connection: sqlite3.Connection, group: MoveGroup, tables: Sequence[ShardTable]) -> None:
-    """Raise if changes of a table on the source are not logged. A table that was made anew has lost its triggers."""
+    """Raise if changes of a table or of a slot on the source are not logged.
+
+    A table that was made anew has lost its triggers. A slot has lost its row if another program deleted it.
+    """
     there = triggers_of(connection, "source")
+    hint = "Changes of its rows may be lost. Abort the move, and begin it again."
     lost = [table.name for table in tables if not there.issuperset(trigger_names(table.name))]
     if lost:
-        hint = "Changes of its rows may be lost. Abort the move, and begin it again."
         why = f"is not logged on shard {group.source} any more, so these tables were made anew"
         raise Unequal(lost[0], lost, why, hint)
+    rows = connection.execute("SELECT slot FROM source.apportion_capture WHERE move = ?", (group.move,)).fetchall()
+    if absent := sorted({*group.slots}.difference(slot for (slot,) in rows)):
+        why = f"has lost slots on shard {group.source}, so their changes are not logged any more"
+        raise Unequal(TABLES[0], [f"slot {slot}" for slot in absent], why, hint)
 
 
 def trigger_names(table: str) -> tuple[str, ...]:

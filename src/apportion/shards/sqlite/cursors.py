@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from apportion.errors import BadSnapshot
+from apportion.errors.shown import shown
+from apportion.shards.slot_rows import DAMAGE
 from apportion.shards.sqlite.schema import literal
 from apportion.shards.sqlite.tables import MOST_KEY_COLUMNS, ShardTable, key_names
 
@@ -36,15 +39,27 @@ class Cursor:
 
 
 def cursors(connection: sqlite3.Connection, move: str, step: Step) -> dict[str, Cursor]:
-    """Return the cursors of a step, by table."""
+    """Return the cursors of a step, by table. `BadSnapshot` for a cursor that no mover writes."""
     read = """SELECT name, attempt, slot, until, k1 IS NOT NULL, rows, is_done FROM main.apportion_move
         WHERE move = ? AND step = ?"""
-    return {
-        name: Cursor(
-            name=name, attempt=attempt, slot=slot, until=until, within=bool(within), rows=rows, is_done=bool(is_done)
-        )
-        for name, attempt, slot, until, within, rows, is_done in connection.execute(read, (move, step))
-    }
+    rows = connection.execute(read, (move, step)).fetchall()  # after an error, an open cursor would keep its lock
+    return {name: _cursor(move, name, *values) for name, *values in rows}
+
+
+def _cursor(move: str, name: str, *values: object) -> Cursor:
+    attempt, slot, until, within, rows, is_done = values
+    match attempt, slot, until, rows, is_done:
+        case int(), int() | None, int() | None, int(), int():
+            return Cursor(
+                name=name,
+                attempt=attempt,
+                slot=slot,
+                until=until,
+                within=bool(within),
+                rows=rows,
+                is_done=bool(is_done),
+            )
+    raise BadSnapshot(f"progress of move {move} in table {shown(name)}", shown(values), "integers", DAMAGE)
 
 
 def begin(connection: sqlite3.Connection, move: str, step: Step, tables: Sequence[ShardTable], attempt: int) -> None:

@@ -67,7 +67,12 @@ class SqliteFence:
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
         """Return the state of each slot that has a row here. Leave out an incoming slot that has no number yet."""
         said = "SELECT slot, state FROM apportion_slot WHERE state <> 'incoming' OR number IS NOT NULL"
-        rows = connection.exec_driver_sql(said).all()  # After an error, an open cursor would keep its lock.
+        try:
+            rows = connection.exec_driver_sql(said).all()  # After an error, an open cursor would keep its lock.
+        except OperationalError as error:
+            if not f"{error.orig}".startswith("no such"):
+                raise
+            raise BadSnapshot(_SLOT, f"{error.orig}", "the table that apportion makes", DAMAGE) from error
         return {slot: slot_row(slot, state, None, None).state for slot, state in rows}
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
