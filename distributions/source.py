@@ -46,5 +46,9 @@ def export(commit: Commit, folder: Path) -> None:
 
 def _git(*words: str) -> str | None:
     """Return what git says, or None when git refuses."""
-    said = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    english = os.environ | {"LC_ALL": "C"}
+    said = subprocess.run(["git", *words], cwd=ROOT, env=english, capture_output=True, text=True, check=False)
+    if "dubious ownership" in said.stderr:
+        way = f"git config --global --add safe.directory {ROOT}"
+        raise Refusal(f"{ROOT} belongs to another user, so git does not read it. If you trust it: {way}")
     return said.stdout.rstrip() if said.returncode == 0 else None
