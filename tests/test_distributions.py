@@ -130,7 +130,7 @@ def test_a_folder_without_a_repository_is_refused(tmp_path, monkeypatch):
 def test_a_repository_of_another_user_is_refused_with_the_command_that_trusts_it(repository, monkeypatch):
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    with pytest.raises(Refusal, match="belongs to another user.* safe.directory"):
+    with pytest.raises(Refusal, match=r"belongs to another user.*safe\.directory"):
         source.commit()
 
 
