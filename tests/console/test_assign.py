@@ -265,7 +265,7 @@ def test_a_mistake_in_a_table_of_partitions_is_named(text, says, tmp_path):
             "5 replicas wanted on distinct nodes, 4 eligible (a, b, c, d)",
         ),
         ((*NODES, "--partitions", "5", "--spread", "lose"), "--spread"),
-        ((*NODES, "--partitions", "5", "--spread-level", "-1"), "spread_level"),
+        ((*NODES, "--partitions", "5", "--spread-level", "-1"), "--spread-level"),
         ((*NODES, "--partitions", "5", "--live", "a,x"), "node id is 'x'"),
         ((*NODES, "--partitions", "5", "--down", "x"), "node id is 'x'"),
         ((*NODES, "--partitions", "5", "--down", "a,b,c,d"), "needs a node"),
