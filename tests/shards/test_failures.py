@@ -94,5 +94,5 @@ def test_row_6_a_router_that_is_cut_off_from_the_store_writes_nothing_to_a_moved
 
 
 def test_row_8_keys_are_hashed_so_neighbours_lie_apart(router):
-    owners = [router.shard(number) for number in range(1000, 1400)]
+    owners = [router.shard(f"{number}") for number in range(1000, 1400)]
     assert 150 < owners.count("one") < 250

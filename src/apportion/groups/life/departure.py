@@ -3,7 +3,8 @@
 Promises: a request that is lost with its connection is sent once more at once, then every quarter of a second. The
 member frees every partition that it cannot hand over in time, so that its departure does not count as a death. A static
 member does not free its partitions, because its next session takes them.
-Refuses: to wait for longer than `drain_timeout` plus `lease_ttl`.
+Refuses: to wait for longer than `drain_timeout` plus `lease_ttl`. While the store is away, a member goes once its own
+deadline is over and its work has ended: its lease then ends by itself.
 """
 
 from collections.abc import Callable

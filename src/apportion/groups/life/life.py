@@ -106,6 +106,8 @@ class Life:
                 if await self._is_done(membership, now, patience):
                     return
             except _AWAY as error:
+                if departure.is_late(now) or (departure.is_wanted and self._has_nothing()):
+                    return  # the store ends our lease by itself
                 self._effects.asks_again(error)
                 due = now + AGAIN_SECONDS
             if self._member.session and (write := self._controller.look(now)) is not None:
@@ -123,6 +125,10 @@ class Life:
             self._events.tell(Joined(session=membership.session))
             self._step(Admitted(session=membership.session))
         return membership.session is not None and self._departure.is_wanted and await self._has_left(membership, now)
+
+    def _has_nothing(self) -> bool:
+        """Whether our deadline is over, and no work of ours goes on. Then there is nothing to hand over."""
+        return not self._holdings.is_current and self._holdings.all_quiet
 
     async def _wait(self, due: float | None) -> None:
         """Wait until there is news or an action is due, then take all news from the inbox."""
