@@ -4,12 +4,15 @@ import asyncio
 import logging
 import os
 import time
+from contextlib import suppress
 
 import pytest
 
 import apportion
+from apportion.runtime.clock import SystemClock
 from apportion.stores.lanes.values import KEYED_LANES
 from apportion.stores.task_values import Claim, Receipt
+from apportion.work.attempts import Attempts
 from apportion.work.function import TaskFunction, TaskOptions
 from apportion.work.retry_budget import Budget
 from apportion.work.runs import Runs
@@ -21,6 +24,7 @@ class _Desk:
 
     def __init__(self):
         self.settled, self.reasons, self.left = [], [], {1: 60.0}
+        self.attempts = Attempts(queue="q", worker="w", clock=SystemClock())
 
     def seconds_left(self, session):
         return self.left[session]
@@ -181,16 +185,23 @@ def test_a_log_handler_that_raises_stops_no_task(tmp_path):
     assert (1, 1) == (drained.dead, drained.done)
 
 
-async def _stopped(stop):
-    """Begin a run that waits, stop it in some way, and return the settlements."""
+async def _waiting() -> None:
+    await asyncio.Event().wait()
 
-    async def n() -> None:
+
+async def _completing() -> None:
+    with suppress(asyncio.CancelledError):
         await asyncio.Event().wait()
 
+
+async def _stopped(stop, n=_waiting, *, begins=False):
+    """Begin a run that waits, stop it in some way, perhaps after its first step, and return the settlements."""
     desk, functions = _Desk(), {"n": TaskFunction(n, TaskOptions(name="n", budget=Budget()), Wrappers())}
     runs = Runs("memory://runs", functions, concurrency=1, processes=0, ttl_seconds=10, desk=desk)
     runs.open()
     runs.start([_claim("a")], incarnation=1)
+    if begins:
+        await asyncio.sleep(0)
     stop(runs)
     async with asyncio.timeout(10):
         await runs.until_idle()
@@ -201,6 +212,12 @@ async def _stopped(stop):
 def test_a_run_that_is_cancelled_before_its_first_step_is_settled_as_cancelled():
     receipt = _claim("a").receipt
     assert [("a", "cancelled")] == asyncio.run(_stopped(lambda runs: runs.cancel([receipt])))
+
+
+def test_a_run_that_completes_in_spite_of_its_cancellation_is_done():
+    receipt = _claim("a").receipt
+    settled = asyncio.run(_stopped(lambda runs: runs.cancel([receipt]), _completing, begins=True))
+    assert [("a", "done")] == settled
 
 
 def test_a_run_whose_session_is_over_is_settled_by_nobody_even_if_it_was_to_be_cancelled():
