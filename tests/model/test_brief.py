@@ -8,17 +8,21 @@ import pytest
 
 from apportion import Assignment, Node, Ring, Topology, balance, encode, placement, plan
 from apportion.errors.brief import MOST_CHARACTERS, brief
+from apportion.model.certificate import Certificate, Proof
 from apportion.placement.frozen import Frozen
 from apportion.stores.task_values import Receipt
 from tests.contracts.samples import start
 
 ROOMS = ("model", "placement", "balance", "groups", "stores", "tables", "guards")
+INNER = (
+    "balance.comparison balance.evaluation balance.helix balance.kafka groups.admin shards.admin shards.plan work.admin"
+)
 PUBLIC = {
     kind
-    for room in map(import_module, ["apportion", *(f"apportion.{room}" for room in ROOMS)])
+    for room in map(import_module, ["apportion", *(f"apportion.{room}" for room in (*ROOMS, *INNER.split()))])
     for kind in (getattr(room, name) for name in room.__all__)
     if inspect.isclass(kind) and is_dataclass(kind)
-}
+} | {Certificate, Proof}
 OF_FIELDS = sorted((kind for kind in PUBLIC if kind.__dataclass_params__.repr), key=lambda kind: kind.__name__)
 NODES = Topology(Node(f"{number:03d}{'x' * 252}", zone=(f"{number:03d}", *["z" * 255] * 7)) for number in range(60))
 FEW = Topology(NODES.nodes[:5])

@@ -12,10 +12,12 @@ from fractions import Fraction
 from apportion.balance.arguments import check_assignment
 from apportion.balance.solver.fair_loads import fair_shares
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 from apportion.model.assignment import Assignment
 from apportion.placement.spread import check_options
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadScore:
     """The distance of loads from quotas, the exact shares by weight. A difference is a load less its quota.
@@ -32,6 +34,7 @@ class LoadScore:
     peak_ratio: float
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evenness:
     """The evenness of an assignment: of the replicas that nodes hold, and of the partitions that they lead."""
@@ -72,6 +75,7 @@ def _load_score(assignment: Assignment, loads: Mapping[str, int]) -> LoadScore:
     )
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stillness:
     """The movement that a change causes.
@@ -119,6 +123,7 @@ def stillness(before: Assignment, after: Assignment) -> Stillness:
     return Stillness(moved=received - added, added=added, bound=bound, leader_changes=leader_changes)
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneLoss:
     """The state after the loss of a zone: `left[k]` is the number of partitions with k live replicas, sorted by k."""
@@ -132,6 +137,7 @@ class ZoneLoss:
         return self.left.get(0, 0)
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneRisk:
     """The state after the loss of each zone, in the order of the topology; `now` is the state without a loss."""

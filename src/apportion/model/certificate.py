@@ -7,7 +7,10 @@ docs/balance/optimal.md. `balance.verify` checks a certificate.
 
 from dataclasses import dataclass
 
+from apportion.errors.brief import brief
 
+
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
     """A proof that one step, from old lists to new lists, is the smallest possible.
@@ -25,6 +28,7 @@ class Proof:
     leader_prices: tuple[int, ...]
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
     """The proofs of an assignment, and digests of the inputs that they are about.

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 from apportion.stores.reaper import Counter
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One line of a diagnosis: the subject, the state found, a verdict on it, and advice when the verdict is not ok.

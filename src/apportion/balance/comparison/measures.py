@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
+from apportion.errors.brief import brief
 from apportion.model.topology import Topology
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyEvenness:
     """Each load divided by the node's share by weight. 1.0 is exact; the mean over nodes is 1.0 by definition."""
@@ -16,6 +18,7 @@ class KeyEvenness:
     variation: float
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyMovement:
     """Ratios of keys that changed nodes, and of keys that changed nodes without a cause."""

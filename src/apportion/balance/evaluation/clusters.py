@@ -16,6 +16,7 @@ from itertools import accumulate
 from apportion.balance.evaluation.draws import Draws
 from apportion.balance.resources import Resource
 from apportion.errors import InvalidInput, NoNodes, NotEnoughNodes
+from apportion.errors.brief import brief
 from apportion.model.assignment import MAX_PARTITIONS
 from apportion.model.numbers import check_int
 from apportion.model.topology import Node, Topology, check_name
@@ -30,6 +31,7 @@ MAX_REPLICAS = 100
 _SIZES_UP_TO = list(accumulate(2**40 // size for size in range(LEAST_PARTITIONS, MOST_PARTITIONS + 1)))
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """Nodes, and the resources that they hold, by name; partition n of a resource r is called `r_n`.

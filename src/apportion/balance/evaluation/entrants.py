@@ -23,12 +23,14 @@ from apportion.balance.kafka import Partition, Subscription
 from apportion.balance.optimal import optimal
 from apportion.balance.resources import Resource, optimal_resources
 from apportion.errors import CannotPlace
+from apportion.errors.brief import brief
 from apportion.model.assignment import Assignment, PreferenceList, Rule
 
 # The choice of states does not matter, as long as one of them leads.
 WITH_LEADERS: Literal["LeaderStandby"] = "LeaderStandby"
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
     """Every resource by name; `memory` holds anything else that an entrant needs to go on from here."""
@@ -40,6 +42,7 @@ class Placed:
 Place = Callable[[Cluster, State, Placed | None], Placed]
 
 
+@brief
 @dataclass(frozen=True, slots=True)
 class Entrant:
     """A balancer by its name, with its placing function; it raises `CannotPlace` where it has no answer."""

@@ -14,12 +14,14 @@ from apportion.balance.evaluation.best import least_deviation
 from apportion.balance.evaluation.entrants import Placed
 from apportion.balance.evaluation.scenarios import State
 from apportion.balance.scores import LoadScore, evenness, stillness
+from apportion.errors.brief import brief
 from apportion.model.assignment import Assignment
 from apportion.model.rows import Row
 
 Lists = Mapping[str, tuple[str, ...]]
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
     """The evenness of all resources together, the mean deviation of a resource, and the largest gap of a resource.
@@ -67,6 +69,7 @@ def gain(deviation: float, of_crush: float) -> float | None:
     return 1 - deviation / of_crush if of_crush else None
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Movement:
     """The movement of one or more changes; `replicas` and `partitions` are the totals.

@@ -18,12 +18,14 @@ from itertools import count
 
 from apportion.balance.evaluation.draws import Draws
 from apportion.errors import CannotPlace, UnknownOption
+from apportion.errors.brief import brief
 from apportion.model.topology import Node, Topology
 
 ROLLED = 4
 """The nodes that a rolling upgrade takes down. More nodes would take more time and give the same figures."""
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """The current nodes, and those of them that are down."""
@@ -42,6 +44,7 @@ class State:
         return {node.id: node.millionths for node in self.topology if node.weight and node.id not in self.down}
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """The states in their order; `steps` are the pairs, by place, between which moves are counted.

@@ -15,11 +15,13 @@ from math import inf
 
 from apportion.balance.arguments import check_ids
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 from apportion.model.assignment import PreferenceList
 from apportion.model.numbers import check_int
 from apportion.model.throttle import check_seconds
 
 
+@brief
 @dataclass(frozen=True, slots=True)
 class Delay:
     """The number of seconds for which a node that is down counts as active, except for `exempt` nodes.

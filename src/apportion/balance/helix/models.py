@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from apportion.errors import InvalidInput, UnknownOption
+from apportion.errors.brief import brief
 
 ModelName = Literal["MasterSlave", "LeaderStandby", "OnlineOffline"]
 
@@ -16,6 +17,7 @@ DROPPED = "DROPPED"
 ERROR = "ERROR"
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateModel:
     """The state of a list's first node and of its other nodes; both are the same where no node leads.

@@ -12,12 +12,14 @@ from types import MappingProxyType
 from apportion.balance.arguments import Partitions, check_ids, check_topology, checked_count, listed_partitions
 from apportion.balance.java.values import MAX_INT, string_order
 from apportion.errors import BadWeight, InvalidInput, NoNodes, shown
+from apportion.errors.brief import brief
 from apportion.model.assignment import PreferenceList, Rule
 from apportion.model.topology import MAX_NODES, Node, Topology, check_name
 
 Lists = dict[str, PreferenceList]
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceLists:
     """The preference list of each partition of a resource, in the order asked for; the first node leads."""

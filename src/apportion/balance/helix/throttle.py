@@ -23,6 +23,7 @@ from apportion.balance.arguments import check_ids
 from apportion.balance.helix.models import DROPPED, ERROR, OFFLINE, ModelName, StateModel, model_of
 from apportion.balance.java.values import string_order
 from apportion.errors import InvalidInput, UnknownOption
+from apportion.errors.brief import brief
 from apportion.model.numbers import check_int
 
 Scope = Literal["cluster", "resource", "node"]
@@ -33,6 +34,7 @@ States = Mapping[str, Mapping[str, str]]
 """The state of each node that has a replica, by partition."""
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
     """The most changes of a kind at once: in the cluster, in each resource, or on each node."""
@@ -48,6 +50,7 @@ class Limit:
         check_int("most of the limit", self.most, 0, hint="0 stops all changes.")
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTransition:
     """One step of one replica, from a state to the next."""
@@ -59,6 +62,7 @@ class StateTransition:
     target: str
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """The present and the target of a resource: current states, target states, lists, and the steps under way.

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from itertools import accumulate
 
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 
 Partition = tuple[str, int]
 """A topic, and the number of one of its partitions."""
@@ -21,6 +22,7 @@ NO_GENERATION = -1
 MAX_NUMBER = 2**31 - 1
 
 
+@brief
 @dataclass(frozen=True, slots=True, init=False)
 class Subscription:
     """One member: the topics it wants, its earlier partitions, and their generation of the group (-1 if unknown).
@@ -93,6 +95,7 @@ class Layout:
         return [(topic, number) for topic, count in self.counts.items() for number in range(count)]
 
 
+@brief
 @dataclass(frozen=True, kw_only=True)
 class Assigned:
     """The answer: for each member the indexes of its partitions in a layout, ascending.

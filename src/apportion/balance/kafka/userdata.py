@@ -20,6 +20,7 @@ from typing import Literal, TypeVar
 from apportion.balance.java.hashmap import in_order
 from apportion.balance.kafka.subscription import NO_GENERATION, Partition, checked_generation, checked_owned
 from apportion.errors import BadSnapshot, InvalidInput
+from apportion.errors.brief import brief
 
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 _MAX_TEXT_BYTES = 2**15 - 1
@@ -28,6 +29,7 @@ KAFKA_PYTHON_VERSION = b"\0\1"
 T = TypeVar("T")
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
     """The earlier partitions of a member, and their generation (-1 if it did not send one). Raises `InvalidInput`."""

@@ -11,6 +11,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 
 from apportion.errors import Compacted, InvalidInput, UnknownOption, Unsafe
+from apportion.errors.brief import brief
 from apportion.groups.admin.found import Found, happened, read
 from apportion.groups.admin.history import HistoryLine, Story
 from apportion.groups.admin.standing import Standing, standing
@@ -24,6 +25,7 @@ from apportion.stores.api import Committed, Compare, CoordinationStore, Put, Unc
 _HISTORY_SECONDS = 5.0
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
     """A group as it was read, the standing of one partition, and the stored changes of that partition, oldest first."""

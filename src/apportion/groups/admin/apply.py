@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from apportion.errors import PlanRefused, StaleEpoch
+from apportion.errors.brief import brief
 from apportion.groups.admin.acts import drain_and_forget
 from apportion.groups.admin.found import Found, read
 from apportion.groups.admin.member_plan import Basis, MemberPlan
@@ -18,6 +19,7 @@ from apportion.stores.api import CoordinationStore
 _MOST_SHOWN = 8
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
     """A plan that was carried out, and the group as it was read before; `is_new` is false if nothing was left to do."""

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TypeVar, TypeVarTuple
 
 from apportion.errors import BadSnapshot, Compacted, InvalidInput, StoreUnavailable, UnknownOption
+from apportion.errors.brief import brief
 from apportion.groups.crash_loops import next_try
 from apportion.groups.settled import is_at_rest, is_settled
 from apportion.groups.view.damage import Damage
@@ -33,6 +34,7 @@ Given = TypeVarTuple("Given")
 Reply = TypeVar("Reply")
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """A group that was found: its record, the revision that wrote the record, and a view of its live records.

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from apportion.errors import BadSnapshot
+from apportion.errors.brief import brief
 from apportion.groups.view.intake import Leading
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import (
@@ -32,6 +33,7 @@ _ASKED = {
 MAX_LISTED = 12
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryLine:
     """One line: a change of a member, drain, static member, controller or target; a move; or a damaged record.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apportion.errors import BadSnapshot, InvalidInput
+from apportion.errors.brief import brief
 from apportion.groups.view.records import checked_id
 from apportion.model import codec
 from apportion.model.topology import Node, Topology
@@ -57,6 +58,7 @@ class Basis:
         return [] if same else [f"{member_id} has another weight or zone"]
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPlan:
     """A change of the members of a group, and the line that summarized its moves."""

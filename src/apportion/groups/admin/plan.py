@@ -11,6 +11,7 @@ from functools import cached_property
 from apportion.balance.api import Owners
 from apportion.balance.solver.fair_loads import fair_shares
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 from apportion.groups.admin.found import Found
 from apportion.groups.admin.member_plan import Basis, MemberPlan
 from apportion.groups.controller.controller import assigned
@@ -19,6 +20,7 @@ from apportion.model.topology import Topology
 
 
 # Without slots: a cached property keeps its value in the object's own dictionary.
+@brief
 @dataclass(frozen=True, kw_only=True)
 class TargetChange:
     """The change from the target of a group to the target that its controller would write, and the new members.

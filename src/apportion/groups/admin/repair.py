@@ -11,6 +11,7 @@ not show all its settings, the next member that joins writes it, because that me
 
 from dataclasses import dataclass, replace
 
+from apportion.errors.brief import brief
 from apportion.groups.admin.found import Found, happened, read
 from apportion.groups.view.damage import Damage
 from apportion.groups.view.records import OwnershipRecord, Target, encoded, encoded_target
@@ -20,6 +21,7 @@ REPLAY_SECONDS = 60.0
 """The longest time to read the history of a group."""
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
     """The key of a record that was damaged, the damage in words, and the repair in words."""
@@ -29,6 +31,7 @@ class Repair:
     deed: str
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
     """All repairs of a group in their order, and whether the history in the store was read to its end.

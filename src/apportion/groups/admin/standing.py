@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from apportion.errors.brief import brief
 from apportion.groups.admin.found import Found
 from apportion.groups.crash_loops import ended
 from apportion.groups.settled import knows_all
@@ -20,6 +21,7 @@ _LETS_GO = (
 )
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """The standing of a partition: whether it has an owner, and the step that it waits for ("" when it is settled)."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy.engine import make_url
 
 from apportion.errors import ApportionError
+from apportion.errors.brief import brief
 from apportion.shards.channel import ChannelKind
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.plan import ShardPlan
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _WITHIN_SECONDS = 5.0
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairChannel:
     """The channel that `auto` takes from one shard to another: "native" or "keys". `reason` says why."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from apportion.errors import ApportionError, Conflict, InvalidInput, StoreUnavailable, UnknownOption
+from apportion.errors.brief import brief
 from apportion.runtime.clock import SystemClock
 from apportion.runtime.io_thread import io_thread
 from apportion.shards.admin.carrier import Carrier, carried, check_records
@@ -39,6 +40,7 @@ END_SECONDS = 30.0
 """The longest time for the end of each move. A later call that moves slots ends the rest."""
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailOver:
     """The state of a shard on a timeline that nobody has accepted, or the result of its acceptance.

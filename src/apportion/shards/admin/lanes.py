@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import make_url
 
+from apportion.errors.brief import brief
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import Mover
 from apportion.shards.records import ShardRecord
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovesMade:
     """The result of a call: the moves that it made. `is_whole` tells whether it made all the moves that it had to make.

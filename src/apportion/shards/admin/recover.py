@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from apportion.errors import Conflict, InvalidInput, StoreUnavailable, StoreWentBack
+from apportion.errors.brief import brief
 from apportion.model.assignment import Assignment
 from apportion.shards.admin.carrier import Carrier, check_records
 from apportion.shards.admin.remains import remains_of
@@ -40,6 +41,7 @@ MOST_DOUBTS = 20
 """The most slots without an owner that are described. All are counted."""
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """The result of a recovery. `version` is the version of the table after it.

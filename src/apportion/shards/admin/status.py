@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy.exc import DatabaseError
 
 from apportion.errors import InvalidInput, SchemaDiffers, StoreDenied, Unavailable
+from apportion.errors.brief import brief
 from apportion.shards.admin.facts import moves_of
 from apportion.shards.admin.places import open_sites
 from apportion.shards.move_group import MoveGroup
@@ -27,6 +28,7 @@ _WITHIN_SECONDS = 5.0
 _SILENT = (InvalidInput, SchemaDiffers, StoreDenied, Unavailable)
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardStatus:
     """One shard: its id, its URLs in the control store, its weight, and its number of slots.
@@ -45,6 +47,7 @@ class ShardStatus:
     replication_url: str = ""
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveStatus:
     """One move that is not over.
@@ -80,6 +83,7 @@ class MoveStatus:
     problem: str = ""
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetStatus:
     """A set: its name, the version of its table, its number of hash slots, its shards, and its moves.

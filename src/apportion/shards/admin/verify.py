@@ -23,6 +23,7 @@ from sqlalchemy.types import NullType
 from xxhash import xxh3_128_digest
 
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 from apportion.shards.dialects import address_of, fence_of
 from apportion.shards.forms import sync_form
 from apportion.shards.models import RowRule, Sharded, check_models, rule_of
@@ -46,6 +47,7 @@ _Row: TypeAlias = tuple[int, tuple[Any, ...], Sequence[Any]]
 _ANSWER: tuple[SlotState, ...] = ("owner", "fenced", "incoming")
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetVerification:
     """The result of a comparison: rows in owned slots, copies that moves have left, and faults.

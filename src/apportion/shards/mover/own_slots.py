@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from apportion.errors import Conflict, InvalidInput
+from apportion.errors.brief import brief
 from apportion.model.assignment import Assignment
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup, RowChange
@@ -47,6 +48,7 @@ HasRows: TypeAlias = Callable[[str, int, bytes], Awaitable[bool]]
 """Whether a slot of a shard has rows of a key. The arguments are shard, slot, and bytes of the key."""
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedKey:
     """A key with a slot of its own, and its shard. `is_new` is False if the key had the slot before."""

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from apportion.errors import InvalidInput, PlanRefused
+from apportion.errors.brief import brief
 from apportion.shards.move_group import MOST_SLOTS, MoveGroup
 from apportion.shards.slots import SlotTable
 from apportion.tables.layout import Version
@@ -25,6 +26,7 @@ Measure: TypeAlias = Literal["slots", "rows", "bytes"]
 MEASURES: tuple[Measure, ...] = ("slots", "rows", "bytes")
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedGroup:
     """Slots, ascending, that move together from one shard to another, with the number and the bytes of their rows."""
@@ -43,6 +45,7 @@ class PlannedGroup:
             raise InvalidInput("slots of a group", self.slots, "each once, ascending", "Plan again.")
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardPlan:
     """A plan: the set, the version of the table before it, the groups, and the weights of the shards after it.

@@ -17,6 +17,7 @@ from apportion.balance.by_size import by_size, larger_than_a_share, least_bytes
 from apportion.balance.slots import slots as even_slots
 from apportion.balance.solver.fair_loads import fair_shares
 from apportion.errors import InvalidInput, NoNodes, UnknownOption
+from apportion.errors.brief import brief
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
 from apportion.shards.move_group import MOST_SLOTS
@@ -29,6 +30,7 @@ _NOTHING = SlotSize(rows=0, bytes=0)
 _MOST_NAMED = 3
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFacts:
     """The input of a plan: the newest table of a set, the sizes of its slots, and the moves under way.

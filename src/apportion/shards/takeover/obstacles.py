@@ -12,6 +12,7 @@ from sqlalchemy import Connection, ForeignKeyConstraint, Index, Integer, Table, 
 from sqlalchemy.orm import DeclarativeBase
 
 from apportion.errors import InvalidInput
+from apportion.errors.brief import brief
 from apportion.shards.models import Reference
 from apportion.shards.takeover.sharded_table import ShardedTable, sharded_in_order
 
@@ -19,6 +20,7 @@ ObstacleKind: TypeAlias = Literal["unique", "given-out", "undeclared", "foreign-
 _OWN = ("apportion_", "sqlite_", "alembic_version")
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
     """One obstacle: its kind, the table, what is found, and the next step."""

@@ -15,6 +15,7 @@ from statistics import fmean, pstdev
 from sqlalchemy import Connection, func, select
 from sqlalchemy.orm import DeclarativeBase
 
+from apportion.errors.brief import brief
 from apportion.shards.takeover.obstacles import Obstacle, obstacles_in
 from apportion.shards.takeover.rows import Tables
 from apportion.shards.takeover.sharded_table import ShardedTable
@@ -24,6 +25,7 @@ MOST_KEYS = 10
 """The number of largest keys that a survey names."""
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRows:
     """A shard key, as text, and its number of rows."""
@@ -32,6 +34,7 @@ class KeyRows:
     rows: int
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSurvey:
     """A sharded table and its number of rows. With a shard key, also the number of keys and the largest keys.
@@ -48,6 +51,7 @@ class TableSurvey:
     cv_ratio: float | None = None
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSurvey:
     """A database before it becomes a shard. `shard` is the id of that shard, "" if no database has rows."""

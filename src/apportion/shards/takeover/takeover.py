@@ -22,6 +22,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.orm import DeclarativeBase
 
 from apportion.errors import InvalidInput, StoreUnavailable
+from apportion.errors.brief import brief
 from apportion.shards.schema import check_models_on
 from apportion.shards.takeover.rows import CHUNK_ROWS, Place, Tables
 from apportion.shards.takeover.sharded_table import ShardedTable, sharded_in_order
@@ -31,6 +32,7 @@ Result = TypeVar("Result")
 _BEGIN: Place | None = None
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeoverProgress:
     """The progress of a takeover. `rows` counts the rows of a table that got a slot, of `total` rows without one."""
