@@ -105,6 +105,7 @@ assign --nodes a,b --partitions 1.5 | --partitions is '1.5' Write --partitions 1
 group run sqlite:///x.db g --partitions 3 --lease-ttl 10 -- true | --lease-ttl is '10' Write 10s
 group run sqlite:///x.db g --partitions 3 --lease-ttl soon -- true | --lease-ttl is 'soon' such as 10s
 group run sqlite:///x.db g --partitions 3 --settle 0.5 -- true | --settle is '0.5' Write 0.5s
+group run sqlite:///x.db g --partitions 3 --zone eu//r1 -- true | zone level is '' check for an extra separator
 group run sqlite:///x.db g --partitions many -- true | --partitions is 'many'
 group run sqlite:///x.db g --partitions 3 --weight heavy -- true | --weight is 'heavy' a number
 group run sqlite:///x.db g --partitions 3 --mode careful -- true | --mode is 'careful'

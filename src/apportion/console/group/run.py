@@ -25,6 +25,7 @@ from cyclopts import Parameter
 from apportion.console.group.run_lines import Reports
 from apportion.console.group.runner_commands import Command, RunnerCommands
 from apportion.console.options.arguments import whole
+from apportion.console.options.zone_levels import zone_levels
 from apportion.errors import InvalidInput, NotOwner
 from apportion.groups.facade import AsyncGroup, AsyncOpening
 from apportion.groups.opening import DRAIN, SETTLE, TTL
@@ -88,7 +89,7 @@ class Joining:
             settle=self.settle,
             quarantine_after=self.quarantine_after,
             weight=self.weight,
-            zone=None if self.zone is None else tuple(filter(None, self.zone.split("/"))),
+            zone=zone_levels(self.zone),
         )
 
 

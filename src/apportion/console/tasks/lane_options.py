@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from apportion.console.options.arguments import whole
+from apportion.console.options.zone_levels import zone_levels
 from apportion.errors import InvalidInput
 from apportion.groups.opening import DRAIN, SETTLE
 from apportion.work.lanes.lane_member import LaneMember
@@ -53,7 +54,7 @@ class LaneOptions:
             throttle=self.throttle,
             settle=self.settle,
             weight=self.weight,
-            zone=None if self.zone is None else tuple(filter(None, self.zone.split("/"))),
+            zone=zone_levels(self.zone),
         )
 
 
