@@ -12,7 +12,7 @@ from apportion.sim.facts import TaskCall, TasksChanged
 from apportion.sim.invariants.store import Invariant
 from apportion.stores.task_control import Command
 from apportion.stores.task_records import EndedTask, OpenTask, receipt_of
-from apportion.stores.task_values import Fate, Receipt
+from apportion.stores.task_values import Fate, Receipt, Settlement
 
 AnyCommand = TypeVar("AnyCommand", bound=Command)
 
@@ -103,7 +103,11 @@ class TaskInvariant(Invariant):
 
     def fates(self, receipt: Receipt) -> set[Fate]:
         """Return the fates that settlements under a receipt ask for now."""
-        return {each.fate for call in self.calls() for each in call.settlements if each.receipt == receipt}
+        return {each.fate for each in self.settlements(receipt)}
+
+    def settlements(self, receipt: Receipt) -> list[Settlement]:
+        """Return the settlements under a receipt that the store carries out now."""
+        return [each for call in self.calls() for each in call.settlements if each.receipt == receipt]
 
     @staticmethod
     def is_effect(before: TasksChanged, fact: TasksChanged, task: str) -> bool:

@@ -228,8 +228,9 @@ class OnlyFailuresAndDeathsCount(TaskInvariant):
             old, new = step.before, step.after
             if old is None or new is None or new.new != old.new:
                 continue
-            fates = set() if step.left_claim is None else self.fates(step.left_claim)
-            may_reset = "retry" in fates or bool(self.commands(Redrive))
+            settlements = [] if step.left_claim is None else self.settlements(step.left_claim)
+            fates, has_run = {each.fate for each in settlements}, any(each.has_run for each in settlements)
+            may_reset = "retry" in fates or has_run or bool(self.commands(Redrive))
             failed = int(bool({"retry", "dead"} & fates))
             if step.state == "cancelled" and (new.failures, new.crashes) == (old.failures, old.crashes):
                 continue  # the run of a cancelled task counts for nothing
