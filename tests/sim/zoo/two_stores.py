@@ -58,6 +58,7 @@ _OF_TOKENS = (
         "stores/lanes/tokens.py",
         _ACCEPTS,
         _ACCEPTS.replace("token > seen", "token.epoch > seen.epoch"),
+        seeds=400,
     ),
 )
 
@@ -69,7 +70,7 @@ _IN_SQL = (
         'ENDED_SESSIONS = f"{_SESSIONS} WHERE session NOT IN (SELECT id FROM lease)'
         ' OR session NOT IN (SELECT session FROM lane)"',
     ),
-    replace(_OF_TOKENS[1], name="the life of the store is not part of the token of a lane in the file"),
+    replace(_OF_TOKENS[1], name="the life of the store is not part of the token of a lane in the file", seeds=80),
 )
 
 BUGS = (
