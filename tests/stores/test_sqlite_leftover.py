@@ -81,14 +81,12 @@ def test_pages_that_a_commit_has_cut_off_count_for_nothing(tmp_path):
     assert not is_leftover(tmp_path, [NEW], wal)
 
 
-def test_a_file_that_is_older_than_its_wal_is_its_own_and_one_as_old_is_not(tmp_path):
+def test_a_file_that_is_not_younger_than_its_wal_is_its_own(tmp_path):
     wal = wal_of(frame(1, NEW, 1))
-    assert is_leftover(tmp_path, [OLD], wal, file_at=10)
-    ours = tmp_path / "ours"
-    ours.mkdir()
-    side = ours / "s.db-wal"
-    assert not is_leftover(ours, [OLD], wal, file_at=5)
-    assert side.exists()
+    assert is_leftover(tmp_path, [OLD], wal, file_at=11)
+    for at in (5, 10):
+        assert not is_leftover(tmp_path, [OLD], wal, file_at=at)
+        assert (tmp_path / "s.db-wal").exists()
 
 
 def test_a_wal_that_grows_while_it_is_looked_at_belongs_to_the_file(tmp_path, monkeypatch):

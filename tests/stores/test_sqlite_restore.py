@@ -214,6 +214,14 @@ def test_a_file_that_a_checkpoint_has_made_younger_than_its_wal_opens(path, url)
 
 
 @pytest.mark.slow
+def test_a_kill_within_the_tick_of_a_checkpoint_and_a_commit_costs_nothing(path, url):
+    killed(written(url, 0, 5))
+    at = side(path, "-wal").stat().st_mtime_ns
+    os.utime(path, ns=(at, at))
+    assert [f"k{number}" for number in range(5)] == asyncio.run(keys(url))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("pages", [9, 16, 40])
 def test_a_checkpoint_that_was_killed_half_way_costs_nothing(path, url, pages):
     killed(written(url, 0, 40))

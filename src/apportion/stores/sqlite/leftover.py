@@ -1,10 +1,12 @@
 """A -wal left behind by an earlier file: SQLite would replay it over a copy that replaced that file.
 
-Promises: nothing is written. A file that is older than its -wal is accepted. A newer file is accepted if a checkpoint
-wrote it. There are two such cases. In the first, the file contains every page of the -wal. In the second, the -shm
-shows that a checkpoint began and did not end, as after kill -9. Then the file contains the pages that this checkpoint
-copied before it was interrupted.
-Does not notice: a copy that was written over the file with an old time (cp -p), unless `is_restored` is True.
+Promises: nothing is written. A file that is not younger than its -wal is accepted. Both have one time if a checkpoint
+and a commit follow each other within one tick of the clock (4 ms). A younger file is accepted if a checkpoint wrote it.
+There are two such cases. In the first, the file contains every page of the -wal. In the second, the -shm shows that a
+checkpoint began and did not end, as after kill -9. Then the file contains the pages that this checkpoint copied before
+it was interrupted.
+Does not notice: a copy that was written over the file with an old time (cp -p), unless `is_restored` is True; or a copy
+that was written within the same tick as the last commit.
 A process that has the file open must not call this: closing the reading connection would drop SQLite's locks on the
 file.
 Source: https://www.sqlite.org/fileformat2.html#walformat, https://www.sqlite.org/walformat.html (2.2),
@@ -50,7 +52,7 @@ def _is_younger(path: Path, *, is_restored: bool) -> bool:
         file, wal = path.stat(), side_file(path, "-wal").stat()
     except FileNotFoundError:
         return False
-    if file.st_mtime_ns >= wal.st_mtime_ns:
+    if file.st_mtime_ns > wal.st_mtime_ns:
         return True
     # A move keeps the time of the last write, and changes ctime. A change of permissions does the same. But only a
     # move brings a file with another inode.
