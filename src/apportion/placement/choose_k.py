@@ -2,7 +2,7 @@
 
 Promises: when any node comes or goes, only keys that it gains or loses move, in preference lists too. Shares are
 equal, and there are no tokens. The answer depends on the live nodes and on `order`, never on the changes before. A
-node that comes back finds its number, and all its keys.
+node that comes back gets its number again, unless a new node has taken it. With its number it gets its keys.
 Refuses: weights; hashes of fewer than 64 bits. `order` is the list of numbers: keep it with the topology, because the
 answers depend on it.
 

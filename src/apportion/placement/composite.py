@@ -144,7 +144,7 @@ class Composite(KeyByKey):
         return led_by(turns, self.base, entity, count, spread_level=spread_level, spread=spread)
 
     def explain(self, key: Key) -> Explanation:
-        """Return the nodes of a key's entity, and the node of the current period."""
+        """Return the nodes of a key's entity, and the node of the period that holds the key's time."""
         entity, seconds = self._split(key)
         owner, *others = self._rotated(entity, seconds)
         nodes = ", ".join(self.nodes(entity))

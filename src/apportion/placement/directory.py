@@ -113,7 +113,7 @@ class Directory(KeyByKey):
         return ()
 
     def on(self, topology: Topology) -> Self:
-        """Return the same exceptions on another topology; `CannotPlace` if a node with an exception left."""
+        """Return the same exceptions on another topology; `CannotPlace` if a node with an exception left or drains."""
         owning = {node.id for node in topology if node.weight > 0}
         for key, node_id in self.exceptions:
             if node_id not in owning:

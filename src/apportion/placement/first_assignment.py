@@ -1,4 +1,4 @@
-"""The assignment that slots of bare nodes start with. `balance` makes it, and lies above this room.
+"""The assignment that slots start with if the caller passes only nodes. `balance` makes it, and lies above this room.
 
 No room imports upwards. So the package itself, which every import loads first, puts the function of `balance` into
 `makers`.

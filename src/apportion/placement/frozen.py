@@ -1,7 +1,7 @@
 """Frozen: the answers of a saved table, for a process that routes but does not decide.
 
-Promises: the owners that the table lists. A snapshot is laid out for lookups without making the table. The table is
-made at its first use.
+Promises: the owners that the table lists. The native twin lays out a snapshot for lookups without making the table. The
+table is then made at its first use.
 Refuses: to guess the nodes after the owners of a range, and to move to another topology. Both need the placement that
 made the table.
 """

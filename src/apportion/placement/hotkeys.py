@@ -131,7 +131,7 @@ def popular_of(counts: Mapping[Key, int], *, total: int, nodes: int, capacity: i
     for name, value in (("total", total), ("nodes", nodes), ("capacity", capacity)):
         check_int(name, value, 1, hint="Pass whole numbers; requests and capacity are for the same span of time.")
     if total > nodes * capacity:
-        hint = "Add nodes, or raise the capacity of one; no placement can help here."
+        hint = "Add nodes, or raise the capacity of each; no placement can help here."
         raise CannotPlace(f"{total} requests are more than {nodes} nodes can serve, at {capacity} each.", hint)
     needs: list[tuple[int, bytes, Key, int]] = []
     for key, count in _checked(counts, total).items():

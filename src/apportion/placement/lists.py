@@ -86,7 +86,10 @@ class Lists(KeyByKey):
         )
 
     def on(self, topology: Topology) -> Self:
-        """Return the same lists on another topology; `CannotPlace` if a node with a list, or the default, left."""
+        """Return the same lists on another topology.
+
+        Raises `CannotPlace` if a node with a list, or the default, left or drains.
+        """
         owning = {node.id for node in topology if node.weight > 0}
         for node_id, values in self.values:
             if node_id not in owning:

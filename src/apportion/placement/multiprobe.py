@@ -3,9 +3,9 @@
 Promises: when a node comes or goes, only keys that it gains or loses move (exact, not on average). There is one token
 per node. With 21 probes and 100 nodes or more, hardly a node owns more than 1.1 times its fair share.
 Refuses: weights (shares are equal only on average), hashes of fewer than 64 bits, and a promise for the smallest
-shares. **Probes cap the peak and nothing else**: a node that stands close behind another is nearly idle. With fewer
-than 30 nodes, one node may own much more than its share. `shares()` computes the shares of your nodes. For shares that
-are even at both ends, take `slots`, `rendezvous` or `maglev`.
+shares. **Probes cap the peak and nothing else**: a node with its token just after another one is nearly idle. With
+fewer than 30 nodes, one node may own much more than its share. `shares()` computes the shares of your nodes. For shares
+that are even at both ends, take `slots`, `rendezvous` or `maglev`.
 
 Format: `docs/algorithms/multiprobe.md`.
 Source: Appleton and O'Reilly 2015.
@@ -70,7 +70,7 @@ class MultiProbe(Rebuilt, Ranked):
         """Return the part of all keys that each node owns, computed from the tokens up to rounding, not sampled.
 
         F(x) is the part of the circle that lies within x before a token. A probe at distance x before its token wins
-        if all other probes are farther. Each is farther with probability 1 - F(x). Let g be the gap behind a token.
+        if all other probes are farther. Each is farther with probability 1 - F(x). Let g be the gap before a token.
         The token owns the integral of probes * (1 - F(x)) ** (probes - 1) from 0 to g. F is made of straight pieces.
         O(nodes log nodes).
         """

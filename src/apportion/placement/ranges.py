@@ -69,7 +69,7 @@ class Ranges(RangeRouter, OtherNames):
 
     def _fill(self, table: Table) -> None:
         if hasattr(self, "topology"):
-            raise FrozenInstanceError("a placement never changes: build another one, or move this one on(topology)")
+            raise FrozenInstanceError("a placement never changes: build another one, or call on(topology)")
         object.__setattr__(self, "topology", table.topology)
         object.__setattr__(self, "_table", table)
         object.__setattr__(self, "_ends", table.starts[1:])
@@ -146,7 +146,10 @@ class Ranges(RangeRouter, OtherNames):
         )
 
     def on(self, topology: Topology) -> Self:
-        """Return the same ranges on another topology, less the owners that left; `CannotPlace` if a range loses all."""
+        """Return the same ranges on another topology, less the owners that left or drain.
+
+        Raises `CannotPlace` if a range has no owner left.
+        """
         keeps = {node.id for node in topology if node.weight > 0}
         ranges = []
         for key_range, owners in self._table.ranges():

@@ -4,8 +4,8 @@ The default for new users. Shares are as even as the assignment, and `balance.sl
 assignment decides the moves: `balance.slots` moves the fewest slots that make the new assignment even. The price is
 that you must keep the assignment.
 
-Promises: a key's slot never changes; owners change only where the assignment does. Slots of bare nodes start with the
-assignment of `balance.slots`.
+Promises: a key's slot never changes; owners change only where the assignment does. Slots made from nodes alone
+start with the assignment of `balance.slots`.
 Refuses: to assign again. `on(topology)` keeps every slot at its owners, or raises `CannotPlace` if a slot has no
 owner left.
 

@@ -1,7 +1,8 @@
 """Router: hash a key, search the stretch of the circle that contains it, and name the owner.
 
-The base class of every placement with a table. If the native twin is in use, the class of the twin takes its place,
-so `ring.route` calls the twin directly. The class below is the reference and gives the same answers.
+The base class of `Tabular`, and so of rings, slots and saved tables. If the native twin is in use, the class of the
+twin takes its place, so `ring.route` calls the twin directly. The class below is the reference and gives the same
+answers.
 
 Stretch i ends with the position `bounds[i]`; one more stretch, the last, goes to the end of the circle.
 """

@@ -32,7 +32,7 @@ class Tabular(Router, OtherNames, ABC):
     def _check_unmade(self) -> None:
         """Raise `FrozenInstanceError` if this object is made already; called before any field is set."""
         if hasattr(self, "topology"):
-            raise FrozenInstanceError("a placement never changes: build another one, or move this one on(topology)")
+            raise FrozenInstanceError("a placement never changes: build another one, or call on(topology)")
 
     @property
     def _leaders(self) -> Table:

@@ -138,7 +138,8 @@ class Cassandra(Circle):
         owner, *others = self.replicas(key)
         walk = self._named(tuple(self._ranking(self._stretch(key))))
         following = min(
-            (value for value in self.tokens[owner] if value - LEAST_MURMUR3 >= place), default="the ring begins anew"
+            (value for value in self.tokens[owner] if value - LEAST_MURMUR3 >= place),
+            default="the first of the ring, after its end",
         )
         lacking = "".join(f"; {count} too few in {name}" for name, count in self.missing.items())
         return Explanation(
@@ -148,7 +149,7 @@ class Cassandra(Circle):
             hash=place,
             range=self._leaders.range_at(place),
             owner=owner,
-            why=f"token {place + LEAST_MURMUR3}; the first at or after it is of {owner}: {following}{lacking}",
+            why=f"token {place + LEAST_MURMUR3}; first token at or after it: {following}, of {owner}{lacking}",
             next=tuple(others),
             if_owner_left=walk[1] if len(walk) > 1 else None,
         )
