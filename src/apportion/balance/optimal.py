@@ -4,7 +4,7 @@ Distinct nodes and zones come first, then even loads, then the fewest moves, the
 is given up for a later one; `docs/balance/optimal.md` tells each exactly.
 
 Promises: input that is even already is returned unchanged. The order of the given nodes and partitions does not
-matter. A node that comes back gets its partitions back.
+matter. A node that was down gets its partitions back once it is up.
 Refuses: to look at the load of a partition. Sizes are kept for the cost of moves; they do not decide the owners.
 
 Source: an integral minimum-cost flow. `flow` and `augment` describe the solution, `verify` describes the check.

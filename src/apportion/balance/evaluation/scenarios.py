@@ -3,7 +3,7 @@
 A scenario lists the states that the cluster goes through, and the pairs of states between which moves count.
 
 A node that is *disabled*, or in a zone that is *lost*, is down and stays in the topology; a *removed* node leaves it.
-`rolling-upgrade` takes nodes down one after the other, and counts moves from each state to the next.
+`rolling-upgrade` takes nodes down one after the other, and counts moves from each node that is down to the next.
 `outage-and-return` and `remove-and-return` count moves between the first state and the last. These states are equal:
 replicas that moved between them have drifted.
 

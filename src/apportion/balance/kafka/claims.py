@@ -26,7 +26,7 @@ class Claims:
 
 
 def claims_of(group: CheckedGroup) -> Claims:
-    """Return the earlier owners. O(claims + partitions), and the claims sorted."""
+    """Return the earlier owners. O(claims + partitions), plus the cost of sorting the claims."""
     claimed = [_claimed(group, place) for place in range(len(group.members))]
     if len(set(chain.from_iterable(claimed))) == sum(map(len, claimed)):
         return Claims(owned=tuple(map(sorted, claimed)), contested=frozenset())

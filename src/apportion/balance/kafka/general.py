@@ -125,7 +125,10 @@ class _Evening:
         return min(places, key=self.sizes.__getitem__)
 
     def move(self, older: Mapping[int, int]) -> None:
-        """Move partitions until none can go to a member with two fewer: first those that had no owner."""
+        """Move partitions until none can go to a member with two fewer.
+
+        If every member kept all that it owned, the partitions that had no owner come first.
+        """
         moving = _Moving(self, older)
         if not self.has_revoked:
             moving.until_settled(self.unassigned)

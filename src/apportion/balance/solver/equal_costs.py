@@ -12,7 +12,7 @@ from apportion.balance.solver.augment import NOTHING, Augmenting, Open
 
 
 def even_out(result: Augmenting, elsewhere: Sequence[int]) -> None:
-    """Move items one by one from nodes that hold much elsewhere. O(items) per item moved."""
+    """Move items one by one from nodes with a large total, here and elsewhere. O(items) per item moved."""
     while _evens_out(result, [load + more for load, more in zip(result.load, elsewhere, strict=True)]):
         pass
 

@@ -1,7 +1,8 @@
 """Copies: the source and the wave of each new replica.
 
 Copies that recover a partition are placed first; among them, partitions with the fewest live replicas come first.
-Load moves in later waves. Each copy takes the first wave in which its target and a source have room.
+All other copies move load, and come in later waves. Each copy takes the first wave in which its target and a source
+have room.
 """
 
 from collections import Counter, defaultdict
