@@ -54,7 +54,7 @@ class Administration(Protocol):
         """Return the statements that give `user` the rights of a member and no more."""
 
     async def renewals(self) -> tuple[Counter, ...]:
-        """Return how often each lease was renewed. The result is empty for a store that ends leases by itself."""
+        """Return how often each lease was renewed; empty for a store that gives no such counters, as etcd and Redis."""
 
     async def restored(self) -> tuple[int, int]:
         """Begin a new incarnation after the store was restored from a copy; return the old and the new incarnation."""

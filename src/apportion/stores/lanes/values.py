@@ -53,9 +53,7 @@ class ResizePartitions:
 class MendLane:
     """Give a lane the token of its owner, if the lane has a higher one, or an equal one of another holder.
 
-    That one is damage: no owner ever got it.
-
-    `session` is that of the owner in this store.
+    Such a token in the lane is damage: no owner ever got it. `session` is that of the owner in this store.
     """
 
     owned: OwnedLane

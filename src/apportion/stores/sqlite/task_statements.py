@@ -54,8 +54,9 @@ NEVER = MOST_TIME
 
 # The tables and columns of keyed tasks. `make_tables` adds them to a file that lacks them.
 # A task is *behind* while an older task of its key is open; the first task of each key is not. Triggers maintain this
-# mark, so a completion in a transaction of the caller updates it too. No index that a claim reads contains blocked
-# tasks. A dead task that blocks its key keeps a row here (`blocking`) besides its outcome; its due time never comes.
+# mark, so a completion in a transaction of the caller updates it too. No index that a claim reads contains tasks that
+# are behind. A dead task that blocks its key keeps a row here (`blocking`) besides its outcome; its due time never
+# comes.
 _OF_KEY = "SELECT {found} FROM task AS t WHERE t.queue = {row}.queue AND t.key = {row}.key"
 # Without OR FAIL, SQLite saves each page that a statement changes, in case a later row violates a constraint. Here, an
 # error in a statement ends the transaction anyway, and no value of these statements violates a constraint.

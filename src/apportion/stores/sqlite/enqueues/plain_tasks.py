@@ -56,7 +56,7 @@ def _added(connection: Connection, alike: Sequence[NewTask], now: int) -> int:
 def _arguments_by_id(tasks: Sequence[NewTask]) -> str | None:
     """Return the arguments of tasks as a JSON object; None if SQLite would not give the same bytes back.
 
-    SQLite ends a string at a NUL, and takes at most a gigabyte.
+    SQLite ends a string at a NUL. The result is also None if the arguments are too many bytes for one statement.
     """
     if sum(len(each.arguments) for each in tasks) > _MOST_BYTES:
         return None

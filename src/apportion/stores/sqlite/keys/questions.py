@@ -62,7 +62,7 @@ def set_partitions(connection: Connection, command: AgreePartitions | ResizePart
 
 
 def mend_lane(connection: Connection, command: MendLane) -> int:
-    """Give a lane the token of its owner; return how many lanes had a higher one."""
+    """Give a lane the token of its owner, if another token fences the owner; return the number of changed lanes."""
     lane = command.owned
     token = (lane.token.incarnation, lane.token.epoch, lane.token.holder, command.session)
     return len(connection.execute(_MEND, (*token, lane.queue, lane.lane)).fetchall())
