@@ -2,8 +2,8 @@
 
 Promises: a member serves only under an epoch that a commit gave to its session, and that it has not released before. A
 member never resumes a partition under an epoch it has released: a late commit of its own may still give the partition
-away. Such a member first writes the next epoch. A live owner is never robbed: it gives the partition away itself, in
-one commit that names the receiver's session.
+away. To resume the partition, the member first writes the next epoch. A live owner is never robbed: it gives the
+partition away itself, in one commit that names the receiver's session.
 Refuses: to wait, and to read a clock or a store. `step` takes the known state and returns the act; `request` returns
 its commit. Each commit compares all records that it depends on. A member with an old view is therefore refused and does
 no harm.

@@ -1,8 +1,9 @@
 """Membership: how a member joins and leaves a group, by commits about its own record.
 
 Promises: at most one session per id is live. A newcomer waits until the lease of its predecessor has ended, for
-`lease_ttl` plus a second at most. It gets `DuplicateMember` if a scan after that wait still shows the predecessor. It
-waits without limit for an earlier session of its own process: that session will end, because no process renews it.
+`lease_ttl` plus a second at most; with `replace`, for `drain_timeout` more. It gets `DuplicateMember` if a scan after
+that wait still shows the predecessor. It waits without limit for an earlier session of its own process: that session
+will end, because no process renews it.
 """
 
 from collections import deque

@@ -88,9 +88,9 @@ class SyncOpening(Opening, OnlySync):
                 print(change.gained, change.lost)  # begin and end the work on these partitions
 
     The call raises `InvalidInput` or `UnknownOption` for a wrong argument, before any effect. When it begins, the
-    block raises the errors of `open_store`, and these. `DuplicateMember`: another process has the id. `InvalidInput`:
-    the group was made with other settings, or the store does not grant the lease. `NotPromised`: the store lacks a
-    guarantee that groups need.
+    block raises the errors of `open_store`, and three more. `DuplicateMember`: another process has the id.
+    `InvalidInput`: the group was made with other settings, or the store does not grant the lease. `NotPromised`: the
+    store lacks a guarantee that groups need.
 
     A caller that is interrupted while the block begins or ends gets the error at once. A member that has joined then
     leaves by itself. The docstring of `Opening` explains the parameters, and `help` shows it here too.

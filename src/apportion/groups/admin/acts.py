@@ -1,8 +1,9 @@
 """Acts: an operator drains, undrains, forgets, releases and resizes from outside the group, and reads its changes.
 
-Promises: each act is one commit that compares the records it relies on. A saved plan is also one commit, even if it
-drains some members and forgets others. If a record changed in between, the group is read again. No epoch ever goes
-back: an ownership record is written anew with a higher epoch or with fewer deaths, and never deleted.
+Promises: each act is one commit that compares the records it relies on; only a resize may take more commits. A saved
+plan is also one commit, even if it drains some members and forgets others. If a record changed in between, the group is
+read again. No epoch ever goes back: an ownership record is written anew with a higher epoch or with fewer deaths, and
+never deleted.
 """
 
 import asyncio

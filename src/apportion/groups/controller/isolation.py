@@ -7,8 +7,8 @@ Promises: a suspect is a partition whose owners died at least twice in a row. Ea
 weight. If the suspects without an owner are not too many, they are placed one by one, the heaviest first. Each suspect
 goes to the member on which the other suspects together weigh least, if that member can exchange a partition. Exchanges
 take partitions without an owner first, then partitions that move anyway, then others. A partition with a live owner is
-exchanged only for a clear gain: the old member's other suspects then weigh more than those of the new member, by at
-least this suspect's weight. If a member must give partitions away, those without deaths are chosen first.
+exchanged only for a clear gain: the other suspects of the old member must weigh more than those of the new member, by
+at least this suspect's weight. If a member must give partitions away, those without deaths are chosen first.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """The keys of a group in its store: one grammar, made and parsed here.
 
-    group/<name>                      settings of the group: partitions, mode, balancer, format; made once
+    group/<name>                      settings: partitions, mode, balancer, format; changed by a resize or after damage
     live/<name>/member/<id>           one life of a member, gone with its lease; its revision is the session
     live/<name>/drain/<id>            a request to that member to leave; gone with the same lease
     live/<name>/static/<id>           a static member, remembered after its lease has ended
@@ -8,7 +8,7 @@
     live/<name>/target                the member that should own each partition
     live/<name>/own/<partition>       the owner, its session and its epoch; never deleted
 
-All changing keys lie under `live/<name>/`, so one watch shows their changes in order. Keys of other kinds are skipped.
+All other keys lie under `live/<name>/`, so one watch shows their changes in order. Keys of other kinds are skipped.
 """
 
 from dataclasses import dataclass
