@@ -1,7 +1,7 @@
 """Case: one promise of a store, as a function that fails when the promise is broken.
 
-A case is skipped for two reasons only. A field of `Capabilities` says that the store does not promise this, or the
-store keeps no tasks at all.
+A case is skipped for three reasons only. A field of `Capabilities` says that the store does not promise this, or the
+store keeps no tasks at all, or it has no database whose transactions could complete a task.
 """
 
 from collections.abc import Awaitable, Callable

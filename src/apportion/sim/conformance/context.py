@@ -1,7 +1,7 @@
 """Context: the stage of one case: a store in its own namespace, more handles, watches, members, and mishaps.
 
-Promises: at the end of a case, handles are closed, processes are ended, and the server is up again. A case never
-waits for a fixed time: it waits for a condition, with a deadline.
+Promises: at the end of a case, handles are closed, processes are ended, and the server is up again. A case waits for a
+condition, with a deadline. It waits for a fixed time only to see that a state lasts.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Ownership: the invariants of ownership records, of a group or of the store's scenario.
 
 A record, `own/<resource>`, is never deleted, and its epoch grows whenever its owner changes. These invariants are
-checked only on request, as in the scenarios: in other worlds such keys may mean anything.
+checked on request, and once a process opens a part of `apportion`. In other worlds such keys may mean anything.
 """
 
 from apportion.groups.view.keys import GroupKeys

@@ -1,9 +1,9 @@
 """Machines of a world: the thread, clock and store that `apportion.open_group` and the like find there.
 
 So production code runs in a world unchanged: the shipped groups, elections, tables, queues and stores. They use the
-loop and the clock of their process. They use the world's one store, whatever URL they name. If the world has a store
-for groups under this URL, they use that store. The tasks of a store have their own way through the network. A child
-process is a process of the world.
+loop and the clock of their process. They use the world's one store, under any URL that all processes share. Under the
+`group_url` of the world, they use its store for groups. The tasks of a store have their own way through the network. A
+child process is a process of the world.
 
 Promises: the world learns when work on a group's holdings begins and ends, and checks it against the invariants of
 groups. Refuses: calls of `apportion.sync`, which wait in a thread; any other store; calls outside a process.

@@ -197,7 +197,7 @@ class World(AbstractContextManager["World", None]):
     def terminate(self, name: str) -> None:
         """Ask a process to end, as SIGTERM does: its groups leave.
 
-        A process without groups is killed. A second call kills every process.
+        A process without groups is killed. A second call kills the process in any case.
         """
         process = self.processes.known(name)
         leaving = list(process.machine.leaving.values())

@@ -1,4 +1,7 @@
-"""Claims: each task has one claim at most, in the order of lanes and positions, under a session that lives."""
+"""Claims: each task has one claim at most, in the order of priorities and positions, under a session that lives.
+
+The store keeps the priority of a task without a key, 0 to 3, as its lane.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -43,7 +46,7 @@ async def claims_are_no_more_than_wanted_and_the_oldest_first(stage: TaskStage) 
 
 @task_case()
 async def of_eight_places_one_goes_to_the_lane_that_waited_longest(stage: TaskStage) -> None:
-    """Lanes are served in their order, but every eighth claim is the oldest task, so no lane starves."""
+    """Priorities are served in their order, but every eighth claim is the oldest task, so no priority starves."""
     await stage.add(*[replace(stage.new(), lane=3) for _ in range(2)])
     began = await stage.now_ms()
     while await stage.now_ms() <= began:

@@ -109,7 +109,7 @@ async def of_many_enqueues_of_one_unique_name_at_once_one_makes_a_task(stage: Ta
 
 @task_case()
 async def a_waiting_task_that_is_replaced_gets_the_new_call(stage: TaskStage) -> None:
-    """`replace` gives a waiting task the new call, at the end of its lane, under its old id; no task is added."""
+    """`replace` gives a waiting task the new call and the last place of its priority. Its id stays; none is added."""
     old, beside = replace(stage.new(), unique="u", arguments=b"old", delay_ms=60_000), stage.new()
     await stage.add(old, beside)
     newer = replace(stage.new(), unique="u", arguments=b"new", on_duplicate="replace")

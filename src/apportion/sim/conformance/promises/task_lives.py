@@ -1,4 +1,7 @@
-"""Lives of workers: tasks of an ended session go to other sessions. Its end counts as a death, a lapse does not."""
+"""Lives of workers: tasks of an ended session go to other sessions.
+
+The end of a session counts as a death. If its process tells later that it lives on, the end was a lapse and no death.
+"""
 
 import asyncio
 from dataclasses import replace

@@ -14,7 +14,7 @@ KEY = key_of(SLOT, 11)
 
 @shard_case
 async def equal_rows_are_verified_for_the_attempt_that_was_asked(stage: MoveStage) -> None:
-    """A retreat begins another attempt, which compares again."""
+    """A move that gives up its fence begins another attempt, which compares again."""
     await stage.fill(*GROUP.slots)
     channel = await stage.copied()
     holds(not (await channel.state(1)).is_verified, "nothing is verified before")
