@@ -290,7 +290,10 @@ def check_priority(priority: int) -> None:
 
 
 def priority_of(lane: int) -> int:
-    """Return the priority of a lane. It is the default for a task with a key, which has no priority."""
+    """Return the priority of a task by its lane in the store: for a task without a key, the two numbers are equal.
+
+    A task with a key has no priority, and gets the default.
+    """
     return lane if lane in LANES else DEFAULT_PRIORITY
 
 

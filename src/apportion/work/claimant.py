@@ -31,7 +31,7 @@ from apportion.work.worker_pace import Pace
 logger: logging.Logger = logging.getLogger("apportion.work")
 _POLL_SECONDS, _AGAIN_SECONDS, _BEAT_SECONDS = 1.0, 0.25, 1.0
 _MOST_CLAIMS, _MOST_SETTLED = 500, 500
-_AHEAD_SECONDS = 0.25  # the worker claims the work of this time before it has a free place
+_AHEAD_SECONDS = 0.25  # the worker also claims the tasks that it can begin within this time
 _OUTAGES = (StoreDenied, StoreUnavailable, StoreWentBack)
 
 

@@ -38,8 +38,8 @@ class JointEnqueues:
     async def add(self, tasks: Sequence[NewTask], *, is_prompt: bool = False) -> Answers:
         """Add tasks, perhaps together with those of other callers; return the answers for them.
 
-        `is_prompt`: the store answers, or sends its request, in the first step. Then a caller that is alone does not
-        wait for others.
+        `is_prompt`: a request ends, or is on its way to the store, after the first step of its coroutine. Then a caller
+        that is alone does not wait for others.
         """
         joint, last = self._next, self._last
         is_free = joint is None and self._expected <= 1 and (last is None or last.done())

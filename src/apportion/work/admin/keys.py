@@ -97,7 +97,7 @@ async def resize(url: str, queue: str, partitions: int, *, group_url: str | None
         stats = await inquiry.queue(queue)
         group = await _resized_group(place, queue, partitions)
         async with or_undo(partial(_resized_group, place, queue, group)):
-            if stats.workers:  # of a group in another store
+            if stats.workers:  # they use no keys, or their group is in another store
                 hint = "Nothing was changed. Stop all workers first. A killed worker counts until its lease has ended."
                 raise Unsafe(f"queue {queue} is in use by {stats.workers} worker(s).", hint)
             await inquiry.control(ResizePartitions(queue=inquiry.full(queue), partitions=partitions))

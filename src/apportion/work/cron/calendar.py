@@ -6,7 +6,7 @@ Every other rule is fixed to local times. When the clocks of the zone go forward
 have no slot. When the clocks go back, some local times come twice. `fold` chooses the `first` time, the `last`, or
 `both`.
 
-Promises: every slot is a whole minute, later than the one before it.
+Promises: every slot is later than the one before it. A slot of a cron rule is a whole minute.
 Refuses: rules with seconds, rules without any slot, and times before 1973. Some zones had offsets with half minutes
 until then. There are no slots from the year 9999 on.
 Source: cron of Debian. cronsim parses the rules, but does not compute the slots: it loses slots where clocks change by
@@ -51,7 +51,7 @@ _LARGEST_OFFSET = 26 * 60  # minutes; no zone is further from UTC
 _LONGEST_FOLD = timedelta(hours=25)  # islands that crossed the date line had one day twice
 _DAYS_OF_THE_CALENDAR = 146_097  # dates and weekdays repeat after 400 years
 _LONGEST_WAIT = timedelta(days=100 * 366)  # 29 February comes on each weekday within 40 years
-_FAR = datetime(2040, 1, 1, tzinfo=UTC)  # by then a rule of the zone gives its changes, and no list
+_FAR = datetime(2040, 1, 1, tzinfo=UTC)  # by then, zone data has a rule for the clock changes and no list of them
 
 
 @brief

@@ -15,7 +15,7 @@ from apportion.stores.task_values import NewTask, Receipt
 def insertion(
     connection: object, transactions: TaskTransactions, tasks: Sequence[NewTask]
 ) -> Course[tuple[tuple[str, bool], ...]]:
-    """Return the course that enqueues tasks. Its outcome has the form of the answers of `TaskStore.enqueue`."""
+    """Return the statements that enqueue tasks, as a `Course`. Its outcome is that of `TaskStore.enqueue`."""
     yield from _require_here(connection, transactions)
     steps = transactions.insertion(tasks)
     try:
@@ -30,7 +30,7 @@ def insertion(
 def completion(
     connection: object, transactions: TaskTransactions, receipt: Receipt, result: bytes | None = None
 ) -> Course[None]:
-    """Return the course that completes a task. `ClaimLost` if no open claim has the receipt."""
+    """Return the statements that complete a task, as a `Course`. `ClaimLost` if no open claim has the receipt."""
     yield from _require_here(connection, transactions)
     if result is not None:
         kept = transactions.outcome(receipt, result)
