@@ -98,7 +98,7 @@ def test_a_table_that_was_made_anew_has_lost_its_log(tmp_path):
         pair.sql("one", *anew)
         state = await channel.state(1)
         assert (False, False) == (state.is_captured, state.is_verified)
-        with pytest.raises(Unequal, match="made anew: place"):
+        with pytest.raises(Unequal, match="lost triggers: place"):
             await channel.verify(1, TOKEN)
         pair.sql("one", "DELETE FROM place WHERE id = 'not logged'")
 

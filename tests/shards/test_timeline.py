@@ -68,7 +68,7 @@ def test_a_later_timeline_of_the_same_cluster_goes_on_if_nothing_speaks_against_
         "losing": "it accepts slot 5, which lies elsewhere",
         "winning": "it does not accept slot 5, which lies here",
         "lost": "it may lack rows of slot 5, which lies here",
-        "ahead": "the table is older than its slot 5",
+        "ahead": "the table is older than the shard's slot 5",
     }.items():
         assert (words,) == said(later, Disagreement(**{kind: (5,)}))
     many = "it accepts slots 0, 1, 2, 3 and 5 more, which lie elsewhere"

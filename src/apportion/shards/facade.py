@@ -109,7 +109,7 @@ def open_shards(
     - `session`: options of the sessions, such as `{"expire_on_commit": False}`; `class_` is your own class.
     - `create_engine`: your function that makes the engine of a shard from its URL. Default: that of SQLAlchemy.
     - `pool_size`: the number of connections to all shards together, without `create_engine`. Default: 20.
-    - `triggers`: False if `init` made no triggers. Sessions then refuse Core and text.
+    - `triggers`: False if the databases lack the triggers that `init` makes. Sessions then refuse Core and text.
     - `within_seconds`: the longest wait for the table of the set. Default: 10.
 
         async with apportion.open_shards("sqlite:///control.db", "world", base=Base) as router:

@@ -44,7 +44,7 @@ class NotAccepted(Exception):
 
 
 class Fence(Protocol):
-    """The part of one dialect. It begins the transactions of an engine, and asks a shard whether it accepts slots."""
+    """The code for one dialect: it begins the transactions of an engine, and asks whether a shard accepts slots."""
 
     read_only: Mapping[str, bool]
     """The options of a connection that only reads."""
@@ -81,7 +81,7 @@ class Fence(Protocol):
 
 
 class Roads(Protocol):
-    """The part of a router: the newest known table, a wait for a newer one, and the engines of the shards."""
+    """A router as a pin needs it: the newest known table, a wait for a newer one, and the engines of the shards."""
 
     statistics: RouterStatistics
     """The counts of the router."""

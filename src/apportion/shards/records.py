@@ -102,8 +102,8 @@ class SetRecord:
 class ShardRecord:
     """The URL and the zone of a shard, and its weight for its share of the slots.
 
-    `replication_url` is the URL at which servers of other shards reach it, "" for `url`. `timeline` is the noted
-    timeline of its server. It is None for a file, and until a connection has noted it.
+    `replication_url` is the URL at which servers of other shards reach this shard. If it is "", they use `url`.
+    `timeline` is the noted timeline of its server. It is None for a file, and until a connection has noted it.
     """
 
     url: str

@@ -138,7 +138,7 @@ def _to(found: MoveView, state: MoveState, *, attempts: int = 0) -> MoveAct:
 
 
 def _planned(found: MoveView) -> MoveAct:
-    """On the way back, the target still has the rows of the switch, and the source has logged all writes since."""
+    """No chunk is copied on the way back: the target has its old rows, and the source has logged all later writes."""
     if found.target is None or found.target.state == "moved":
         return MoveAct(label="prepare")
     return _to(found, "catching-up" if found.record.way == "back" else "prepared")

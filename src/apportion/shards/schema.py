@@ -1,8 +1,8 @@
 """Schema: the tables of a set in one database. The module compares two shards, and the models with a shard.
 
 Types are compared by the way in which the database stores values: in SQLite by the affinity of a column. The order of
-columns does not count. In a shard that had rows before, the column of the slot has no NOT NULL: triggers refuse NULL
-there.
+columns does not count. In an SQLite file that had rows before, the column of the slot has no NOT NULL: triggers refuse
+NULL there.
 
 Promises: each difference is one sentence that names the table and the column.
 Source: https://www.sqlite.org/datatype3.html#determination_of_column_affinity

@@ -50,9 +50,9 @@ class Shard(Protocol):
         """
 
     async def drop(self, group: MoveGroup, token: FencingToken) -> None:
-        """Delete everything that an aborted move brought here: rows, cursors, marks, and the rows of the slots.
+        """Delete everything that an aborted move brought here: rows of tables, cursors, marks, and slot rows.
 
-        A slot that was `moved` before the move is `moved` again.
+        The slot row of a slot that was `moved` before the move stays, and is `moved` again.
         """
 
     async def left_behind(self, move: str) -> Sequence[str]:

@@ -199,7 +199,7 @@ async def repair(url: str, name: str) -> tuple[str, ...]:
     """Write a damaged list of moving slots anew, from the records of the moves. Return its damages, () if it had none.
 
     The next call that moves slots finishes a pin that was under way. `BadSnapshot` names a damaged record of a move,
-    and its field. Only a copy of the control store can mend that record. Then nothing was written.
+    and its field. In this case nothing was written, and only a copy of the control store can mend that record.
     """
     return await io_thread().hop(repaired(url, name))
 

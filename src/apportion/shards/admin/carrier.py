@@ -175,7 +175,7 @@ async def carried(
     """Stand for election as the mover of a set. Once elected, run `work` on the I/O thread.
 
     Without `settles`, pins that were cut off are left to `work`. `channel` is the wish for moves that begin. `trusts`
-    picks shards that may be on any timeline. By default, no shard is picked with `settles`, and every shard without it.
+    picks shards that may be on any timeline. Its default picks no shard, or each shard if `settles` is False.
     """
     SetKeys(name)
     await io_thread().hop(require_made(url))

@@ -229,7 +229,7 @@ def _of_owners(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[i
 
 
 def _unknown(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[int]) -> Iterator[Finding]:
-    """Report the rows of slots that no key has. A pin that was made meanwhile can look the same."""
+    """Report slot rows with a slot that the table lacks. The slot of a pin that was made meanwhile looks the same."""
     for shard, each in found.items():
         if each.rows and (unknown := each.rows.keys() - table.owners.keys() - open_pins):
             advice = (

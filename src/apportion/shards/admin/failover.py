@@ -175,8 +175,8 @@ async def _taken_back(book: MoveBook, look: _Look) -> None:
 async def _asserted(carrier: Carrier, shard: str, look: _Look) -> None:
     """Make the slot rows agree with the table. The rows that refuse come first.
 
-    A slot that lies elsewhere may have no move under way. Then its old rows were deleted before, and the promoted
-    standby still has them.
+    A slot that lies elsewhere may have no move under way. The old primary has deleted its old rows then, and the
+    promoted standby may still have them. So they are deleted here as well.
     """
     site, token = await carrier.mover.sites.shard(shard), carrier.token
     for kept in _kept(look):

@@ -5,7 +5,7 @@ up its own lane alone.
 
 Promises: after a move that was paused or aborted, no other begins; those under way go on to their ends. After an error,
 or when the call is cancelled, each move under way first ends a fence that stands. Then all of them rest.
-Refuses: two moves at once that write to one file of SQLite, which takes one writer.
+Refuses: two moves at once if one of them copies rows into a file of SQLite that the other one reads or writes.
 """
 
 import asyncio

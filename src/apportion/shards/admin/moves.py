@@ -33,7 +33,7 @@ async def plan(
     slots: Sequence[int] = (),
     to: str | None = None,
 ) -> ShardPlan:
-    """Return the plan of a change: the slots, rows and bytes that move, and the least possible number of slots.
+    """Return the plan of a change: the slots, rows and bytes that move, and the least that any plan must move.
 
     Nothing is changed.
 

@@ -129,7 +129,7 @@ async def _found(carrier: Carrier, table: SlotTable, moves: KnownMoves) -> _Foun
 
 
 def _is_alone(slot: int, owner: str, rows: Rows) -> bool:
-    """Whether a slot is fenced, and waits on no other shard."""
+    """Whether a slot is fenced on its owner, and incoming on no other shard."""
     others = (each[slot].state for shard, each in rows.items() if shard != owner and slot in each)
     return rows[owner][slot].state == "fenced" and "incoming" not in others
 

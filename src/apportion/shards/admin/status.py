@@ -159,7 +159,7 @@ async def set_sizes(url: str, name: str) -> dict[str, ShardSizes]:
 
 
 async def _has_owned(followed: FollowedSet, shard: str) -> bool:
-    """Whether a shard without slots has owned one: the rows of its former slots stay. A silent shard counts as new."""
+    """Whether a shard without slots has owned one: the slot rows of former slots stay. A silent shard counts as new."""
     place = DatabasePlace(followed.shards[shard].address())
     if not place.is_there():
         return False

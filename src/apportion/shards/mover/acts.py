@@ -84,7 +84,8 @@ class MoveActs:
     async def _write(self, kept: KeptMove, record: MoveRecord) -> None:
         """Write the record.
 
-        While the control store is slow or not measured, write the old record in place of a fence's intent.
+        The record `fenced` comes before a fence. It is written only if the last commit was quick. Otherwise the old
+        record is written again, which measures the time of a commit anew.
         """
         seconds = self._book.commit_seconds
         if record.state == "fenced" and (seconds is None or seconds > INTENT_SECONDS):

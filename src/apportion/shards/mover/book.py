@@ -30,7 +30,11 @@ class KeptMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownMoves:
-    """All moves of a set at one revision. `damaged` names each unreadable record, with the error."""
+    """All moves of a set at one revision.
+
+    `damaged` has the error of each unreadable record, of an unreadable list of moving slots, and of each listed move
+    without a record.
+    """
 
     kept: Mapping[str, KeptMove]
     moving: Mapping[str, tuple[int, ...]]

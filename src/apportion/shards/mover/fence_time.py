@@ -39,7 +39,7 @@ class FenceTime:
         self._since = self._clock.elapsed()
 
     def end(self) -> None:
-        """The fence is over; the next reading tells if it still stands."""
+        """Forget the fence. If it still stands, the next reading notes it again."""
         self._since = None
 
     def found(self, *, stands: bool) -> None:

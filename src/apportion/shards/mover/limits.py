@@ -4,7 +4,8 @@
     attempts   all of them have failed: the move rests, and the next call goes on
 
 Promises: each end has a reason in words, with the next step. Once the source keeps a log, it is asked for its size once
-per second at most, also while the target does not answer, and never while a fence stands.
+per second, also while the target does not answer, and once more before a final error is raised. While a fence stands,
+it is never asked.
 """
 
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ class LimitWatch:
     async def log_reason(self, entry: MoveEntry, *, is_urgent: bool = False) -> str:
         """Return the reason why the log of a move ends it, "" if it may go on. Errors are those of the source.
 
-        An urgent call asks the source in any case.
+        An urgent call asks the source even if the last answer is less than a second old.
         """
         now = self._clock.elapsed()
         if entry.record.state == "fenced" or (not is_urgent and now - self._asked_at < _EVERY_SECONDS):

@@ -245,7 +245,7 @@ class PostgresChannel:
         lost = sorted({each.name for each in tables} - {name for (name,) in logged})
         if lost and not self._is_changed:
             hint = "Changes of its rows may be lost. Abort the move, and begin it again."
-            why = f"is not logged on shard {self._group.source} any more, so these tables were made anew"
+            why = f"is not logged on shard {self._group.source} any more, because these tables have lost triggers"
             raise Unequal(lost[0], lost, why, hint)
         if lost:
             self._marks = ""

@@ -111,7 +111,7 @@ class ServerPlace:
     """The database of a shard, and the set that it belongs to.
 
     With a `timeline`, a server on another one is refused. `replication_url` is the URL for servers of other shards, not
-    yet filled in from the environment, "" for the address.
+    yet filled in from the environment. If it is "", they use the address.
     """
 
     set_name: str
@@ -261,7 +261,7 @@ class ShardServer:
             raise went_back((self.place.set_name, self.place.shard), noted, found, ())
 
     async def _translated(self, error: psycopg.Error, within: float) -> ApportionError:
-        """Return our error for an error of the server. After an error of the driver itself, a fence would stay."""
+        """Return our error for an error of the server. After an error of the driver, a mover would leave its fence."""
         code = error.sqlstate or ""
         if code in _HELD:
             return StoreUnavailable(self.name, await self._holders(within))

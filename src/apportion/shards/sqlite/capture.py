@@ -89,7 +89,7 @@ def require(connection: sqlite3.Connection, group: MoveGroup, tables: Sequence[S
     hint = "Changes of its rows may be lost. Abort the move, and begin it again."
     lost = [table.name for table in tables if not there.issuperset(trigger_names(table.name))]
     if lost:
-        why = f"is not logged on shard {group.source} any more, so these tables were made anew"
+        why = f"is not logged on shard {group.source} any more, because these tables have lost triggers"
         raise Unequal(lost[0], lost, why, hint)
     rows = connection.execute("SELECT slot FROM source.apportion_capture WHERE move = ?", (group.move,)).fetchall()
     if absent := sorted({*group.slots}.difference(slot for (slot,) in rows)):

@@ -95,7 +95,7 @@ class RowComparison:
             found = f"SELECT 1 FROM source.{table.quoted} row WHERE {mine} LIMIT 1"
             if connection.execute(found, (self._group.move, table.name)).fetchall():
                 if all(each.slot is None for each in self._before.values()):
-                    raise Unequal(table.name, ["none of them"], "has rows on the source that were not compared")
+                    raise Unequal(table.name, ["all of them"], "has rows on the source that were not compared")
                 return True
         return False
 

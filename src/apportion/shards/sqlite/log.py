@@ -52,7 +52,7 @@ class LogParts:
 
     @property
     def forget(self) -> Callable[[sqlite3.Connection], None]:
-        """The work that deletes the part that was read from the log of the source. Late, it still deletes this part."""
+        """The work that deletes this part from the log of the source, even if a later part was read meanwhile."""
         last = self._last
 
         def _forgotten(connection: sqlite3.Connection) -> None:

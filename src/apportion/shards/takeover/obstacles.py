@@ -126,5 +126,5 @@ def _undeclared(name: str) -> Obstacle:
 
 
 def _generated(name: str) -> Obstacle:
-    advice = "A shard compares the slot of each row with its own table. Drop the column, because init adds a plain one."
+    advice = "Sessions write the slot of each row, so it cannot be generated. Drop the column: init adds a plain one."
     return Obstacle(kind="generated-slot", table=name, found="slot is a generated column", advice=advice)

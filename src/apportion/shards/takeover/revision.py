@@ -1,7 +1,7 @@
 """Revision: a file for Alembic that adds the columns, the slots and the indexes of a takeover.
 
 The file itself names tables and columns, so it still works after a change of the models. After it has run, `init` adds
-the triggers and the rows of the slots. The file is written as text, so Alembic need not be installed.
+the triggers, and the slot rows of the shard. The file is written as text, so Alembic need not be installed.
 
 Promises: the revision follows the only head of its folder. An existing file is left as it is.
 Source: https://alembic.sqlalchemy.org/en/latest/tutorial.html#create-a-migration-script

@@ -118,7 +118,7 @@ def objections(noted: Timeline, found: Timeline, wrong: Disagreement, moves: Col
         (wrong.losing, "it accepts {}, which {} elsewhere"),
         (wrong.winning, "it does not accept {}, which {} here"),
         (wrong.lost, "it may lack rows of {}, which {} here"),
-        (wrong.ahead, "the table is older than its {}"),
+        (wrong.ahead, "the table is older than the shard's {}"),
     ):
         said += [words.format(_named(slots), "lie" if len(slots) > 1 else "lies")] if slots else []
     return (*said, *(f"move {move} is under way" for move in sorted(moves)[:_MOST_NAMED]))

@@ -74,7 +74,7 @@ class NativeChannel:
         return (await self._source.read(lambda base: at_source.published(base, self._name, move))).is_there
 
     async def is_way_back(self) -> bool:
-        """Whether the target has begun a channel of this move, so that this one is its way back."""
+        """Whether this channel is the way back of a move: then the target has a native channel or a log of the move."""
         move = self._group.move
         there = await self._target.read(lambda base: at_source.published(base, self._name, move))
         return there.is_there or await self._target.read(lambda base: key_log.has_log(base, move))
