@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import create_engine, event
 
 import apportion
-from apportion.errors import InvalidInput, StoreClosed
+from apportion.errors import CrossShard, InvalidInput, StoreClosed
 from apportion.shards import admin
 from tests.shards.sample import SET, Base, Files
 
@@ -63,3 +63,16 @@ def test_an_engine_that_is_none_or_begins_transactions_itself_is_refused(tmp_pat
 def test_the_shards_of_a_new_set_are_a_mapping():
     with pytest.raises(InvalidInput, match=r"^shards is"):
         asyncio.run(admin.init("sqlite:///absent.db", SET, ["one"], base=Base))
+
+
+@pytest.mark.parametrize(
+    ("slot", "place"),
+    [
+        (5, "goes to slot 5"),
+        ("any", "may reach any slot"),
+        ("another", "goes to another slot"),
+        (None, "has no slot on this shard"),
+    ],
+)
+def test_a_row_of_another_shard_is_told_with_its_place(slot, place):
+    assert f"{CrossShard('FR', slot, [7])}".startswith(f"'FR' {place}, and this session is pinned to slot 7. Nothing")

@@ -6,6 +6,11 @@ from apportion.errors.root import Unsafe
 from apportion.errors.shown import listed, shown
 
 _PUBLIC = "apportion.errors"
+_WITHOUT_NUMBER: dict[object, str] = {
+    "any": "may reach any slot",
+    "another": "goes to another slot",
+    None: "has no slot on this shard",
+}
 
 
 class CrossShard(Unsafe):
@@ -14,11 +19,12 @@ class CrossShard(Unsafe):
     __module__ = _PUBLIC
 
     def __init__(
-        self, key: object, slot: object, pinned: Iterable[int], hint: str = "Open a session of that key."
+        self, key: object, slot: int | str | None, pinned: Iterable[int], hint: str = "Open a session of that key."
     ) -> None:
         slots = tuple(pinned)
         kept = f"slot {slots[0]}" if len(slots) == 1 else f"slots {listed([str(slot) for slot in slots])}"
-        problem = f"{shown(key)} goes to slot {slot}, and this session is pinned to {kept}."
+        place = _WITHOUT_NUMBER.get(slot, f"goes to slot {slot}")
+        problem = f"{shown(key)} {place}, and this session is pinned to {kept}."
         super().__init__(problem, f"Nothing was written. {hint}")
         self.key: object = key
         self.slot: object = slot
