@@ -114,7 +114,12 @@ def test_an_absent_twin_is_one_warning_and_a_chosen_reference_is_none():
 @pytest.mark.slow
 def test_a_twin_of_another_version_is_not_used_and_doctor_says_so():
     found = implementation(MODULES + "types.SimpleNamespace(VERSION='0.0.9', PROFILE='release')")
-    said = "reference (the native twin is of version 0.0.9)", "it is not used; install apportion again", None, 1
+    said = (
+        "reference (the native twin is of version 0.0.9)",
+        "the native twin is not used; install apportion again",
+        None,
+        1,
+    )
     assert said == found
 
 
@@ -123,4 +128,4 @@ def test_a_twin_that_cannot_be_loaded_is_not_used_and_doctor_says_so(tmp_path):
     (tmp_path / "_native.py").write_text("raise ImportError('wrong machine')\n")
     found = implementation(f"import apportion; apportion.__path__.insert(0, {str(tmp_path)!r})")
     said = "reference (the native twin cannot be loaded: wrong machine)"
-    assert (said, "it is not used; install apportion again", None, 1) == found
+    assert (said, "the native twin is not used; install apportion again", None, 1) == found

@@ -1,4 +1,4 @@
-"""Main: the entry point, which finds the command and turns every error into three lines and an exit code.
+"""Main: the entry point, which finds the command and turns every error into a message, a hint and an exit code.
 
 Exit codes: 0 done (for `plan`: no change), 2 changes pending (only of `plan` commands), 1 any error, 130 interrupted.
 """

@@ -116,7 +116,7 @@ def run_now_cron(url: Url, queue: QueueName, name: _Name, /, *, json: Json = Fal
 
 
 def rm_cron(url: Url, queue: QueueName, name: _Name, /, *, json: Json = False) -> None:
-    """Forget a schedule and its history. Its tasks stay. A worker that declares it adds it again when it starts."""
+    """Forget a schedule and its history. Its tasks stay. The next worker that starts with the schedule adds it."""
     _answer(cron.remove(url, queue, name), json=json)
     report.print_act("rm", queue, name, "is forgotten", changed=True, json=json)
 

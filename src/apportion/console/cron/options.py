@@ -21,11 +21,17 @@ class RulePolicies:
     """The policies of a rule that is no stored schedule."""
 
     zone: Annotated[str, Parameter(help="The time zone in which the rule is read.")] = "UTC"
-    gap: Annotated[Gap, Parameter(help="Where the clocks skip times of a fixed rule: run after them, or skip.")] = (
-        "run-after"
-    )
+    gap: Annotated[
+        Gap,
+        Parameter(
+            help="For a rule fixed to times of the day: if a clock change skips a time, run after the change, or not."
+        ),
+    ] = "run-after"
     fold: Annotated[
-        Fold, Parameter(help="Where the clocks repeat times of a fixed rule: run at the first time, the last, or both.")
+        Fold,
+        Parameter(
+            help="For a rule fixed to times of the day: if a time comes twice, run at the first, the last, or both."
+        ),
     ] = "first"
 
     def cron(self, rule: str) -> Cron:

@@ -81,7 +81,7 @@ def _platform() -> Check:
 def _implementation() -> Check:
     found = f"{'native' if native.IN_USE else 'reference'} ({native.DETAIL})"
     ill = native.STATE in {native.TwinState.UNLOADABLE, native.TwinState.OTHER_VERSION}
-    return Check("implementation", found, "it is not used; install apportion again" if ill else "")
+    return Check("implementation", found, "the native twin is not used; install apportion again" if ill else "")
 
 
 def _dependency(name: str) -> Check:

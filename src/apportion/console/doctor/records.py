@@ -1,6 +1,6 @@
 """`apportion doctor --store`: checks that all records in a store can be read: groups and published tables.
 
-Promises: the check writes nothing. A damaged record is an error, and the finding names the command that mends it.
+Promises: the check writes nothing. A damaged record is an error, and the finding tells how to mend it.
 """
 
 from collections.abc import Iterator

@@ -33,7 +33,8 @@ _READING = (
     ("bound", "The least number of moves from the loads before the changes to the loads after them."),
     ("best possible", "The least STDEV of any placement that keeps the zone rule, with these weights and replicas."),
     ("lacking", "Partitions with fewer replicas, or in fewer zones, than the nodes that are up allow."),
-    ("s, x CRUSH", "Seconds to place all resources of all clusters once; varies from run to run."),
+    ("s, x CRUSH", "Seconds to place all resources of all clusters once, and the ratio to the seconds of CRUSH. "
+     "Both vary from run to run."),
 )  # fmt: skip
 
 

@@ -59,7 +59,7 @@ class KeptFiles:
         return next((each for each in same if each.path.read_bytes() == data), None)
 
     def current(self, data: bytes) -> KeptFile:
-        """Return the kept file of the current bytes. Bytes that came by another way are kept now, as the newest."""
+        """Return the kept file of the current bytes. If no kept file has these bytes, keep them now, as the newest."""
         last = self.files[-1].number if self.files else 0
         return self.equal_to(data) or self._add(data, before=last, since=self._file.stat().st_mtime)
 
@@ -131,7 +131,7 @@ def kept_files(file: Path) -> KeptFiles:
 
 
 def kept_before(file: OutputFile, data: bytes) -> KeptFile:
-    """Return the kept file before the current bytes; keep these too if they came by another way."""
+    """Return the kept file before the current bytes; keep these too if no kept file has them."""
     kept = kept_files(file.path)
     with _usable(file.path):
         found = kept.at(kept.current(data).before) if kept.files else None

@@ -1,7 +1,7 @@
 """Output file: the one way in which a command writes a file, so that no file is lost by mistake.
 
 Promises: a file is replaced whole or not at all, also if the writer is killed or the disk is full. It is replaced only
-by a file of its own kind, and never by a command that reads it. The replaced file keeps its mode, and a link stays.
+by a file of its own kind, and never if `reads` names it. The replaced file keeps its mode, and a link stays.
 Pipes, devices and `/dev/stdout` get the bytes directly.
 Refuses: to compare the old content with the new one; see `snapshots`. With `force` it refuses no file.
 """

@@ -1,6 +1,7 @@
 """Partitions from a file or standard input: one id per line, or a CSV column of ids and another of sizes.
 
-Promises: every error names the line. Refuses: a line without an id, an id twice, a size that is not a whole number.
+Promises: every error about one line names the line.
+Refuses: a line without an id, an id twice, a size that is not a whole number.
 """
 
 import codecs

@@ -1,7 +1,7 @@
 """Ranges as CSV: `start,end,owners`, one range per line, for tables made elsewhere and for programs that read ours.
 
 Positions are hexadecimal and ranges half-open; every column after the second is an owner, the leader first.
-Promises: a written table reads back as the same ranges; every error names the line.
+Promises: a written table reads back as the same ranges; every error in a range names its line.
 """
 
 import csv

@@ -1,6 +1,6 @@
 """The keeper: the process that starts and ends the commands of `apportion group run`.
 
-    python -I -S group_keeper.py SOCKET COMMAND [ARGUMENTS]
+    python -I -S keeper.py SOCKET COMMAND [ARGUMENTS]
 
 The keeper inherits SOCKET from the runner. An order is one line of JSON. `live` sets a deadline on the elapsed clock
 of the machine; `start` has an id and variables; `ask` asks the command with an id to end; `kill` kills it. The keeper

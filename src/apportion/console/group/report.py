@@ -99,7 +99,7 @@ def print_group_json(found: Found) -> None:
 
 
 def partition_member(found: Found, partition: int) -> dict[str, object]:
-    """Return a partition as a member of JSON."""
+    """Return the facts of a partition as an object of JSON."""
     ownership, stands = found.view.owned(partition).ownership, standing(found, partition)
     return {
         "partition": partition,

@@ -7,7 +7,7 @@ from cyclopts import Parameter, Token
 
 
 def whole(_: object, tokens: Sequence[Token]) -> int:
-    """Return a whole number. The parser itself rounds `1.5`, without a word."""
+    """Return a whole number. The parser itself would round `1.5` silently."""
     return int(tokens[0].value)
 
 

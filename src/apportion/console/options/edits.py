@@ -25,7 +25,12 @@ class Edits:
         list[str] | None, Parameter(help="Set a weight: ID=WEIGHT, for added nodes too.", negative="")
     ] = None
     zone: Annotated[list[str] | None, Parameter(help="Zone of an added node: ID=eu/rack1.", negative="")] = None
-    to: Annotated[TablePlace, Parameter(help="Topology file to change to, instead of the options above.")] = None
+    to: Annotated[
+        TablePlace,
+        Parameter(
+            help="Topology file to change to, instead of the options above. For plan, also a saved table or assignment."
+        ),
+    ] = None
 
     def applied_to(self, topology: Topology) -> Topology:
         """Return the topology after the changes."""

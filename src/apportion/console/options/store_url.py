@@ -1,7 +1,8 @@
 """Store URL: gives commands a store's URL from a file or a variable, because everybody can read command lines.
 
-Promises: for each command that takes a store URL, `--url-file FILE` or the variable APPORTION_STORE can give it. The
-URL itself comes first, then the file, then the variable. No message holds a part of the URL.
+Promises: `--url-file FILE` or the variable APPORTION_STORE can give the URL to the doctor, and to each command of
+`_ROOMS` that takes a store URL. A URL among the arguments comes before the variable, and so does the file. A URL and
+the file together are refused. No message holds a part of the URL.
 """
 
 from collections.abc import Mapping, Sequence

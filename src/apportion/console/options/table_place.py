@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """A table in a store. `number` is that of a kept table, None for the published one."""
+    """A table in a store: the published one, or a kept one if `text` ends with the number of a kept table."""
 
     option: str
     text: str = field(repr=False)

@@ -39,7 +39,8 @@ class Bar:
     """A bar from zero: a plain part, a striped part after it, and a mark to compare the end with.
 
     `label` stands before the bar; it is empty if the bar belongs to the label above it. `letter` stands between label
-    and bar, `value` at the end of the bar. The plain part of a hollow bar is an outline: the value counts for less.
+    and bar, `value` at the end of the bar. The plain part of a hollow bar is an outline: the method of the bar breaks
+    the zone rule.
     """
 
     label: str

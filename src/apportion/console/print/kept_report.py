@@ -93,7 +93,7 @@ def print_stored(table: StoredTable, *, json: bool) -> None:
 
 
 def _following(entries: list[KeptEntry], value: Table | Assignment, since: datetime | None, place: str) -> KeptEntry:
-    """Return the entry of a value that came by another way: it follows the newest kept one."""
+    """Return the entry of a value that is not kept yet: it follows the newest kept one."""
     newest = entries[-1].number if entries else 0
     return KeptEntry(number=newest + 1, before=newest, since=since, value=value, place=place)
 

@@ -29,7 +29,8 @@ _AllowUnboundedWal = Annotated[
     bool, Parameter(help="Replicate also from a server without max_slot_wal_keep_size.", negative="")
 ]
 _MaxWal = Annotated[
-    str | None, Parameter(help="Most WAL that a source may keep for a move; then it is aborted. Default: 10GB.")
+    str | None,
+    Parameter(help="Most WAL that a source may keep for a move. Above it, the move is aborted. Default: 10GB."),
 ]
 _Attempts = Annotated[
     Whole, Parameter(help="Attempts to switch a move. If all fail, the move rests; run the command again to go on.")
@@ -38,7 +39,10 @@ _Rate = Annotated[
     str | None, Parameter(help="Most bytes of rows to copy per second, all moves together, such as 5MB/s.")
 ]
 _Parallel = Annotated[
-    Whole, Parameter(help="Groups that move at once. On SQLite, they have different targets: a file takes one writer.")
+    Whole,
+    Parameter(
+        help="Number of groups that move at the same time. On SQLite, their targets differ: a file takes one writer."
+    ),
 ]
 
 

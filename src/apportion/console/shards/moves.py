@@ -184,7 +184,7 @@ def reverse_shards(
 ) -> int:
     """Undo the switch of moves that were applied with --reversible, while programs write.
 
-    The slots go back with all that was written after the switch. Exit code 1 if another process paused or aborted it.
+    The slots go back with all later writes. Exit code 1 if another process paused or aborted a reversal.
     """
     bar = MoveBar({}, is_shown=not json)
     try:

@@ -39,7 +39,7 @@ def pace_line(pace: MovePace) -> str:
 
 
 def wal_text(move: MoveStatus) -> str:
-    """Return the log that the source keeps for a move, in words."""
+    """Return the amount of WAL that the source keeps for a move, in words."""
     return f"shard {move.source} keeps {size_text(move.wal_kept_bytes or 0)} of WAL"
 
 

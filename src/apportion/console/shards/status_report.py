@@ -65,7 +65,7 @@ def print_status_json(act: str, found: SetStatus, more: Mapping[str, object]) ->
 
 
 def members_of_set(found: SetStatus) -> dict[str, object]:
-    """Return the members of a set as JSON has them."""
+    """Return the facts of a set as an object of JSON."""
     return {
         "set": found.name,
         "version": str(found.version),
@@ -81,7 +81,7 @@ def members_of_set(found: SetStatus) -> dict[str, object]:
 
 
 def members_of_move(move: MoveStatus) -> dict[str, object]:
-    """Return the members of a move as JSON has them."""
+    """Return the facts of a move as an object of JSON."""
     return {
         "id": move.id,
         "state": move.state,

@@ -140,6 +140,6 @@ def _is_heard(number: int) -> bool:
 def _reason(worker: QueueWorker) -> str:
     running = worker.running
     if not running:
-        return "still waits for the store to take the ends of its tasks"
+        return "still waits for the store to record how its tasks ended"
     named = ", ".join(running[:_MOST_NAMED]) + (" and others" if len(running) > _MOST_NAMED else "")
     return f"still waits for {len(running)} running {'task' if len(running) == 1 else 'tasks'}: {named}"

@@ -23,8 +23,8 @@ def checks(ran: Sequence[Run], expected: Mapping[str, Sequence[int]], before_rep
     """Return the verdicts on the runs, each with its number, and on the slots that each schedule should have had.
 
     missing    slots without a run.
-    doubled    runs of a slot beyond the first, and runs at a time that is no slot. Only runs that are numbered
-               `before_replay` or lower count.
+    doubled    runs of a slot beyond the first, and runs at a time that is no slot. Only the runs up to number
+               `before_replay` are counted here.
     refired    runs with a higher number: old slots that ran again after the late node had tried to trigger them.
     """
     counts = Counter((name, slot) for number, name, slot in ran if number <= before_replay)

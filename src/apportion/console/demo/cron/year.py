@@ -83,7 +83,7 @@ class YearLog:
         self.rows("DELETE FROM ran WHERE number = ?", number)
 
     def repeat(self, number: int, *, after: int) -> None:
-        """Write a run again, before another one, as if its slot had fired twice."""
+        """Write a run again, under the number `after`, as if its slot had fired twice."""
         self.rows("INSERT INTO ran SELECT ?, schedule, slot, node FROM ran WHERE number = ?", after, number)
 
     def is_locked(self) -> bool:

@@ -23,8 +23,9 @@ def checks(lines: Sequence[Line], sizes: Sequence[int]) -> dict[str, dict[str, o
 
     overlaps               pairs of effects on one partition, of different holders, that overlapped in time.
     lost                   places that were not counted, or counted more than once.
-    disturbed              effects under a new token, though the same member made the effect before. An effect of a new
-                           session does not count if the member slept past its lease and had a write refused.
+    disturbed              effects under a new token, though the same member made the previous effect on the partition.
+                           An effect of a new session does not count if the member slept past its lease and had a
+                           write refused.
     stale_writes_refused   writes under an old token that the guard refused.
     moves_vs_minimum       moved partitions, divided by the fewest moves that the changes of members need.
     """

@@ -58,7 +58,7 @@ class DemoDatabases(Protocol):
         """Insert places: id, slot, country, name, visits."""
 
     def left(self, connection: DemoConnection) -> list[str]:
-        """Return the names of all that moves have left in a database."""
+        """Return the names of the leftovers of moves in a database."""
 
     def catalog(self, connection: DemoConnection) -> list[str]:
         """Return the names of all objects of a database, sorted."""

@@ -28,7 +28,7 @@ LONGEST_PAUSE_MS = 2_000
 class FoundShard:
     """The content of one database: the state of each slot, the slot and the value of each place.
 
-    `left` names all that moves have left, and `catalog` all objects.
+    `left` names the leftovers of moves, and `catalog` all objects.
     """
 
     states: Mapping[int, str]
@@ -51,7 +51,7 @@ def checks(lines: Sequence[LedgerLine], shards: Mapping[str, FoundShard], plan: 
     owned_twice       slots with no owner or two, and places that two owners have.
     refused           late writes that a shard refused: by the session that slept, and by the stray statement.
     unplanned_moves   slots with another owner than the plan says.
-    left_behind       tables, triggers and rows that are left of moves.
+    left_behind       tables, triggers and rows that moves have left.
     pause_ms          the longest time from the last write of a group on its old shard to the first on its new one.
 
     With ledgers that tell of a way back, there is also:

@@ -7,7 +7,7 @@
 A server is `host:port`, and an IPv6 address stands in brackets. This text is the node's id. A whole number after a
 blank, or after a second colon, is the weight of the server before it. A comment goes from `#` to the end of the line.
 
-Promises: every error names the line; a written list reads back as the same nodes.
+Promises: every error about one server names the line; a written list reads back as the same nodes.
 Refuses: a server without a port, one listed twice, or one of weight 0. Some clients read weight 0 as 1; others drop
 the whole list.
 """

@@ -5,9 +5,9 @@ With the result, `RedisSlots(found.assignment)` is the cluster, and
 `redis-cli --cluster` tool would have to move. The format is that of releases 3 to 8, with or without bus port, host
 name and shard id. Node ids are Redis's own, 40 hexadecimal digits.
 
-Promises: every slot has one owner, or the output is refused. The error names a gap by its slots, and any other fault
-by the number of the line. The topology holds the nodes that may own slots, all of weight 1. Replicas own no slots, so
-`replicas` names them outside the topology.
+Promises: every slot has one owner, or the output is refused. An error about a gap names its first slot, and an
+error about a line names the number of the line. The topology holds the nodes that may own slots, all of weight 1.
+Replicas own no slots, so `replicas` names them outside the topology.
 Refuses: owners that are down (`fail`), and replicas with slots. Owners that the asked node suspects (`fail?`) are
 refused unless `accept_suspected`. Slots that are moving are refused unless `accept_migrating`. An accepted slot
 belongs to the node that it leaves, as in Redis.
