@@ -20,6 +20,8 @@ SAID = {"APPORTION_STORE": "sqlite:///said.db"}
         (["group", "run", "g", "--", "--url-file"], ["group", "run", "sqlite:///said.db", "g", "--", "--url-file"]),
         (["store", "upgrade"], ["store", "upgrade", "sqlite:///said.db"]),
         (["guard", "check"], ["guard", "check", "sqlite:///said.db"]),
+        (["table", "repair", "NAME"], ["table", "repair", "sqlite:///said.db", "NAME"]),
+        (["table", "log", "FILE"], ["table", "log", "FILE"]),
         (["doctor"], ["doctor"]),
         (["doctor", "--store", "--json"], ["doctor", "--store", "sqlite:///said.db", "--json"]),
         (["doctor", "--store", URL], ["doctor", "--store", URL]),

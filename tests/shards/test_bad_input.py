@@ -75,4 +75,4 @@ def test_the_shards_of_a_new_set_are_a_mapping():
     ],
 )
 def test_a_row_of_another_shard_is_told_with_its_place(slot, place):
-    assert f"{CrossShard('FR', slot, [7])}".startswith(f"'FR' {place}, and this session is pinned to slot 7. Nothing")
+    assert f"{CrossShard('FR', slot, [7])}".startswith(f"'FR' {place}, and this session is pinned to slot 7.\nNothing")

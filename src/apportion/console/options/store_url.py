@@ -1,8 +1,8 @@
 """Store URL: gives commands a store's URL from a file or a variable, because everybody can read command lines.
 
-Promises: `--url-file FILE` or the variable APPORTION_STORE can give the URL to the doctor, and to each command of
-`_ROOMS` that takes a store URL. A URL among the arguments comes before the variable, and so does the file. A URL and
-the file together are refused. No message holds a part of the URL.
+Promises: `--url-file FILE` or the variable APPORTION_STORE can give the URL to the doctor, to `table repair`, and
+to each command of `_ROOMS` that takes a store URL. A URL among the arguments comes before the variable, and so does the
+file. A URL and the file together are refused. No message holds a part of the URL.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,7 @@ VARIABLE = "APPORTION_STORE"
 _FILE = "--url-file"
 _STORE = "--store"
 _ROOMS = ("group", "store", "guard", "tasks", "cron", "shards")
+_REPAIR = ["table", "repair"]
 _WITHOUT_STORE = [["tasks", "worker"], ["cron", "plan"], ["cron", "apply"]]
 _JSON = ("{", "[", '"')
 _MOST_CHARACTERS = 4096
@@ -27,7 +28,7 @@ def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     said = environ.get(VARIABLE, "")
     if kept[:1] == ["doctor"]:
         return [*_of_doctor(kept, path, said), *after]
-    is_command = len(kept) >= 2 and kept[0] in _ROOMS and not kept[1].startswith("-")
+    is_command = len(kept) >= 2 and (kept[0] in _ROOMS or kept[:2] == _REPAIR) and not kept[1].startswith("-")
     is_for_store = is_command and kept[:2] not in _WITHOUT_STORE and not _has_rule(kept)
     is_written = any(_is_url(each) for each in kept[2:])
     if path is not None and (is_written or not is_for_store):
