@@ -22,6 +22,7 @@ from apportion.shards.mover.means import MoverMeans
 from apportion.shards.mover.records import MoveEntry
 from apportion.shards.mover.stop_points import step_of
 from apportion.shards.reshard import BEFORE_SWITCH, CLEANING, WITH_TARGET, MoveAct, next_act
+from apportion.tables.layout import Version
 
 END_SECONDS = 5.0
 """The longest time for which a cancelled mover goes on, to end a fence."""
@@ -73,14 +74,14 @@ class Course:
     async def turn(self) -> bool:
         """Read the state, and do the act that is due. Return False if no act is due."""
         self._note_end()
-        kept = await self._kept()
+        newest, kept = await self._book.newest(), await self._kept()
         if kept is None:
             return False
         if _is_to_abort(kept.entry) or await self._exceeds(kept.entry):
             return await self._abort(kept)
         if await self._rests(kept):
             return True
-        look = await self._look(kept)
+        look = await self._look(kept, newest)
         return look is not None and await self._next_done(look)
 
     async def _next_done(self, look: Look) -> bool:
@@ -175,19 +176,23 @@ class Course:
         self.entry = None if kept is None else kept.entry
         return kept
 
-    async def _look(self, kept: KeptMove) -> Look | None:
+    async def _look(self, kept: KeptMove, newest: Version) -> Look | None:
         """Guard both shards, and then read all facts. An unguarded target counts as away.
+
+        After a new guard, the version and the record are read again.
 
         A target that refuses counts as away too. If no wait can mend that, the move pauses: the source is opened, and
         the refusal is raised.
         """
-        group = kept.entry.group
+        group, read = kept.entry.group, kept
+        is_guarded = {group.source, group.target} <= self._guarded
         await self._guard(group, group.source)
         away = await self._away(group)
-        newest = await self._book.newest()
-        read = await self._kept()
-        if read is None:
-            return None
+        if not is_guarded:
+            newest, again = await self._book.newest(), await self._kept()
+            if again is None:
+                return None
+            read = again
         look = await looked(self._sites, read, newest, away, self._fence.hurry)
         if look.away is None:
             self._accepted.add(group)

@@ -11,7 +11,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from apportion.errors import ApportionError
+from apportion.runtime.both import both
 from apportion.shards.channel import ChannelState
+from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.book import KeptMove
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.reshard import MoveView
@@ -78,11 +80,19 @@ async def looked(sites: ShardSites, kept: KeptMove, newest: Version, away: Appor
         return Look(kept=kept, newest=newest, source=source, target=None, channel=ChannelState(), away=away)
     try:
         async with hurry(group.target):
-            target = target_row(await (await sites.shard(group.target)).rows(group))
-            channel = await (await sites.channel(group)).state(kept.entry.record.attempt)
+            rows, channel = await both(_rows(sites, group), _state(sites, kept))
+            target = target_row(rows)
     except ApportionError as error:
         return Look(kept=kept, newest=newest, source=source, target=None, channel=ChannelState(), away=error)
     return Look(kept=kept, newest=newest, source=source, target=target, channel=channel)
+
+
+async def _rows(sites: ShardSites, group: MoveGroup) -> Sequence[SlotRow | None]:
+    return await (await sites.shard(group.target)).rows(group)
+
+
+async def _state(sites: ShardSites, kept: KeptMove) -> ChannelState:
+    return await (await sites.channel(kept.entry.group)).state(kept.entry.record.attempt)
 
 
 def source_row(rows: Sequence[SlotRow | None]) -> SlotRow:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from apportion.errors import Unequal
 from apportion.model.epoch import FencingToken
+from apportion.runtime.both import both
 from apportion.shards.channel import ChannelState
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import key_log
@@ -75,10 +76,10 @@ class PostgresChannel:
 
     async def state(self, attempt: int) -> ChannelState:
         """See `Channel`."""
-        is_captured, lag, here = await self._captured()
         move = self._group.move
         asked = Statement(_KEPT_AND_LOG, (move, _BACK, key_log.place(move)))
-        found, [(there,)] = await self._target.ask(asked, _MARK)
+        (is_captured, lag, here), found_there = await both(self._captured(), self._target.ask(asked, _MARK))
+        found, [(there,)] = found_there
         kept = dict(found)
         cursors = _cursors(kept)
         return ChannelState(
@@ -93,14 +94,14 @@ class PostgresChannel:
 
     async def capture(self, token: FencingToken) -> None:
         """See `Channel`. `SchemaDiffers` if a table is not the same on both shards."""
-        tables, marks = await self._equal(token)
+        tables, marks = await self._same(token)
         await self._source.read(lambda base: require_movable(base, self._group.source))
         await self._source.write(self._group, token, lambda base: key_log.begin(base, self._group, tables))
         await self._target.write(self._group, token, lambda base: self._keep(base, _SCHEMA, marks))
 
     async def copy(self, token: FencingToken) -> None:
         """See `Channel`. The first calls delete old rows of the slots on the target."""
-        tables, _ = await self._equal(token)
+        tables, _ = await self._same(token)
         kept = _cursors(await self._kept())
         if not kept:
             await self._target.write(self._group, token, lambda base: self._begun(base, tables), is_bare=True)
@@ -128,8 +129,9 @@ class PostgresChannel:
     async def apply(self, token: FencingToken) -> None:
         """See `Channel`. It goes on for a quarter of a second, or until a part of the log is not full."""
         move, ends = self._group.move, monotonic() + APPLY_SECONDS
-        *source, [(mark,)], [(has_log,)] = await self._source.ask(*TABLES, _MARK, key_log.presence_of(move))
-        tables, _ = await self._equal(token, (tables_in(source), mark))
+        asked = self._source.ask(*TABLES, _MARK, key_log.presence_of(move))
+        (*source, [(mark,)], [(has_log,)]), there = await both(asked, self._form(self._target))
+        tables, _ = await self._equal(token, (tables_in(source), mark), there)
         if not has_log:
             return
 
@@ -152,7 +154,7 @@ class PostgresChannel:
 
     async def verify(self, attempt: int, token: FencingToken) -> None:
         """See `Channel`. It goes on for a second; the next call of the same attempt goes on from there."""
-        tables, marks = await self._equal(token)
+        tables, marks = await self._same(token)
         await self._source.read(lambda base: require_movable(base, self._group.source))
         [logged] = await self._source.ask(key_log.triggers_of(self._group.move))
         if not self._all_logged(tables, logged):
@@ -203,14 +205,15 @@ class PostgresChannel:
         *found, [(mark,)] = await server.ask(*TABLES, _MARK)
         return tables_in(found), mark
 
-    async def _equal(self, token: FencingToken, source: _Form | None = None) -> tuple[tuple[ServerTable, ...], str]:
+    async def _same(self, token: FencingToken) -> tuple[tuple[ServerTable, ...], str]:
+        """Do as `_equal` with the forms that both servers have now."""
+        return await self._equal(token, *await both(self._form(self._source), self._form(self._target)))
+
+    async def _equal(self, token: FencingToken, here: _Form, there: _Form) -> tuple[tuple[ServerTable, ...], str]:
         """Return the tables of the target, which are those of the source, and the marks of both schemas.
 
-        After a change of a schema, the triggers of the log are made anew for the changed tables. `source` is the form
-        of the source if it is known.
+        After a change of a schema, the triggers of the log are made anew for the changed tables.
         """
-        here = await self._form(self._source) if source is None else source
-        there = await self._form(self._target)
         marks = f"{here[1]} {there[1]}"
         if marks != self._marks:
             self._is_changed = (await self._kept()).get(_SCHEMA, marks) != marks
