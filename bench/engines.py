@@ -1,7 +1,8 @@
 """The engines that figures of stores are measured on: those of the conformance suite, started for one figure.
 
 Promises: an engine that is not installed is a row "not measured", with the reason.
-A "plain postgres" has its files on the disk, the clock of the machine, and the buffers that a user gives it.
+A "plain postgres" has its files on the disk, the clock of the machine, and the buffers that a user gives it. A
+"logical postgres" can replicate rows too.
 """
 
 import asyncio
@@ -13,11 +14,13 @@ from apportion.sim.conformance.rig import Rig
 from bench.row import Row, not_measured
 
 NAMES = ("sqlite", "postgres", "etcd")
+_PLAIN = ("shared_buffers = 256MB", "max_wal_size = 4GB", "max_connections = 300")
 _SET_UP: dict[str, dict[str, object]] = {
     "sqlite": {"own_disk": False},  # the disk that a user has, and none that is an image on it
-    "plain postgres": {
+    "plain postgres": {"is_plain": True, "settings": _PLAIN},
+    "logical postgres": {
         "is_plain": True,
-        "settings": ("shared_buffers = 256MB", "max_wal_size = 4GB", "max_connections = 300"),
+        "settings": (*_PLAIN, "wal_level = logical", "max_slot_wal_keep_size = 8GB"),
     },
 }
 
@@ -29,7 +32,7 @@ def rows_of(measure: Callable[[Rig], Awaitable[list[Row]]], *names: str, what: s
 
 async def _rows(measure: Callable[[Rig], Awaitable[list[Row]]], name: str, what: str) -> list[Row]:
     try:
-        kind = name.removeprefix("plain ")
+        kind = name.rsplit(maxsplit=1)[-1]
         rig: Rig = import_module(f"tests.stores.rigs.{kind}").RIG(**_SET_UP.get(name, {}))
     except (ImportError, FileNotFoundError) as absent:
         return [not_measured(f"{what}, {name}", str(absent))]

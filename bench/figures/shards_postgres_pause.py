@@ -39,7 +39,10 @@ async def _measured(rig: Any) -> list[Row]:  # noqa: ANN401 - a rig of the tests
 def _rows(rig: Any) -> list[Row]:  # noqa: ANN401 - a rig of the tests
     waits = import_module("tests.shards.fence_waits").Waits()
     with TemporaryDirectory() as folder:
-        control, urls = f"sqlite:///{Path(folder) / 'control.db'}", {each: _url(rig, each) for each in ("one", "two")}
+        control, urls = (
+            f"sqlite:///{Path(folder) / 'control.db'}",
+            {each: place_url(rig, each) for each in ("one", "two")},
+        )
         asyncio.run(admin.init(control, "world", urls, base=switches.Base))
         records = {shard: ShardRecord(url=url) for shard, url in urls.items()}
         with waits.counting():
@@ -72,7 +75,7 @@ def _ends(values: Sequence[float]) -> str:
     return f"{min(values):.0f} to {max(values):.0f}"
 
 
-def _url(rig: Any, shard: str) -> str:  # noqa: ANN401 - a rig of the tests
+def place_url(rig: Any, shard: str) -> str:  # noqa: ANN401 - a rig of the tests
     """Make a database, and return its URL, which names the variable with the password."""
     rig.sql(f"CREATE DATABASE {shard}", database="postgres")
     secret = import_module("tests.stores.rigs.postgres").SECRET
