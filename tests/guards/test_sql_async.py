@@ -69,3 +69,13 @@ def test_a_check_that_would_be_committed_before_the_write_is_refused(connection)
     connection.autocommit = True
     with pytest.raises(InvalidInput, match="expected one in a transaction"):
         asyncio.run(GUARD.check_async(connection, token(8)))
+
+
+def test_the_statement_alone_answers_as_the_check_does(connection):
+    async def answer(each):
+        cursor = Cursor(connection, row_factory=psycopg.rows.tuple_row)
+        await cursor.execute(*GUARD.statement(each))
+        return await cursor.fetchall()
+
+    accepted = [len(asyncio.run(answer(each))) for each in (token(8, "bob"), token(7), token(8, "bob"), token(9))]
+    assert [1, 0, 1, 1] == accepted

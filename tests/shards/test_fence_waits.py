@@ -51,7 +51,7 @@ def move(files, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("late", "steps", "most"), [(0, ["announce", "switch"], 12), (3, ["drain", "announce", "switch"], 31)]
+    ("late", "steps", "most"), [(0, ["announce", "switch"], 11), (3, ["drain", "announce", "switch"], 28)]
 )
 def test_writers_wait_for_few_replies_of_the_servers(move, late, steps, most):
     waits = move(late)

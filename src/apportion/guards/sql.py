@@ -15,6 +15,7 @@ from apportion.errors import BadSnapshot, Fenced, InvalidInput
 from apportion.guards.connections import (
     Executes,
     is_sqlalchemy_async,
+    percent,
     require_known,
     require_transaction,
     require_transaction_async,
@@ -61,6 +62,14 @@ class SqlGuard:
         """Make the table where it is absent, in the caller's transaction if there is one."""
         require_known(connection)
         run(connection, self.ddl, {})
+
+    def statement(self, token: FencingToken) -> tuple[str, dict[str, str]]:
+        """Return the statement of `check` with its values, for psycopg, so that it can be sent with other statements.
+
+        An answer without a row is a refusal: call `check` then, which raises it.
+        """
+        note(token)
+        return percent(self._check), _values(token)
 
     def check(self, connection: Executes, token: FencingToken) -> None:
         """Let the transaction write under `token`, or raise `Fenced`; check first, then write, then commit."""

@@ -177,12 +177,15 @@ class ShardServer:
         `within` is the longest time of its tries while others hold a lock, in seconds.
         """
         shown = replace(token, resource=f"shards/{self.place.set_name}/{group.move}")
-        opening = [_WRITE, *([REPLICA] if is_bare else []), Statement(_MARK, (mover_mark(shown),))]
+        marked, guarded = Statement(_MARK, (mover_mark(shown),)), Statement(*GUARD.statement(shown))
+        opening = [_WRITE, *([REPLICA] if is_bare else []), marked, guarded]
 
         async def _once(connection: Connection) -> Result:
             async with transaction(connection, *opening) as opened:
-                self._require_timeline(int(opened[-1][0][1], 16))
-                await GUARD.check_async(connection, shown)
+                *_, [(_, number)], accepted = opened
+                self._require_timeline(int(number, 16))
+                if not accepted:
+                    await GUARD.check_async(connection, shown)
                 return await work(connection)
 
         return await self._tried(_once, within)
