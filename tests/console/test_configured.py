@@ -1,5 +1,7 @@
 """Options from the environment and from files: the nearest source counts, and an error names the origin."""
 
+import json
+
 import pytest
 
 from tests.console.running import refused, run, written
@@ -65,3 +67,27 @@ def test_a_project_file_for_other_tools_is_not_read(tmp_path):
     assert "a" == routed(tmp_path, "--nodes", "a")
     written(tmp_path, "pyproject.toml", '[tool.apportion.rotue]\nnodes = "a"\n')
     assert "pyproject.toml" in refused(run("route", "--nodes", "a", "k", folder=tmp_path))
+
+
+@pytest.mark.parametrize("value", ["true", "1"])
+def test_a_variable_of_a_command_with_a_hyphen_has_an_underscore(value, tmp_path, monkeypatch):
+    monkeypatch.setenv("APPORTION_EXPLAIN_ERROR_JSON", value)
+    assert "StaleEpoch" == json.loads(run("explain-error", "StaleEpoch", folder=tmp_path).stdout)["code"]
+
+
+def test_an_alias_has_the_options_of_its_command(tmp_path):
+    written(tmp_path, "apportion.toml", "[group.explain]\njson = true\n")
+    assert "InvalidInput" == told(run("group", "why", "sqlite:///no.db", "g", "1", folder=tmp_path))["error"]
+
+
+@pytest.mark.parametrize("arguments", [["k", "--slots", "many"], ["k"], ["--json=true"], ["--json"]])
+def test_errors_are_json_wherever_the_option_is_from(arguments, tmp_path):
+    written(tmp_path, "apportion.toml", "[route]\njson = true\n")
+    assert 1 == told(run("route", *arguments, folder=tmp_path))["format_version"]
+    assert refused(run("route", "k", "--no-json", folder=tmp_path)).startswith("error: ")
+
+
+def told(process):
+    """Return the error of a command as its JSON."""
+    assert (1, b"") == (process.returncode, process.stdout)
+    return json.loads(process.stderr)

@@ -257,6 +257,30 @@ table import t.json --nodes a,b | 't.json' CSV The file is a table.
 table import junk.json --format nodetool-describering | 'hello'
 cron next "0 9 * * *" -n 0 | --number is 0 10000 -n 5
 cron next "0 9 * * *" -n 10001 | --number is 10001 10000 -n 5
+help route --nodez | '--nodez' no option
+assign --nodes a,b --partitions nofile -o p.json | --output is 'p.json' a plan
+table export --table nofile -o p.json | --output is 'p.json' a plan
+table import nofile --nodes a,b -o p.json | --output is 'p.json' a plan
+group plan sqlite:///no.db g --add w -o p.json | --output is 'p.json' a plan
+route --table #orders k | URL#NAME APPORTION_STORE
+route --topology idnum.toml k | node id is 1 text Write it in quotes.
+route --topology single.toml k | '[node]' [[node]]
+route --nodes a,b --hasher "" k | hasher is '' one of
+route --nodes a,b --placement "" k | placement is '' one of
+apply top.toml | top.toml: snapshot [[node]]
+apply shards.json | shards.json: 'shardplan' apportion shards apply
+undo --table loop | --table is 'loop' Check the path
+table export --nodes a,b -o loop | --output is 'loop' Check the path
+group run memory:// g --partitions 2 --rejoin-grace 5s -- true | --rejoin-grace is '5s' no value --static --member-id
+tasks enqueue sqlite:///x.db mail send --expires 0s | --expires is '0s' above 0 Write --expires 3600s
+tasks enqueue sqlite:///x.db mail send --delay 2h --expires 1h | --expires is '3600s' above the delay
+tasks enqueue sqlite:///x.db mail send --delay 400d | --delay is '34560000s' a time from 0 Write --delay 10s
+tasks enqueue sqlite:///x.db mail send --key a --delay 5s | --delay is '5s' no value with a key
+tasks enqueue sqlite:///x.db mail send --unique "" | --unique is '' text of 1 to 200
+tasks show memory:// "" | id of a task is '' apportion tasks ls
+tasks why memory:// postgresql://u:s3cr3t@h/d | 'postgresql://***@h/d' apportion tasks ls
+cron next "0 9 * * *" --after 9999-12-31T23:00Z | --after is before the year 9999 Write for example
+shards apply sqlite:///x.db shop --attempts 0 | --attempts is 0 a whole number
 explain-error NotEnough | 'NotEnough' one of
 explain-error | CODE is missing
 """.strip().splitlines()
@@ -281,8 +305,21 @@ def folder(tmp_path_factory):
     assert 2 == run(*("plan", "--nodes", "a,b", "--add", "c", "-o", "p.json"), folder=folder).returncode
     written(folder, "cut.json", (folder / "t.json").read_bytes()[:-40])
     written(folder, "jobs.py", JOBS)
-    for name, text in (("junk.json", "hello\n"), ("empty", ""), ("keys", "k\n"), ("top.toml", "[[node]]\nid = 'a'\n")):
+    for name, text in (
+        ("junk.json", "hello\n"),
+        ("empty", ""),
+        ("keys", "k\n"),
+        ("top.toml", "[[node]]\nid = 'a'\n"),
+        ("idnum.toml", "[[node]]\nid = 1\n"),
+        ("single.toml", "[node]\nid = 'a'\n"),
+    ):
         written(folder, name, text)
+    written(
+        folder,
+        "shards.json",
+        b'{"apportion":"shardplan",' + (folder / "p.json").read_bytes()[len('{"apportion":"plan",') :],
+    )
+    (folder / "loop").symlink_to("loop")
     run("tasks", "worker", "jobs:none", folder=folder)  # a program is compiled when it is imported first
     return folder
 
@@ -353,6 +390,12 @@ def test_a_file_without_keys_is_noted(more, folder):
     process = run("route", "--nodes", "a,b", "--keys", "empty", *more, folder=folder)
     assert 0 == process.returncode
     assert b"note: --keys is 'empty', which holds no key." in process.stderr
+
+
+def test_a_module_is_named_without_the_end_of_its_file(folder):
+    message = refused(run("tasks", "worker", "jobs.py:queue", folder=folder))
+    assert "QUEUES is 'jobs.py'" in message
+    assert "without .py" in message
 
 
 def test_no_part_of_a_password_is_shown(folder):

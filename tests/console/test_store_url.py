@@ -2,13 +2,15 @@
 
 import pytest
 
-from apportion.console.options.store_url import with_url
+from apportion.console.main import application
+from apportion.console.options.store_url import _ROOMS, _SWITCHES, _WITHOUT_STORE, with_url
 from apportion.errors import InvalidInput
 from tests.console.grouping import URL, members
 from tests.console.running import refused, run
 
 SECRET = "postgresql://ann:s3cr3t@db/work"
-SAID = {"APPORTION_STORE": "sqlite:///said.db"}
+SAID_URL = "sqlite:///said.db"
+SAID = {"APPORTION_STORE": SAID_URL}
 
 
 @pytest.mark.parametrize(
@@ -28,10 +30,41 @@ SAID = {"APPORTION_STORE": "sqlite:///said.db"}
         (["route", "--nodes", "a", "k"], ["route", "--nodes", "a", "k"]),
         (["group", "--help"], ["group", "--help"]),
         (["group", "show", "--help"], ["group", "show", "--help"]),
+        (["shards", "labels"], ["shards", "labels"]),
+        (["tasks", "why", "1", "--group-url", "etcd://h"], ["tasks", "why", SAID_URL, "1", "--group-url", "etcd://h"]),
+        (["cron", "next", "0 9 * *"], ["cron", "next", "0 9 * *"]),
+        (["cron", "next", "-n", "5", "@daily"], ["cron", "next", "-n", "5", "@daily"]),
+        (["cron", "next", "nightly", "every night"], ["cron", "next", "sqlite:///said.db", "nightly", "every night"]),
+        (["shards", "route", "shop", "http://k"], ["shards", "route", "sqlite:///said.db", "shop", "http://k"]),
+        (["shards", "route", URL, "shop", "http://k"], ["shards", "route", URL, "shop", "http://k"]),
+        (["shards", "pin", "--models", "a:B", URL, "s", "k"], ["shards", "pin", "--models", "a:B", URL, "s", "k"]),
     ],
 )  # fmt: skip
 def test_the_variable_says_the_url_where_it_is_left_out(arguments, whole):
     assert whole == with_url(arguments, SAID)
+
+
+def options():
+    """Yield the command and name of each option of the rooms, and whether it is a switch."""
+    for room in _ROOMS:
+        for name in (each for each in application()[room] if not each.startswith("-")):
+            for argument in application()[room][name].assemble_argument_collection():
+                names = (*argument.names, *argument.negatives)
+                yield from (([room, name], each, argument.hint is bool) for each in names if each.startswith("-"))
+
+
+def test_options_without_a_value_are_known():
+    assert {each for _, each, is_switch in options() if is_switch} == _SWITCHES
+
+
+def test_a_url_that_is_the_value_of_another_option_is_not_the_store():
+    commands = [(command, option) for command, option, is_switch in options() if not is_switch]
+    for command, option in commands:
+        written = [option, "one=http://k" if option == "--shard" else "http://k"]
+        url = [] if command in _WITHOUT_STORE else ["sqlite:///said.db"]
+        assert [*command, *url, *written] == with_url([*command, *written], SAID)
+        assert [*command, *written, URL] == with_url([*command, *written, URL], SAID)
+    assert len(commands) > 90
 
 
 @pytest.mark.parametrize("option", [["--url-file", "{}"], ["--url-file={}"]])

@@ -187,6 +187,29 @@ def test_purged_tasks_are_forgotten_and_others_stay(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls {} mial",
+        "pause {} mial",
+        "resume {} mial",
+        "limit {} mial --running 3",
+        "resize {} mial 8",
+        "purge {} mial --state done",
+        "cancel {} --queue mial",
+        "retry {} --queue mial",
+        "redrive {} --queue mial",
+    ],
+)
+def test_a_queue_without_tasks_is_noted_if_another_has_nearly_its_name(command, tmp_path):
+    enqueued(tmp_path)
+    words = command.format(URL).split()
+    done = run("tasks", *words, folder=tmp_path)
+    assert 0 == done.returncode
+    assert b"note: queue 'mial' has no tasks and no workers.\nDid you mean 'mail'?\n" == done.stderr
+    said(*(each.replace("mial", "letters") for each in words), folder=tmp_path)
+
+
 def test_a_task_of_a_unique_name_is_kept_or_replaced(tmp_path):
     first = told("enqueue", URL, "mail", "send", '{"to": "ann"}', "--unique", "u", folder=tmp_path)
     second = told("enqueue", URL, "mail", "send", '{"to": "bob"}', "--unique", "u", folder=tmp_path)

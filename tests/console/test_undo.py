@@ -211,6 +211,22 @@ def test_a_damaged_table_is_refused_and_the_kept_ones_are_named(story):
     assert "Earlier files are in table.json.kept. Copy one of them over this file." in message
 
 
+def test_a_table_of_a_later_release_is_refused_and_stays(story):
+    applied(story)
+    later = table_in(story).replace(b'"format_version":2', b'"format_version":3')
+    written(story, "table.json", later)
+    for command in (
+        ["undo"],
+        ["table", "log"],
+        ["apply", "plan.json"],
+        ["plan", "--table", "table.json", "--add", "e"],
+    ):
+        message = refused(run(*command, folder=story))
+        assert "format_version is 3, expected 2" in message
+        assert "Read it with the release that wrote it, or upgrade." in message
+    assert later == table_in(story)
+
+
 def test_kept_tables_are_as_private_as_the_table(story):
     (story / "table.json").chmod(0o600)
     applied(story)

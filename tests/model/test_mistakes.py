@@ -39,6 +39,7 @@ Throttle(per_node=-1) | per_node of the throttle is -1 | Nothing would ever move
 Throttle(expires_at="soon") | expires_at of the throttle is 'soon' | Use time.time(), or datetime.timestamp().
 Throttle(then=3) | then of the throttle is 3 | Write Throttle(...).
 Throttle(per_node=2).at("now") | now is 'now' | Use time.time(), or datetime.timestamp().
+handover(Ring(Topology(["a"], cluster="x")), Ring(["a"]), "k") | cluster is '' | Compare placements of
 # snapshots
 encode(ring) | snapshot kind is 'Ring' | Save the table() or the assignment of a
 encode(None) | snapshot kind is 'NoneType' | Save the table() or the assignment of a

@@ -76,6 +76,8 @@ Node(3) | node id is 3 | Pass a string; call str(...) if
 Node("a", zone="eu") | zone is 'eu' | Write zone=("eu", "rack1"), or zone=() for
 Node("a", zone=None) | zone is None | Write zone=("eu", "rack1"), or zone=() for
 Node("a", zone=("eu", 3)) | zone level is 3 | Pass a string; call str(...) if
+Node("a", zone=np.array(["eu"])) | zone is a ndarray | Write zone=("eu", "rack1"), or zone=() for
+Node("a", zone=np.array([])) | zone is a ndarray | Write zone=("eu", "rack1"), or zone=() for
 Node("a", zone={"eu"}) | zone is a set | Write zone=("eu", "rack1"), or zone=() for
 Node("a", weight="2") | weight of node 'a' is '2' | Weights are relative: give the ordinary
 Node("a", weight=None) | weight of node 'a' is None | Weights are relative: give the ordinary

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -282,6 +283,7 @@ def _nested(depth):
         (lambda q: q.task(failures=0), "failures"),
         (lambda q: q.task(first_delay=5), "first_delay"),
         (lambda q: q.task(give_up_on=ValueError), "give_up_on"),
+        (lambda q: q.task(time_limit=timedelta(0)), "time_limit"),
         (lambda q: q.task()(_typed).call(1, 2, 3), "arguments of _typed"),
         (lambda q: q.task()(_typed).call({1, 2}), "number of _typed|arguments of _typed"),
         (lambda q: q.task()(_typed).call(float("nan")), "arguments of _typed|number of _typed"),
@@ -297,6 +299,8 @@ def _nested(depth):
             lambda q: q.task()(_typed).call(1).options(at=datetime.max.replace(tzinfo=UTC)),
             "a time before the year 10000",
         ),
+        (lambda q: q.task()(_typed).call(1).options(expires=timedelta(0)), "expires"),
+        (lambda q: q.task()(_typed).call(1).options(delay=TTL, expires=TTL), "expires"),
         (lambda q: q.task()(_typed).call(1).options(on_duplicate="drop"), "on_duplicate"),
         (lambda q: q.task()(_typed).call(1).options(on_duplicate="replace"), "a unique name beside it"),
         (lambda q: q.worker(concurrency=0), "concurrency"),
@@ -357,7 +361,7 @@ def test_a_drain_passes_all_expired_tasks(queue):
         async def note(number: int) -> None:
             ran.append(number)
 
-        old = note.call(1).options(expires=timedelta(0))
+        old = replace(note.call(1), expires=timedelta(0))  # `options` refuses it
         await queue.enqueue_many([*(MOST_EXPIRED + 20) * [old], note.call(2)])
         assert 1 == (await queue.drain()).done
         assert [2] == ran

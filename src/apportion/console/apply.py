@@ -103,4 +103,6 @@ def _plan_in(path: Path) -> Plan:
             error.hint = "The plan is an assignment. Pass --assignment FILE too, with the assignment that it replaces."
         elif error.field == "snapshot kind" and data.startswith(b'{"apportion":"groupplan"'):
             error.hint = "This is the plan of a group. Apply it with: apportion group apply URL GROUP FILE"
+        elif error.field == "snapshot kind" and data.startswith(b'{"apportion":"shardplan"'):
+            error.hint = "This is a plan of shards. Apply it with: apportion shards apply URL SET FILE"
         raise

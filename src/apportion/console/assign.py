@@ -42,6 +42,8 @@ def assign(
     """
     reads = source.topology, wanted.file
     file = None if output is None else OutputFile(path=output, kind=FileKind.ASSIGNMENT, force=force, reads=reads)
+    if file is not None:
+        file.check()
     with Progress("assigning", is_shown=not json):
         before = None if previous is None else read(previous, Assignment)
         after = wanted.assigned(_topology(source, before), outage, before, is_saved=file is not None)

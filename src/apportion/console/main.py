@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion import __version__
-from apportion.console.options.configured import sources
+from apportion.console.options.configured import Taken, sources
 from apportion.console.options.store_url import with_url
 from apportion.console.print.terminal import Colour, coloured
 from apportion.errors import ApportionError
@@ -61,6 +61,7 @@ GROUP_COMMANDS = {
     "watch": "Print each change as it happens, with its reason.",
 }
 ALIASES = {"explain": ("why",)}
+_NAMES = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
 GUARD_COMMANDS = {
     "check": "Check that a fencing token is the newest: a guard for shell scripts.",
 }
@@ -154,19 +155,19 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     _make_streams_usable()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    is_json = "--json" in (given[: given.index("--")] if "--" in given else given)
-    taken: list[str] = []
+    options = given[: given.index("--")] if "--" in given else given
+    taken = Taken(is_json="--json" in options)
     try:
         import_module("apportion.runtime")  # refuses Windows
         code = application(taken)(with_url(given, os.environ), exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except ApportionError as error:
-        error.hint += f"\nRead: {', '.join(taken)}." if taken else ""
-        return _failed(error, is_json=is_json)
+        error.hint += f"\nRead: {', '.join(taken.options)}." if taken.options else ""
+        return _failed(error, options, is_json=taken.is_json)
     except CycloptsError as error:
-        return _failed(mistakes.of_parser(error, application()), is_json=is_json)
+        return _failed(mistakes.of_parser(error, application()), options, is_json=taken.is_json)
     except OSError as error:
-        return _cannot_print(error, is_json=is_json)
+        return _cannot_print(error, is_json=taken.is_json)
     return code if isinstance(code, int) else 0
 
 
@@ -188,13 +189,13 @@ def _cannot_print(error: OSError, *, is_json: bool) -> int:
         return 1
     problem = f"the output could not be written ({error.strerror})."
     hint = "Free space, or print elsewhere. The command may have done its work: look before you run it again."
-    return _failed(ApportionError(problem, hint), is_json=is_json)
+    return _failed(ApportionError(problem, hint), (), is_json=is_json)
 
 
-def application(taken: list[str] | None = None) -> "App":
+def application(taken: Taken | None = None) -> "App":
     """Return the command line as an object. The file of a command is imported when the command is used.
 
-    A run adds to `taken` each option that is not from the command line, with its origin.
+    A run notes in `taken` each option that is not from the command line, with its origin.
     """
     from cyclopts import App  # noqa: PLC0415
 
@@ -202,7 +203,7 @@ def application(taken: list[str] | None = None) -> "App":
         name="apportion",
         help="Route keys to nodes, share partitions, and preview the moves of each change.",
         version=__version__,
-        config=sources({**dict.fromkeys(COMMANDS, ()), **_ROOMS}, [] if taken is None else taken),
+        config=sources({**dict.fromkeys(COMMANDS, ()), **_ROOMS}, _NAMES, taken or Taken()),
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )
@@ -259,11 +260,11 @@ def _help_of(app: "App") -> Callable[..., object]:
     return help_of
 
 
-def _failed(error: ApportionError, *, is_json: bool) -> int:
+def _failed(error: ApportionError, options: Sequence[str], *, is_json: bool) -> int:
     """Print an error in the words of the command line: as text, or as one JSON object."""
     from apportion.console.options.mistakes import said  # noqa: PLC0415 - it imports the extra
 
-    code, message, hint = type(error).__name__, said(error.problem), said(error.hint)
+    code, message, hint = type(error).__name__, said(error.problem, options), said(error.hint)
     if is_json:
         expected = getattr(error, "expected", None)
         told = {"error": code, "message": message, "expected": expected and said(expected), "hint": hint}

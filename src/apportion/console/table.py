@@ -51,6 +51,7 @@ def export_table(
     """
     reads = file_at(source.table), source.topology, source.hasher_key_file
     file = OutputFile(path=output, kind=FileKind.RANGES if csv else FileKind.TABLE, force=force, reads=reads)
+    file.check()
     with Progress("exporting", is_shown=not json):
         table = _exported(source, replicas)
         if csv:
@@ -80,9 +81,11 @@ def import_table(
     output
         File to write.
     """
+    written = OutputFile(path=output, kind=FileKind.TABLE, force=force, reads=(file, nodes.topology))
+    written.check()
     with Progress("importing", is_shown=not json):
         found = imported(file, reading, nodes, hashing)
-        save(found.table, OutputFile(path=output, kind=FileKind.TABLE, force=force, reads=(file, nodes.topology)))
+        save(found.table, written)
     _report("table import", found.table, output, json=json, notes=found.notes)
 
 

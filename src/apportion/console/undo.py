@@ -78,5 +78,6 @@ def _read(path: Path, kind: type[Saved], *, hint: str) -> tuple[bytes, Saved]:
     try:
         return read_with_bytes(path, kind)
     except InvalidInput as error:
-        error.hint = hint or error.hint
+        if error.field != "format_version":  # a later release can read it
+            error.hint = hint or error.hint
         raise

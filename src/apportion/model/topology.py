@@ -44,7 +44,7 @@ class Node:
 
     def __post_init__(self) -> None:
         check_name("node id", self.id)
-        if self.zone != ():
+        if type(self.zone) is not tuple or self.zone:  # an array would not compare with a tuple
             object.__setattr__(self, "zone", _checked_zone(self.zone))
         if type(self.weight) is not float or self.weight != 1:
             object.__setattr__(self, "weight", _checked_weight(self.id, self.weight))

@@ -48,9 +48,7 @@ def plan(old: Planned, new: Planned, keys: Iterable[Key] | None = None, *, repli
     for name, placed in (("old", old), ("new", new)):
         if not isinstance(placed, (Assignment, Table)):
             check_placement(name, placed)
-    if old.topology.cluster != new.topology.cluster:
-        hint = "Compare placements of one cluster; check the files passed."
-        raise InvalidInput("cluster", new.topology.cluster, repr(old.topology.cluster), hint)
+    _check_clusters(old.topology, new.topology)
     if isinstance(old, Assignment) or isinstance(new, Assignment):
         return _assigned(old, new, keys, replicas)
     if keys is not None:
@@ -111,10 +109,19 @@ def handover(old: Placement, new: Placement, key: Key, *, replicas: int = 1) -> 
     >>> ring = Ring(["a", "b"])
     >>> handover(ring, ring.on(ring.topology.add("c")), "tenant-1").both
     ('c', 'b')
+
+    Raises `InvalidInput` if the clusters differ.
     """
     check_placement("old", old)
     check_placement("new", new)
+    _check_clusters(old.topology, new.topology)
     return Handover(current=new.preference(key, replicas), previous=old.preference(key, replicas))
+
+
+def _check_clusters(old: Topology, new: Topology) -> None:
+    if old.cluster != new.cluster:
+        hint = "Compare placements of one cluster; check the files passed."
+        raise InvalidInput("cluster", new.cluster, repr(old.cluster), hint)
 
 
 def epoch_of(placed: Placed) -> Epoch:

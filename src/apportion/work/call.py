@@ -61,7 +61,8 @@ class Call:
 
         - `delay` or `at`: the shortest wait (a timedelta), or the earliest time (a datetime with a zone).
         - `priority`: 0 to 3; tasks of priority 0 are claimed first. Default: 2.
-        - `expires`: a timedelta. A task that a worker claims only after this time is cancelled and does not run.
+        - `expires`: a timedelta above `delay`. A task that a worker claims only after this time is cancelled and does
+          not run.
         - `unique`: a name. While a task of that name is open, a second one is not added (`on_duplicate="keep"`), or
           replaces the first ("replace").
         - `key`: the tasks of one key run one at a time, in the order in which they were enqueued. They run in the same
@@ -103,7 +104,11 @@ class Call:
         if self.at is not None and _milliseconds_of(self.at) > MOST_TIME:
             raise InvalidInput("at", self.at, "a time before the year 10000", "No store keeps a later time.")
         if self.at is not None and self.delay is not None:
-            raise InvalidInput("delay", self.delay, "no delay when `at` is given", "Give one of the two.")
+            raise InvalidInput("delay", str(self.delay), "no delay when `at` is given", "Give one of the two.")
+        if self.expires is not None and milliseconds(self.expires) <= milliseconds(self.delay or timedelta(0)):
+            expected = "a time above 0 and above the delay, because the task could never run"
+            hint = "Write expires=timedelta(seconds=3600), or leave it out."
+            raise InvalidInput("expires", str(self.expires), expected, hint)
         if self.unique is not None and not _is_name(self.unique):
             raise InvalidInput("unique", self.unique, "a str of 1 to 200 characters", "Write unique='report/7'")
         if self.on_duplicate not in ("keep", "replace"):
@@ -122,7 +127,8 @@ class Call:
         check_key(self.key)
         for field, value in (("delay", self.delay), ("at", self.at)):
             if value is not None:
-                raise InvalidInput(field, value, "no value with a key", f"{_IN_ORDER} Enqueue the task when it is due.")
+                hint = f"{_IN_ORDER} Enqueue the task when it is due."
+                raise InvalidInput(field, str(value), "no value with a key", hint)
         if self.priority != DEFAULT_PRIORITY:
             raise InvalidInput("priority", self.priority, "no value with a key", f"{_IN_ORDER} Leave the priority out.")
 

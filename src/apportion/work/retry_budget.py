@@ -75,7 +75,8 @@ def length(field: str, value: timedelta) -> timedelta:
     """Return a length of time from 0 to a year; `InvalidInput` for any other value."""
     if not isinstance(value, timedelta) or not timedelta(0) <= value <= _LONGEST:
         hint = f"Write {field}=timedelta(seconds=10)"
-        raise InvalidInput(field, value, "a timedelta from 0 to a year", hint)
+        shown = str(value) if isinstance(value, timedelta) else value
+        raise InvalidInput(field, shown, "a timedelta from 0 to a year", hint)
     return value
 
 

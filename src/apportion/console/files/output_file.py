@@ -59,7 +59,10 @@ class OutputFile:
     @property
     def is_stream(self) -> bool:
         """Whether the bytes go to a pipe, a device or an open descriptor, so that no file is replaced."""
-        return _descriptor_in(self.path) is not None or _is_stream(_mode_of(self.path))
+        try:
+            return _descriptor_in(self.path) is not None or _is_stream(_mode_of(self.path))
+        except OSError as error:
+            raise unusable(self.option, self.path, error) from error
 
     def check(self) -> None:
         """Refuse a place that cannot be written, or a file that would be lost. Call it before any long work."""

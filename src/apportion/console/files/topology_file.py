@@ -40,7 +40,8 @@ def tables_of(document: dict[str, object], name: str, *, what: str) -> list[dict
     listed = document.get(name, [])
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         hint = f"Write [[{name}]] above each {name}."
-        raise InvalidInput(f"{name} in the {what}", listed, f"tables headed [[{name}]]", hint)
+        found = f"[{name}]" if isinstance(listed, dict) else listed
+        raise InvalidInput(f"{name} in the {what}", found, f"tables headed [[{name}]]", hint)
     return listed
 
 

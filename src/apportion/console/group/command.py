@@ -164,10 +164,13 @@ def plan_group(
     output
         Save the plan, for `apportion group apply`.
     """
+    reads = (file_at(edits.to),)
+    file = None if output is None else OutputFile(path=output, kind=FileKind.GROUP_PLAN, force=force, reads=reads)
+    if file is not None:
+        file.check()
     with Progress("planning", is_shown=not json):
         change = admin.plan(url, name, edits.applied_to)
-    if output is not None:
-        file = OutputFile(path=output, kind=FileKind.GROUP_PLAN, force=force, reads=(file_at(edits.to),))
+    if file is not None:
         file.write(encode_plan(change.plan))
     (print_change_json if json else print_change)(change)
     return PENDING if change.moves else 0

@@ -6,8 +6,7 @@ Promises: a misspelt command in a file is an error, like a misspelt option. `tak
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,20 +40,47 @@ class _File:
         Dict(tables, source=str(self.path))(app, words, arguments)
 
 
-def sources(commands: Mapping[str, Iterable[str]], taken: list[str]) -> "tuple[Source, ...]":
-    """Return the sources of options after the command line, the nearest first. A run fills `taken`."""
-    from cyclopts.config import Env  # noqa: PLC0415 - an extra
+@dataclass
+class Taken:
+    """The options of a run that are not from the command line, each with its origin, and whether `--json` is on."""
 
+    options: list[str] = field(default_factory=list)
+    is_json: bool = False
+
+    def note(self, _app: "App", _words: tuple[str, ...], arguments: "ArgumentCollection") -> None:
+        """Note the options of a run."""
+        for argument in arguments:
+            origins = {each.keyword if each.source == "env" else each.source for each in argument.tokens}
+            self.options.extend(f"{argument.name} from {each}" for each in origins if each not in (None, "cli"))
+            if argument.name == "--json" and argument.tokens:
+                last = argument.tokens[-1]
+                self.is_json = last.implicit_value is True or last.value.lower() in ("1", "true", "t", "yes", "y")
+
+
+def sources(commands: Mapping[str, Iterable[str]], aliases: Mapping[str, str], taken: Taken) -> "tuple[Source, ...]":
+    """Return the sources of options after the command line, the nearest first. A run fills `taken`.
+
+    A command with an alias has the options of its name.
+    """
     own = _File(Path("apportion.toml"), commands)
     shared = _File(Path("pyproject.toml"), commands, below=("tool", "apportion"))
-    return Env("APPORTION_", show=False), own, shared, partial(_note, taken)
+
+    def _named(source: "Source") -> "Source":
+        def _read_source(app: "App", words: tuple[str, ...], arguments: "ArgumentCollection") -> None:
+            known = {each for word in words[:1] for each in commands.get(word, ())}
+            named = (each if each in known else aliases.get(each, each) for each in words[1:])
+            source(app, (*words[:1], *named), arguments)
+
+        return _read_source
+
+    return _named(_read_environment), _named(own), _named(shared), taken.note
 
 
-def _note(taken: list[str], _app: "App", _words: tuple[str, ...], arguments: "ArgumentCollection") -> None:
-    """Add each option that is not from the command line to `taken`, with its origin."""
-    for argument in arguments:
-        origins = {each.keyword if each.source == "env" else each.source for each in argument.tokens}
-        taken.extend(f"{argument.name} from {origin}" for origin in origins if origin not in (None, "cli"))
+def _read_environment(app: "App", words: tuple[str, ...], arguments: "ArgumentCollection") -> None:
+    from cyclopts.config import Env  # noqa: PLC0415 - an extra
+
+    # A shell has no variables with hyphens.
+    Env("APPORTION_", show=False)(app, tuple(each.replace("-", "_") for each in words), arguments)
 
 
 def _read(path: Path, mark: bytes) -> dict[str, object]:

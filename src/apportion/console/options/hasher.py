@@ -28,7 +28,7 @@ class Hashing:
         """Return the hasher of the options, None if neither option was given."""
         if self.hasher is None and self.hasher_key_file is None:
             return None
-        return hashers.get(self.hasher or hashers.DEFAULT, key=self._key())
+        return hashers.get(hashers.DEFAULT if self.hasher is None else self.hasher, key=self._key())
 
     def load_hasher(self) -> hashers.NamedHasher:
         """Return the hasher of the options, or the default one."""
@@ -40,7 +40,7 @@ class Hashing:
         The hasher may be that of a layout. If there is a table, a hasher other than the table's is refused.
         """
         of_table = hashers.DEFAULT if table is None else table.hasher.partition(":")[0]
-        hasher = catalog.hasher(self.hasher or of_table, key=self._key())
+        hasher = catalog.hasher(of_table if self.hasher is None else self.hasher, key=self._key())
         if table is not None and hasher.label != table.hasher:
             is_other = hasher.label.partition(":")[0] != of_table
             option, value = ("--hasher", self.hasher) if is_other else ("--hasher-key-file", "(a secret)")

@@ -5,7 +5,7 @@ may hold a password.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -34,7 +34,10 @@ _EXPECTED = {
 }
 _SAID = {
     " is None, expected": " is missing, expected",
-    "an int ": "a whole number ",
+    " is True, expected": " is given, expected",
+    " is b'": " is '",
+    ' is b"': ' is "',
+    "expected None ": "expected no value ",
     ", or strip()": "",
     ", or None": "",
     "use Rendezvous or Ring": "use --placement rendezvous or ring",
@@ -46,23 +49,42 @@ _SAID = {
     "Pass a count, or a list of ids.": "Write --partitions 1000, or --partitions FILE with an id per line.",
     "Ask group.owned, or wait for group.changes().": "Look at: apportion group show URL NAME",
     "Connect again with stores.connect(url).": "Run the command again.",
+    "Give it a member_id that it keeps over restarts, and static=True.": "Pass --static, and a --member-id that stays.",
+    "Write handle.id": "List them with: apportion tasks ls URL QUEUE",
+    "Write datetime.now(UTC)": "Write for example --after 2026-03-08T00:00Z",
 }
 """The words of Python, and those of the command line."""
 _VALUE = r"timedelta\(seconds=(?P<seconds>\d+)\)|'(?P<text>[^']*)'|(?P<number>\d+)|True"
 _ARGUMENT = re.compile(rf"\b(?P<verb>Write|Pass|pass|with) (?P<name>[a-z]+(?:_[a-z]+)*)=(?:{_VALUE})?")
 """An argument of a call, after the verb of a hint."""
-_FIELD = re.compile(r"^([a-z]+(?:_[a-z]+)+) is ")
-"""A field with the name of a parameter, at the beginning of a message."""
+_KIND = re.compile(r"\b(?:an int|a str|a timedelta)\b")
+_KINDS = {"an int": "a whole number", "a str": "text", "a timedelta": "a time"}
+_FIELD = re.compile(r"^([a-z]+(?:_[a-z]+)*) is ")
+"""A field that may have the name of a parameter, at the beginning of a message."""
+_LENGTH = re.compile(r" is '(?:(?P<days>-?\d+) days?, )?(?P<hours>\d+):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d+)?)'")
+_STRING = re.compile(r"Pass a string; call str\(\.\.\.\) if .+ is meant\.")
 _OPTIONS: dict[object, list[str]] = {}
 """The options of each function that was asked for: reading its signature takes milliseconds."""
 
 
-def said(text: str) -> str:
-    """Return a problem or a hint in the words of the command line."""
+def said(text: str, given: Sequence[str] = ()) -> str:
+    """Return a problem or a hint in the words of the command line; `given` holds the options that were written."""
     for python, words in _SAID.items():
         text = text.replace(python, words)
-    text = _FIELD.sub(lambda found: f"{_option_of(found[1])} is ", text)
+    text = _KIND.sub(lambda found: _KINDS[found[0]], text)
+    options = {each.partition("=")[0] for each in given}
+    text = _FIELD.sub(
+        lambda found: f"{_option_of(found[1])} is " if "_" in found[1] or _option_of(found[1]) in options else found[0],
+        text,
+    )
+    text = _STRING.sub("Write it in quotes.", _LENGTH.sub(_seconds, text))
     return _ARGUMENT.sub(_option_with_value, text)
+
+
+def _seconds(length: re.Match[str]) -> str:
+    """Return a length of time as the command line takes it."""
+    days, hours, minutes = (int(length[each] or 0) for each in ("days", "hours", "minutes"))
+    return f" is '{(days * 24 + hours) * 3600 + minutes * 60 + float(length['seconds']):.12g}s'"
 
 
 def _option_with_value(argument: re.Match[str]) -> str:
@@ -113,12 +135,13 @@ def _unknown_command(word: str, command: str, known: list[str]) -> InvalidInput:
 def _unknown_option(option: str, command: str, own: list[str], app: "App") -> InvalidInput:
     option = f"--{option[1:-1]}" if option.startswith("[") else option  # of a file
     known = [name for name in own if option.startswith("--no-") or not name.startswith("--no-")]
-    error = UnknownOption(f"option of {command}", _safe(option), known)
+    field, value, see = f"option of {command}", _safe(option), f"See {command} --help."
+    error = UnknownOption(field, value, known) if known else InvalidInput(field, value, "no option", see)
     others = [name for name, other in _all_commands(app) if option in _options(other)]
     if others:
         error.hint = f"{option} is an option of {', '.join(others)}."
-    elif error.nearest is None:
-        error.hint = f"See {command} --help."
+    elif getattr(error, "nearest", None) is None:
+        error.hint = see
     return error
 
 

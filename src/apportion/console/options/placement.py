@@ -36,7 +36,7 @@ class PlacementOptions(NodesSource, Hashing):
     def load_placement(self) -> Placement:
         """Return the placement that the options describe."""
         if self.table is None:
-            name = self.placement or "slots"
+            name = "slots" if self.placement is None else self.placement
             hasher = self.asked_hasher()
             return compose(name, self.load_topology(), hasher=hasher, vnodes=self.vnodes, slots=self.slots)
         table = self._table_beside({})

@@ -28,6 +28,9 @@ def imported(name: str, field: str) -> ModuleType:
     """Import a module of the program, from the current folder first; `InvalidInput` with the line that failed."""
     if "" not in sys.path:
         sys.path.insert(0, "")
+    if name.endswith(".py"):
+        hint = "Write the name of the module, without .py and with dots for folders."
+        raise InvalidInput(field, name, "a module that can be imported", hint)
     with _Import(name, field):
         return import_module(name)
 

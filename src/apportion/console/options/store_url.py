@@ -5,7 +5,8 @@ to each command of `_ROOMS` that takes a store URL. A URL among the arguments co
 file. A URL and the file together are refused. No message holds a part of the URL.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from apportion.errors import InvalidInput
@@ -15,10 +16,16 @@ _FILE = "--url-file"
 _STORE = "--store"
 _ROOMS = ("group", "store", "guard", "tasks", "cron", "shards")
 _REPAIR = ["table", "repair"]
-_WITHOUT_STORE = [["tasks", "worker"], ["cron", "plan"], ["cron", "apply"]]
+_WITHOUT_STORE = [["tasks", "worker"], ["cron", "plan"], ["cron", "apply"], ["shards", "labels"]]
+_WITH_KEYS = [["shards", "route"], ["shards", "pin"]]
+_SWITCHES = {
+    "--accept-loss", "--all", "--allow-unbounded-wal", "--check", "--explain", "--force", "--json", "--off",
+    "--replace", "--reversible", "--sql", "--static", "--stride", "--wait", "--watch", "--whole",
+    "--no-all", "--no-json", "--no-replace", "--no-sql", "--no-static", "--no-wait",
+}  # fmt: skip
+"""The options of these rooms that have no value after them."""
 _JSON = ("{", "[", '"')
 _MOST_CHARACTERS = 4096
-_WORDS = 5  # of a cron rule
 
 
 def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
@@ -30,7 +37,8 @@ def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
         return [*_of_doctor(kept, path, said), *after]
     is_command = len(kept) >= 2 and (kept[0] in _ROOMS or kept[:2] == _REPAIR) and not kept[1].startswith("-")
     is_for_store = is_command and kept[:2] not in _WITHOUT_STORE and not _has_rule(kept)
-    is_written = any(_is_url(each) for each in kept[2:])
+    listed = list(_listed(kept))
+    is_written = any(map(_is_url, listed[:1] if kept[:2] in _WITH_KEYS else listed))
     if path is not None and (is_written or not is_for_store):
         expected = "one URL, for a command that takes one"
         raise InvalidInput(_FILE, path, expected, "Leave out the option, or the URL argument.")
@@ -40,6 +48,14 @@ def with_url(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     return [*kept[:2], *([url] if url else []), *kept[2:], *after]
 
 
+def _listed(kept: list[str]) -> Iterator[str]:
+    """Yield the arguments of a command that are neither options nor values of options: such a value may be a URL."""
+    for before, each in pairwise(kept[1:]):
+        has_value = before.startswith("-") and "=" not in before and before not in _SWITCHES
+        if not (each.startswith("-") or has_value):
+            yield each
+
+
 def _is_url(word: str) -> bool:
     """Whether a word is a URL: neither JSON nor the id of a shard with its URL."""
     scheme, mark, _ = word.partition("://")
@@ -47,8 +63,8 @@ def _is_url(word: str) -> bool:
 
 
 def _has_rule(kept: list[str]) -> bool:
-    """Whether `cron next` has a rule, in place of a stored schedule: a rule has five words, or begins with @."""
-    return kept[:2] == ["cron", "next"] and any(len(each.split()) >= _WORDS or each[:1] == "@" for each in kept[2:])
+    """Whether `cron next` has a rule, in place of a queue and a schedule. The name of a queue has no blank and no @."""
+    return kept[:2] == ["cron", "next"] and any(" " in each or each[:1] == "@" for each in [*_listed(kept)][:1])
 
 
 def _of_doctor(kept: list[str], path: str | None, said: str) -> list[str]:

@@ -12,6 +12,7 @@ from apportion.console.print.live import show_live
 from apportion.console.print.progress import Progress
 from apportion.console.tasks import report
 from apportion.console.tasks.lane_options import NO_LANE_OPTIONS, LaneOptions
+from apportion.console.tasks.near_queue import note_near_queue
 from apportion.console.tasks.options import Chosen, GroupUrl, QueueName, TaskId, named, parsed_limits, parsed_states
 from apportion.console.tasks.run import run
 from apportion.errors import InvalidInput
@@ -119,6 +120,8 @@ def ls_tasks(
     states = parsed_states(state)
     page = _answer(admin.tasks(url, queue, states=states, name=name, after=after, most=most), json=json)
     report.print_page(queue, page, json=json)
+    if not page.tasks:
+        note_near_queue(url, queue)
 
 
 def stats_tasks(url: Url, /, *, json: Json = False) -> None:
@@ -169,6 +172,7 @@ def resize_tasks(
     """Give a queue another number of partitions, while no worker is there and no task with a key is open."""
     before = _answer(admin.resize(url, queue, partitions, group_url=group_url), json=json)
     report.print_resized(queue, before, partitions, json=json)
+    note_near_queue(url, queue)
 
 
 def cancel_tasks(url: Url, /, *ids: TaskId, chosen: Chosen = ALL_BY_ID, json: Json = False) -> int:
@@ -180,7 +184,7 @@ def cancel_tasks(url: Url, /, *ids: TaskId, chosen: Chosen = ALL_BY_ID, json: Js
     if queue is None:
         return _act("cancel", url, ids, admin.cancel, json=json)
     states = parsed_states(chosen.state or "ready,delayed")
-    return _act_on_all("cancel", admin.cancel_all(url, queue, states=states, name=chosen.name), json=json)
+    return _act_on_all("cancel", url, queue, admin.cancel_all(url, queue, states=states, name=chosen.name), json=json)
 
 
 def retry_tasks(url: Url, /, *ids: TaskId, chosen: Chosen = ALL_BY_ID, json: Json = False) -> int:
@@ -193,7 +197,7 @@ def retry_tasks(url: Url, /, *ids: TaskId, chosen: Chosen = ALL_BY_ID, json: Jso
         return _act("retry", url, ids, admin.retry, json=json)
     if parsed_states(chosen.state or "delayed") != ("delayed",):
         raise InvalidInput("--state", chosen.state, "delayed", "For dead tasks: apportion tasks redrive")
-    return _act_on_all("retry", admin.retry_all(url, queue, name=chosen.name), json=json)
+    return _act_on_all("retry", url, queue, admin.retry_all(url, queue, name=chosen.name), json=json)
 
 
 def redrive_tasks(url: Url, /, *ids: TaskId, chosen: Chosen = ALL_BY_ID, json: Json = False) -> int:
@@ -205,7 +209,7 @@ def redrive_tasks(url: Url, /, *ids: TaskId, chosen: Chosen = ALL_BY_ID, json: J
     if queue is None:
         return _act("redrive", url, ids, admin.redrive, json=json)
     states = parsed_states(chosen.state or "dead")
-    return _act_on_all("redrive", admin.redrive_all(url, queue, states=states, name=chosen.name), json=json)
+    return _act_on_all("redrive", url, queue, admin.redrive_all(url, queue, states=states, name=chosen.name), json=json)
 
 
 def purge_tasks(url: Url, queue: QueueName, /, *, state: str, json: Json = False) -> None:
@@ -220,18 +224,21 @@ def purge_tasks(url: Url, queue: QueueName, /, *, state: str, json: Json = False
     if "claimed" in states:
         raise InvalidInput("--state", state, "no claimed tasks", "Cancel them first: apportion tasks cancel")
     report.print_purged(queue, states, _answer(admin.purge(url, queue, *states), json=json), json=json)
+    note_near_queue(url, queue)
 
 
 def pause_tasks(url: Url, queue: QueueName, /, *, json: Json = False) -> None:
     """Stop new starts of a queue, over all workers. Running tasks go on."""
     _answer(admin.pause(url, queue), json=json)
     report.print_control("pause", queue, "starts no task until apportion tasks resume", json=json)
+    note_near_queue(url, queue)
 
 
 def resume_tasks(url: Url, queue: QueueName, /, *, json: Json = False) -> None:
     """Allow the starts of a queue again."""
     _answer(admin.resume(url, queue), json=json)
     report.print_control("resume", queue, "starts tasks again", json=json)
+    note_near_queue(url, queue)
 
 
 def limit_tasks(
@@ -250,6 +257,7 @@ def limit_tasks(
     limits = parsed_limits(running, rate, off=off)
     _answer(admin.limit(url, queue, running=limits.running, rate=limits.rate, per=limits.per), json=json)
     report.print_limits(queue, limits, json=json)
+    note_near_queue(url, queue)
 
 
 async def _top(url: str) -> report.Top:
@@ -280,6 +288,9 @@ def _act(
     return int(changed < len(ids))
 
 
-def _act_on_all(name: str, act: Coroutine[object, object, int], *, json: bool) -> int:
-    report.print_act(name, _answer(act, json=json), [], json=json)
+def _act_on_all(name: str, url: str, queue: str, act: Coroutine[object, object, int], *, json: bool) -> int:
+    changed = _answer(act, json=json)
+    report.print_act(name, changed, [], json=json)
+    if not changed:
+        note_near_queue(url, queue)
     return 0

@@ -31,5 +31,5 @@ def check_states(states: tuple[TaskState, ...], known: tuple[TaskState, ...] = S
 def check_ids(ids: tuple[str, ...]) -> None:
     """Refuse ids that no task can have."""
     for each in ids:
-        if not isinstance(each, str) or not each.isascii() or not 0 < len(each) <= 100:
+        if not isinstance(each, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", each):
             raise InvalidInput("id of a task", each, "the id of a task, as text", "Write handle.id")
