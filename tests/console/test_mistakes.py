@@ -269,6 +269,8 @@ route --nodes a,b --hasher "" k | hasher is '' one of
 route --nodes a,b --placement "" k | placement is '' one of
 apply top.toml | top.toml: snapshot [[node]]
 apply shards.json | shards.json: 'shardplan' apportion shards apply
+plan --nodes a,b --to {long} | topology file is file name too long
+plan --topology {long} --add c -o p2.json | topology file is file name too long
 undo --table loop | --table is 'loop' Check the path
 table export --nodes a,b -o loop | --output is 'loop' Check the path
 group run memory:// g --partitions 2 --rejoin-grace 5s -- true | --rejoin-grace is '5s' no value --static --member-id
@@ -334,7 +336,7 @@ def test_a_mistake_names_the_value_an_expectation_and_the_next_step_and_changes_
     if command.startswith("hotkeys"):
         pytest.importorskip("datasketches", reason="it has no wheel for this interpreter")
     before = _files(folder)
-    process = run(*shlex.split(command), folder=folder)
+    process = run(*shlex.split(command.replace("{long}", 300 * "x")), folder=folder)
     message = refused(process)
     assert b"" == process.stdout
     assert before == _files(folder)

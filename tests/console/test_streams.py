@@ -99,3 +99,12 @@ def test_a_row_that_is_no_header_is_shown_without_passwords(tmp_path):
 def test_a_key_of_many_dots_is_refused_and_not_parsed_for_minutes(tmp_path):
     (tmp_path / "t.toml").write_text("a." * 100_000 + "a=1")
     assert "lines of at most" in refused(run("route", "--topology", "t.toml", "k", folder=tmp_path))
+
+
+@pytest.mark.slow
+def test_a_folder_that_was_removed_is_no_fault_of_the_output(tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    words = ["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', folder, *COMMAND, "store", "upgrade", "sqlite:///x.db"]
+    process = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    assert "path is 'the current folder', expected one that can be used" in refused(process)

@@ -3,6 +3,7 @@
 Exit codes: 0 done (for `plan`: no change), 2 changes pending (only of `plan` commands), 1 any error, 130 interrupted.
 """
 
+import errno
 import json
 import os
 import sys
@@ -16,7 +17,7 @@ from apportion import __version__
 from apportion.console.options.configured import Taken, sources
 from apportion.console.options.store_url import with_url
 from apportion.console.print.terminal import Colour, coloured
-from apportion.errors import ApportionError
+from apportion.errors import ApportionError, InvalidInput
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -182,7 +183,14 @@ def _make_streams_usable() -> None:
 
 
 def _cannot_print(error: OSError, *, is_json: bool) -> int:
-    """Report that the output could not be written, unless the reader of the output has gone."""
+    """Report that the output could not be written, unless the reader of the output has gone.
+
+    An error with the name of a file, or of a missing folder, is no error of the output.
+    """
+    if error.filename is not None or error.errno == errno.ENOENT:
+        path = "the current folder" if error.filename is None else os.fsdecode(error.filename)
+        expected, hint = f"one that can be used ({error.strerror})", "Check the path and its permissions."
+        return _failed(InvalidInput("path", path, expected, hint), (), is_json=is_json)
     # Python would otherwise complain again when it flushes at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):

@@ -116,7 +116,7 @@ class OutputFile:
         if mode is None or self.force:
             return
         hint = "Choose another name, or pass --force to replace the file."
-        if any(other is not None and other.exists() and other.samefile(self.path) for other in self.reads):
+        if any(other is not None and _is_same(other, self.path) for other in self.reads):
             raise InvalidInput(self.option, str(self.path), "a file that the command does not read", hint)
         found = _kind_at(self.path)
         if found not in (None, self.kind):
@@ -219,6 +219,14 @@ def _descriptor_in(path: Path) -> int | None:
     """Return the number of the open descriptor that a path names."""
     found = _DESCRIPTOR.fullmatch(str(path))
     return int(found[1]) if found else _STANDARD.get(str(path))
+
+
+def _is_same(other: Path, path: Path) -> bool:
+    """Whether both paths lead to one file. A file that cannot be looked at is refused where it is read."""
+    try:
+        return other.samefile(path)
+    except OSError:
+        return False
 
 
 def _is_stream(mode: int | None) -> bool:

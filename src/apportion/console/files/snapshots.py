@@ -4,6 +4,7 @@ Promises: a table never replaces a table of a later epoch. An assignment replace
 `--force` lifts both. A replaced table or assignment stays beside the file: see `kept`.
 """
 
+import os
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,7 +37,8 @@ def read_with_bytes(path: Path, kind: type[Saved]) -> tuple[bytes, Saved]:
 
 def is_snapshot(path: Path) -> bool:
     """Whether a file looks like a snapshot; a topology file cannot begin with a brace."""
-    return path.is_file() and read_bounded(path, codec.MAX_BYTES, what="--to").startswith(b"{")
+    is_there = os.path.isfile(path)  # noqa: PTH113 - a path that cannot be looked at is refused where it is read
+    return is_there and read_bounded(path, codec.MAX_BYTES, what="--to").startswith(b"{")
 
 
 def save(value: Table, output: OutputFile) -> None:

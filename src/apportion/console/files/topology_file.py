@@ -52,7 +52,7 @@ def read_toml(path: Path, *, what: str, hint: str) -> dict[str, object]:
         raise InvalidInput(what, str(path), "UTF-8 without a byte order mark", "Save it as plain UTF-8.")
     if max(map(len, data.split(b"\n"))) > MAX_LINE_BYTES:
         expected = f"lines of at most {MAX_LINE_BYTES} bytes"
-        raise InvalidInput(what, str(path), expected, "Write a [[node]] for each node.")
+        raise InvalidInput(what, str(path), expected, hint)
     text = as_text(data, str(path), what=what)
     try:
         return tomllib.loads(text)

@@ -52,6 +52,10 @@ class Taken:
         for argument in arguments:
             origins = {each.keyword if each.source == "env" else each.source for each in argument.tokens}
             self.options.extend(f"{argument.name} from {each}" for each in origins if each not in (None, "cli"))
+            for each in argument.tokens:
+                if "\0" in each.value:  # a file may hold it, and no name of a file
+                    hint = "Leave out the character that is shown escaped."
+                    raise InvalidInput(argument.name, each.value, "text without NUL", hint)
             if argument.name == "--json" and argument.tokens:
                 last = argument.tokens[-1]
                 self.is_json = last.implicit_value is True or last.value.lower() in ("1", "true", "t", "yes", "y")
@@ -101,5 +105,9 @@ def _check(path: Path, document: dict[str, object], commands: Mapping[str, Itera
         if not isinstance(table, dict):
             raise InvalidInput(f"{name} in {path}", table, "a table of options", f"Write [{name}] above its options.")
         known = set(commands[name])
-        for each in sorted(set(table) - known) if known else ():
-            raise UnknownOption(f"command in [{name}] of {path}", each, known)
+        for each in sorted(table) if known else ():
+            if each not in known:
+                raise UnknownOption(f"command in [{name}] of {path}", each, known)
+            if not isinstance(table[each], dict):
+                field, hint = f"{each} in [{name}] of {path}", f"Write [{name}.{each}] above its options."
+                raise InvalidInput(field, table[each], "a table of options", hint)
