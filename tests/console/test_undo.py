@@ -128,6 +128,21 @@ def test_the_last_ten_tables_stay_and_each_can_be_reached(story):
     refused(run("undo", folder=story))
 
 
+@pytest.mark.slow
+def test_a_change_after_ten_undos_can_be_undone(story):
+    first = table_in(story)
+    for number in range(10):
+        add(f"n{number:02}", story)
+        applied(story)
+    for _ in range(10):
+        undone(story)
+    assert first == table_in(story)
+    add("other", story)
+    applied(story)
+    undone(story)
+    assert first == table_in(story)
+
+
 def test_the_remains_of_a_killed_writer_go_with_the_next_change_and_notes_stay(story):
     applied(story)
     folder = story / "table.json.kept"
