@@ -60,7 +60,8 @@ if STATE not in {TwinState.IN_USE, TwinState.SWITCHED_OFF}:
     import logging  # not loaded where the twin answers
 
     logging.getLogger(__name__).warning(
-        "%s. The reference in Python answers, some 10 to 80 times as slowly. Install cargo, then apportion again; "
+        "%s. The reference in Python answers, some 10 to 80 times as slowly. Install cargo, then apportion from its "
+        "sources: pip install --no-binary apportion apportion; "
         "or accept the reference with %s=0.",
         DETAIL,
         SWITCH,
