@@ -55,6 +55,36 @@ def words_of(text):
     return {word for word in COLOUR.sub("", text).split() if "─" not in word}
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tour --keys keys",
+        "table export --nodes a,b -o other.json",
+        "apply plan.json",
+        "undo",
+        "hotkeys --keys keys",
+        "store upgrade sqlite:///new-and-long.db",
+        "group explain sqlite:///work.db mailers 1",
+        "group forget sqlite:///work.db mailers away",
+    ],
+)
+def test_sentences_break_between_words(command, shown, tmp_path):
+    if command.startswith("hotkeys"):
+        pytest.importorskip("datasketches", reason="it has no wheel for this interpreter")
+    written(tmp_path, "keys", "k\nl\n")
+    for made in ("table export --nodes a,b,c", "plan --table table.json --add d -o plan.json"):
+        run(*made.split(), folder=tmp_path)
+    if command == "undo":
+        run("apply", "plan.json", folder=tmp_path)
+    if command.startswith("group"):
+        with members(tmp_path, "a"):
+            text = shown(*command.split(), columns=40)
+    else:
+        text = shown(*command.split(), columns=40)
+    assert [] == too_long(text, 40)
+    assert len(text) > 40
+
+
 @pytest.mark.parametrize("columns", [80, 40])
 @pytest.mark.slow
 def test_nothing_wraps_inside_a_word(columns, shown, tmp_path):

@@ -12,7 +12,7 @@ from apportion.console.files.output_file import FileKind, OutputFile
 from apportion.console.files.snapshots import replace_table
 from apportion.console.options.arguments import Force, Json
 from apportion.console.options.table_place import StoredTable, TablePlace, file_at, load_table
-from apportion.console.print.output import print_json
+from apportion.console.print.output import print_json, print_text
 from apportion.console.print.progress import Progress
 from apportion.errors import BadSnapshot, InvalidInput
 from apportion.model import codec
@@ -69,7 +69,7 @@ def apply(
     if json:
         print_json("apply", epoch_before=str(before), epoch_after=str(after), **{kind: str(target)})
     else:
-        print(f"applied: {target} is at epoch {after} now (was {before})")
+        print_text(f"applied: {target} is at epoch {after} now (was {before})")
 
 
 def _publish(plan: Path, table: StoredTable, *, force: bool, json: bool) -> None:
@@ -83,7 +83,7 @@ def _publish(plan: Path, table: StoredTable, *, force: bool, json: bool) -> None
     if json:
         print_json("apply", epoch_before=str(before), epoch_after=str(after), table=str(table), version=version)
     else:
-        print(f"applied: {table} is at epoch {after} now (was {before}), version {version}")
+        print_text(f"applied: {table} is at epoch {after} now (was {before}), version {version}")
 
 
 def _applied(plan: Path, table: Path | StoredTable, output: OutputFile) -> tuple[Epoch, Epoch]:

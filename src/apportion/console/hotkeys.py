@@ -15,7 +15,7 @@ from typing import Protocol
 
 from apportion.console.files.key_stream import Column, KeysFile, batches_of
 from apportion.console.options.arguments import Json, Whole
-from apportion.console.print.output import key_member, print_columns, print_json
+from apportion.console.print.output import key_member, print_columns, print_json, print_text
 from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput, MissingExtra, shown
 
@@ -97,7 +97,7 @@ def _print(hot: list[HotKey], total: int, others_at_most: int, *, json: bool) ->
     rows = [(_shown(each.key), f"{each.at_least}", f"{each.at_most}", f"{each.at_least / total:.2%}") for each in hot]
     print_columns(("key", "at least", "at most", "share"), rows)
     print()
-    print(f"hotkeys: {total} keys read; each other key came at most {others_at_most} times")
+    print_text(f"hotkeys: {total} keys read; each other key came at most {others_at_most} times")
 
 
 def _shown(key: bytes) -> str:

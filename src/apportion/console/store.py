@@ -3,7 +3,7 @@
 import asyncio
 
 from apportion.console.options.arguments import Json, Url
-from apportion.console.print.output import print_json
+from apportion.console.print.output import print_json, print_text
 from apportion.stores import administration, schemes
 from apportion.stores.administration import Administration
 from apportion.stores.url import parse
@@ -27,11 +27,13 @@ def upgrade_store(url: Url, /, *, sql: bool = False, json: Json = False) -> None
         print_json("store upgrade", store=_name(url), before=before, after=after, tasks=tasks)
         return
     if before != after:
-        print(f"{_name(url)} has schema {after} now; it had {before or 'none'}")
+        print_text(f"{_name(url)} has schema {after} now; it had {before or 'none'}")
     if tasks_before != tasks_after:
-        print(f"{_name(url)} has version {tasks_after} of the tables of tasks now; it had {tasks_before or 'none'}")
+        print_text(
+            f"{_name(url)} has version {tasks_after} of the tables of tasks now; it had {tasks_before or 'none'}"
+        )
     if (before, tasks_before) == (after, tasks_after):
-        print(f"{_name(url)} has schema {after}, the newest: nothing to do")
+        print_text(f"{_name(url)} has schema {after}, the newest: nothing to do")
 
 
 def grants_store(url: str, /, *, user: str, json: Json = False) -> None:
@@ -54,7 +56,7 @@ def restored_store(url: Url, /, *, json: Json = False) -> None:
     if json:
         print_json("store restored", store=_name(url), before=before, after=after)
     else:
-        print(f"{_name(url)} has incarnation {after} now; it had {before}: members join again")
+        print_text(f"{_name(url)} has incarnation {after} now; it had {before}: members join again")
 
 
 async def _upgraded(store: Administration) -> tuple[tuple[int, int], tuple[int, int]]:

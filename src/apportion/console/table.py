@@ -16,7 +16,7 @@ from apportion.console.options.nodes import NodesSource
 from apportion.console.options.placement import PlacementOptions
 from apportion.console.options.table_place import StoredTable, TablePlace, file_at
 from apportion.console.print.kept_report import print_kept, print_stored
-from apportion.console.print.output import print_json
+from apportion.console.print.output import print_json, print_text
 from apportion.console.print.placement_plan_report import print_plan, print_plan_json
 from apportion.console.print.progress import Progress
 from apportion.console.table_import import Reading, imported
@@ -136,7 +136,7 @@ def repair_table(url: Url, name: str, /, *, json: Json = False) -> None:
     if json:
         print_json("table repair", table=name, version=str(done.version), epoch=str(done.epoch))
     else:
-        print(f"table repair: {name} is version {done.version} now, epoch {done.epoch}")
+        print_text(f"table repair: {name} is version {done.version} now, epoch {done.epoch}")
 
 
 def _exported(source: PlacementOptions, replicas: int | None) -> Table:
@@ -164,5 +164,5 @@ def _report(command: str, table: Table, output: Path, *, json: bool, notes: Sequ
         )
         return
     for note in notes:
-        print(note)
-    print(f"saved {output}: {table!r}")
+        print_text(note)
+    print_text(f"saved {output}: {table!r}")

@@ -13,7 +13,7 @@ from apportion.console.files.snapshots import Saved, read_with_bytes
 from apportion.console.options.arguments import Json
 from apportion.console.options.table_place import StoredTable, TablePlace
 from apportion.console.print.kept_report import moved_between
-from apportion.console.print.output import print_json
+from apportion.console.print.output import print_json, print_text
 from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput
 from apportion.model.assignment import Assignment
@@ -58,7 +58,7 @@ def undo(*, table: TablePlace = None, assignment: Path | None = None, json: Json
             "" if moved is None else f"; {moved:.2%} moves back",
             *(f", version {each}" for each in version.values()),
         )
-        print(f"undone: {place} is at epoch {before.epoch} now (was {after.epoch}){''.join(ends)}")
+        print_text(f"undone: {place} is at epoch {before.epoch} now (was {after.epoch}){''.join(ends)}")
 
 
 def _undone(file: OutputFile, kind: type[Saved]) -> tuple[Saved, Saved]:

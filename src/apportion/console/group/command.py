@@ -1,5 +1,6 @@
 """`apportion group`: the commands with which an operator reads and changes a group, without being a member of it."""
 
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from apportion.console.options.edits import Edits
 from apportion.console.options.table_place import file_at
 from apportion.console.plan import PENDING
 from apportion.console.print.live import show_live
-from apportion.console.print.output import print_json
+from apportion.console.print.output import print_json, print_text, wrapped
 from apportion.console.print.progress import Progress
 from apportion.errors import InvalidInput
 from apportion.groups.admin import Found, encode_plan, remarks
@@ -82,7 +83,7 @@ def drain_group(url: Url, name: GroupName, member: MemberId, /, *, wait: bool = 
     if json:
         print_json("group drain", group=name, member=member, owned=left)
     else:
-        print(f"group drain: {member} " + (f"is asked for {left} partitions" if not wait else "owns nothing now"))
+        print_text(f"group drain: {member} " + (f"is asked for {left} partitions" if not wait else "owns nothing now"))
 
 
 def undrain_group(url: Url, name: GroupName, member: MemberId, /, *, json: Json = False) -> None:
@@ -91,7 +92,9 @@ def undrain_group(url: Url, name: GroupName, member: MemberId, /, *, json: Json 
     if json:
         print_json("group undrain", group=name, member=member, was_asked=was_asked)
     else:
-        print(f"group undrain: {member} " + ("gets partitions again" if was_asked else "does not drain: nothing to do"))
+        print_text(
+            f"group undrain: {member} " + ("gets partitions again" if was_asked else "does not drain: nothing to do")
+        )
 
 
 def explain_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, json: Json = False) -> None:
@@ -107,12 +110,17 @@ def forget_group(url: Url, name: GroupName, member: MemberId, /, *, json: Json =
     This cannot be undone: if its process comes back, it joins as a new member.
     """
     if not json:
-        print(f"group forget: this cannot be undone; if {member} comes back, it joins as a new member", flush=True)
+        print(
+            wrapped(
+                f"group forget: this cannot be undone; if {member} comes back, it joins as a new member", sys.stdout
+            ),
+            flush=True,
+        )
     admin.forget(url, name, member)
     if json:
         print_json("group forget", group=name, member=member, can_be_undone=False)
     else:
-        print(f"group forget: {name} no longer waits for {member}, and this cannot be undone")
+        print_text(f"group forget: {name} no longer waits for {member}, and this cannot be undone")
 
 
 def release_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, json: Json = False) -> None:
@@ -122,7 +130,7 @@ def release_group(url: Url, name: GroupName, partition: PartitionNumber, /, *, j
         print_json("group release", group=name, partition=partition, deaths_before=deaths)
     else:
         done = f"{deaths} deaths are forgiven" if deaths else "it has no deaths: nothing to do"
-        print(f"group release: partition {partition} of {name}: {done}")
+        print_text(f"group release: partition {partition} of {name}: {done}")
 
 
 def repair_group(url: Url, name: GroupName, /, *, json: Json = False) -> int:
@@ -144,7 +152,7 @@ def resize_group(url: Url, name: GroupName, partitions: Whole, /, *, json: Json 
     if json:
         print_json("group resize", group=name, before=before, after=partitions)
     else:
-        print(f"group resize: {name} has {partitions} partitions now; it had {before}")
+        print_text(f"group resize: {name} has {partitions} partitions now; it had {before}")
 
 
 def plan_group(
@@ -225,6 +233,6 @@ def _left(url: str, before: Found, member: str, *, wait: bool, json: bool) -> in
 
 def _print_left(found: Found, member: str, left: int, *, is_shown: bool) -> None:
     if is_shown:
-        print(f"{member} owns {left} of {found.record.partitions} partitions", flush=True)
+        print(wrapped(f"{member} owns {left} of {found.record.partitions} partitions", sys.stdout), flush=True)
         for remark in remarks(found) if left else ():
-            print(f"note: {remark}", flush=True)
+            print(wrapped(f"note: {remark}", sys.stdout), flush=True)

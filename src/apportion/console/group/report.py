@@ -129,13 +129,13 @@ def print_explanation(explained: Explained) -> None:
     }
     facts |= {"advice": stands.advice} if stands.advice else {}
     for name, words in facts.items():
-        print(f"{name:<12}{words}")
+        print_text(f"{name:<12}{words}")
     if history:
-        print("history, as far as the store keeps it:")
+        print_text("history, as far as the store keeps it:")
     if len(history) > MAX_LINES_SHOWN:
-        print(f"  {len(history) - MAX_LINES_SHOWN} older changes, then")
+        print_text(f"  {len(history) - MAX_LINES_SHOWN} older changes, then")
     for line in history[-MAX_LINES_SHOWN:]:
-        print(f"  revision {line.revision}: {line.source or 'nobody'} -> {line.target or 'nobody'}: {line.why}")
+        print_text(f"  revision {line.revision}: {line.source or 'nobody'} -> {line.target or 'nobody'}: {line.why}")
 
 
 def explanation_json(explained: Explained) -> None:
@@ -155,12 +155,14 @@ def print_repairs(name: str, repaired: Repaired, *, json: bool) -> None:
         print_json("group repair", group=name, repaired=rows, left=repaired.left, history_read=is_whole)
         return
     for each in repairs:
-        print(f"{each.key}: {each.problem}\n  {each.deed}")
+        print_text(f"{each.key}: {each.problem}\n  {each.deed}")
     if repaired.left:
-        print(f"group/{name}: {repaired.left}\n  the next member that joins knows the settings, and repairs the record")
+        print_text(
+            f"group/{name}: {repaired.left}\n  the next member that joins knows the settings, and repairs the record"
+        )
     words = f"{_count(len(repairs), 'record')} repaired" if repairs or repaired.left else "no record is damaged"
     unread = "; the history was not read to its end in time: run the command again, nearer to the store"
-    print(f"group repair: {name}: {words}{'' if is_whole else unread}")
+    print_text(f"group repair: {name}: {words}{'' if is_whole else unread}")
 
 
 def print_line(name: str, line: HistoryLine, *, json: bool) -> None:

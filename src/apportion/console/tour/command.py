@@ -13,7 +13,7 @@ from apportion.console.files.key_stream import batches_of
 from apportion.console.files.topology_file import read_topology
 from apportion.console.options.arguments import Json
 from apportion.console.options.composition import compose
-from apportion.console.print.output import print_columns, print_json
+from apportion.console.print.output import print_columns, print_json, print_text
 from apportion.console.print.progress import Progress
 from apportion.console.tour.peer import peer_name, peer_routes
 from apportion.console.tour.places import FILE, places
@@ -60,9 +60,9 @@ def tour(*, keys: Path | None = None, topology: Path | None = None, json: Json =
     _tell_routing(old, file, listed)
     _tell_plan(old, new, words, listed)
     _tell_methods(methods, fair_bound(old, new))
-    print(f"\nDone in {time.perf_counter() - started:.1f} s. On your keys and nodes:")
-    print("  apportion tour --keys keys.txt --topology nodes.toml")
-    print("  apportion compare --topology nodes.toml --keys keys.txt")
+    print_text(f"\nDone in {time.perf_counter() - started:.1f} s. On your keys and nodes:")
+    print_text("  apportion tour --keys keys.txt --topology nodes.toml")
+    print_text("  apportion compare --topology nodes.toml --keys keys.txt")
 
 
 def _changed(old: Topology) -> tuple[Topology, str]:
@@ -101,8 +101,8 @@ def _method(name: str, before: Sequence[str], after: Sequence[str], old: Topolog
 def _tell_routing(topology: Topology, file: Path, keys: list[bytes]) -> None:
     source = "places of the world (GeoNames, CC BY 4.0)" if file == FILE else f"keys of {file.name}"
     zones = {node.zone[0] for node in topology if node.zone}
-    print(f"1. The owner of each key: {len(keys)} {source} on {len(topology)} nodes in {len(zones)} data centres.")
-    print("   Keys go to 4 096 hash slots or more, slots to nodes in proportion to weight.\n")
+    print_text(f"1. The owner of each key: {len(keys)} {source} on {len(topology)} nodes in {len(zones)} data centres.")
+    print_text("   Keys go to 4 096 hash slots or more, slots to nodes in proportion to weight.\n")
     placement = compose("slots", topology)
     owners = placement.route_many(keys)
     counts = Counter(owners)
@@ -118,28 +118,28 @@ def _tell_routing(topology: Topology, file: Path, keys: list[bytes]) -> None:
         ],
     )  # fmt: skip
     example = keys[len(keys) // 2]
-    print(f"\n   For example, {shown(example.decode(errors='replace'))} is on {placement.route(example)}:")
-    print(f"   {placement.explain(example).why}.")
+    print_text(f"\n   For example, {shown(example.decode(errors='replace'))} is on {placement.route(example)}:")
+    print_text(f"   {placement.explain(example).why}.")
 
 
 def _tell_plan(old: Topology, new: Topology, words: str, keys: list[bytes]) -> None:
     placement = compose("slots", old)
     following = succeed(placement, new)
     exact, counted = plan(placement, following), plan(placement, following, keys)
-    print(f"\n2. The moves if {words}. The plan, exact over all 2**64 hashes:\n")
-    print(f"   {exact}\n")
-    print(f"   That is {len(counted.changes)} of the {len(keys)} keys ({counted.moved_ratio:.2%}).")
-    print("   Every other key stays where it is.")
+    print_text(f"\n2. The moves if {words}. The plan, exact over all 2**64 hashes:\n")
+    print_text(f"   {exact}\n")
+    print_text(f"   That is {len(counted.changes)} of the {len(keys)} keys ({counted.moved_ratio:.2%}).")
+    print_text("   Every other key stays where it is.")
 
 
 def _tell_methods(methods: list[Method], bound: float) -> None:
-    print("\n3. The same change under other methods:\n")
+    print_text("\n3. The same change under other methods:\n")
     rows = [(f"   {m.name}", f"{m.moved_ratio:.2%}", f"{m.stray_ratio:.2%}", f"{m.max_over_mean:.3f}") for m in methods]
     least = ("   exact shares, least moves", f"{bound:.2%}", "0.00%", "1.000")
     print_columns(("   method", "keys moved", "moved without need", "fullest node / fair"), [*rows, least])
     if peer_name() is None:
-        print("   (uhashring is not installed; pip install uhashring to see it here)")
-    print("\n   Counted over these keys; a sample of keys differs a little from the exact shares.")
-    print("   hash(key) % n knows no weights and loads all nodes alike; the last column shows the cost.")
+        print_text("   (uhashring is not installed; pip install uhashring to see it here)")
+    print_text("\n   Counted over these keys; a sample of keys differs a little from the exact shares.")
+    print_text("   hash(key) % n knows no weights and loads all nodes alike; the last column shows the cost.")
     slots, modulo = methods[0], methods[-1]
-    print(f"   {modulo.name} would move {modulo.moved_ratio:.0%} of the keys, slots {slots.moved_ratio:.0%}.")
+    print_text(f"   {modulo.name} would move {modulo.moved_ratio:.0%} of the keys, slots {slots.moved_ratio:.0%}.")
