@@ -61,7 +61,7 @@ def test_an_effect_in_a_file_whose_value_cannot_be_read_is_not_done(tmp_path, va
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(_run())
-    assert ["tasks: damaged outcomes, effects and texts were made readable again: effect a"] == caplog.messages
+    assert ["tasks: damage in other rows was mended: effect a"] == caplog.messages
 
 
 @pytest.mark.parametrize(("column", "value"), [*WRONG_TIMES, ("at", "'x'")])

@@ -403,7 +403,7 @@ def test_a_failed_commit_is_never_called_a_failure_when_it_may_be_there(path, fa
 def test_an_enqueue_in_doubt_is_answered_by_a_look_or_unknown(path, faults, expected, left):
     async def story():
         store, plan = await faulty(path)
-        tasks = SqliteTasks(store._shared, await store._file.write(make_tables))
+        tasks = SqliteTasks(store._shared, await store._file.write(make_tables), SystemClock())
         plan["faults"] += faults
         try:
             answer = await tasks.enqueue([NewTask(id="t", queue="q", name="f", arguments=b"[]")])

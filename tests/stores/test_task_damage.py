@@ -6,6 +6,10 @@ from contextlib import closing
 
 import pytest
 
+from apportion.errors import InvalidInput
+from apportion.groups.view import records
+from apportion.stores.damage import sqlite as damage_of_files
+from apportion.stores.lanes.values import MOST_PARTITIONS, AgreePartitions
 from apportion.stores.task_control import Listing, Pause, Redrive, SetLimit, Survey
 from apportion.stores.task_records import QueueControl, tokens
 from apportion.stores.task_values import Settlement, Worker
@@ -28,6 +32,7 @@ WRONG_TYPES = [
 WRONG_VALUES = [("deaths_of", "'x,y'"), ("attempt", "9223372036854775807"), ("deaths_of", "','")]
 WRONG_SUMS = [("ready_at", "-9223372036854775808"), ("due", "-9223372036854775808")]
 WRONG_LIMITS = ["rate = 10, per_ms = 0", "rate = 'x'", "open_claims = 'x'", "rate = 10, tokens_at = 'x'"]
+WRONG_NUMBERS = ["0", "-1", f"{MOST_PARTITIONS + 1}"]
 MANY = 5
 
 
@@ -100,6 +105,49 @@ def test_damaged_limits_in_a_file_pause_their_queue_alone(tmp_path, limits):
             assert (True, None) == (q.is_paused, q.rate)
             await tasks.control(Pause(queue="q", is_paused=False))
             assert ["q"] == [each.queue for each in (await tasks.turn(worker, want=9)).claims]
+
+    asyncio.run(_run())
+
+
+async def check_the_number_is_set_again(tasks, damage):
+    """Damage the number of partitions while a task with a key is open: whoever opens the queue next sets it."""
+    await tasks.control(AgreePartitions(queue="q", partitions=8))
+    await tasks.control(SetLimit(queue="q", open_claims=3))
+    await tasks.enqueue([task(key="k", lane=16, partitions=8)])
+    damage()
+    [q] = (await tasks.query(Survey())).queues
+    assert (None, False, 3) == (q.partitions, q.is_paused, q.open_claims)
+    await tasks.control(AgreePartitions(queue="q", partitions=8))
+    [q] = (await tasks.query(Survey())).queues
+    assert (8, False, 3) == (q.partitions, q.is_paused, q.open_claims)
+    with pytest.raises(InvalidInput, match="expected 8"):
+        await tasks.control(AgreePartitions(queue="q", partitions=9))
+
+
+def test_the_store_knows_the_most_partitions_of_a_group():
+    assert records.MAX_PARTITIONS == MOST_PARTITIONS
+
+
+@pytest.mark.parametrize("number", [*WRONG_NUMBERS, "'x'", "x'00'", "3.5"])
+def test_a_damaged_number_of_partitions_in_a_file_is_set_again_by_the_next_program(tmp_path, number):
+    async def _run():
+        async with opened("sqlite:///{}/work.db", tmp_path) as (_, tasks):
+            damage = f"UPDATE control SET partitions = {number}"
+            await check_the_number_is_set_again(tasks, lambda: in_file(tmp_path, damage))
+            in_file(tmp_path, damage)
+            with closing(sqlite3.connect(tmp_path / "work.db")) as connection:
+                assert ["partitions of q"] == damage_of_files.names(connection)
+
+    asyncio.run(_run())
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("number", WRONG_NUMBERS)
+def test_a_damaged_number_of_partitions_in_postgresql_is_set_again_by_the_next_program(rig, schema, tmp_path, number):
+    async def _run():
+        async with opened(rig.url("n", options=f"&schema={schema}"), tmp_path) as (_, tasks):
+            damage = f"UPDATE {schema}.control SET partitions = {number}"
+            await check_the_number_is_set_again(tasks, lambda: rig.sql(damage))
 
     asyncio.run(_run())
 

@@ -117,7 +117,7 @@ class SqliteBacking:
             make_tables(self._observer)
             self._observer.execute(_EFFECTS)
             self._has_tasks = True
-            return SqliteTasks(shared, _at_once(shared.file.read(make_tables)))
+            return SqliteTasks(shared, _at_once(shared.file.read(make_tables)), clock)
 
     def look(self) -> list[Fact]:
         """See `Backing`."""

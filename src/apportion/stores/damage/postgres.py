@@ -12,6 +12,7 @@ from apportion.stores.damage.rows import (
     COUNTS,
     DEAD_MODES,
     ENDS,
+    IS_COUNTED,
     IS_KEYED,
     IS_OPEN,
     OPTIONAL_TIMES,
@@ -54,6 +55,7 @@ _PAUSE = (
     "UPDATE {schema}.control SET paused = 1, open_claims = NULL, rate = NULL, per_ms = 60000, tokens = 0, tokens_at = 0"
     f" WHERE NOT ({_SOUND_LIMITS}) RETURNING queue"
 )
+_FORGET_COUNT = f"UPDATE {{schema}}.control SET partitions = NULL WHERE NOT ({IS_COUNTED}) RETURNING queue"
 _SOUND_CLAIM = f"(attempt BETWEEN 0 AND {MOST_NUMBER} AND session >= 0)"
 _SOUND_AT = f"(at BETWEEN 0 AND {MOST_TIME})"
 _SOUND_VALUE = f"(coalesce(octet_length(value), 0) <= {MOST_ONCE_BYTES})"
@@ -66,6 +68,7 @@ NAMES = (
     f"SELECT 'task ' || id FROM {{schema}}.task WHERE NOT ({_SOUND_TASK})"
     f" UNION ALL SELECT 'ended task ' || id FROM {{schema}}.outcome WHERE NOT ({_SOUND_END})"
     f" UNION ALL SELECT 'limits of ' || queue FROM {{schema}}.control WHERE NOT ({_SOUND_LIMITS})"
+    f" UNION ALL SELECT 'partitions of ' || queue FROM {{schema}}.control WHERE NOT ({IS_COUNTED})"
     f" UNION ALL SELECT 'lane ' || (lane - {KEYED_LANES}) || ' of ' || queue FROM {{schema}}.lane"
     f" WHERE epoch NOT BETWEEN 0 AND {MOST_EPOCH}"
     f" UNION ALL SELECT 'effect ' || key FROM {{schema}}.once WHERE NOT ({_SOUND_ENTRY})"
@@ -77,6 +80,7 @@ async def put_aside(ask: Callable[..., Awaitable[list[Any]]], now: int) -> bool:
     kept, mends = await ask(_KEEP, [now]), await ask(_MEND, [now, now, now])
     queues = [str(queue) for (queue,) in await ask(_PAUSE)]
     mended_rows = [str(task) for (task,) in mends] + [f"effect {key}" for (key,) in await ask(_ENTRY, [now])]
+    mended_rows += [f"partitions of {queue}" for (queue,) in await ask(_FORGET_COUNT)]
     return tell([str(task) for (task,) in kept], queues, mended_rows)
 
 

@@ -3,8 +3,8 @@
 Promises: a damaged row harms no other row. A damaged open task becomes a dead one, with its call, and an operator may
 redrive it. A damaged outcome keeps its state, if that can be read. A queue with damaged limits is paused. Sessions that
 a damaged row lists as deaths are forgotten. The token of a damaged lane is also forgotten; the owner of the lane shows
-it again. A damaged entry in the log of effects loses the value or the claim that cannot be read: nobody knows
-whether its effect happened.
+it again. So is a damaged number of partitions; the next program that opens the queue sets it again. A damaged entry in
+the log of effects loses the value or the claim that cannot be read: nobody knows whether its effect happened.
 Refuses: to look for damage while all goes well. A call that cannot read a row looks for damage, and is then repeated.
 """
 
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from apportion.runtime.log_report import report
 from apportion.stores.administration import Finding, judged
-from apportion.stores.lanes.values import KEYED_LANES
+from apportion.stores.lanes.values import KEYED_LANES, MOST_PARTITIONS
 from apportion.stores.task_values import MOST_NUMBER
 
 Result = TypeVar("Result")
@@ -23,6 +23,7 @@ UNREADABLE = (ArithmeticError, AttributeError, TypeError, ValueError)  # errors 
 REASON = "its row in the store was damaged"
 DEAD_MODES = "on_dead IN ('skip', 'block')"
 IS_OPEN = "blocking IN (0, 1)"
+IS_COUNTED = f"coalesce(partitions, 1) BETWEEN 1 AND {MOST_PARTITIONS}"
 IS_KEYED = f"lane BETWEEN {KEYED_LANES} AND {MOST_NUMBER}"
 ENDS = ("done", "dead", "cancelled")
 COUNTS = ("attempt", "failures", "deaths", "crashes", "lane", "cancelling", "replaced")
@@ -99,6 +100,6 @@ def tell(tasks: list[str], queues: list[str], mends: list[str]) -> bool:
         words = "tasks: queues with damaged limits are paused: %s; set the limits, then resume them"
         report(logger, logging.ERROR, words, ", ".join(queues))
     if mends:
-        words = "tasks: damaged outcomes, effects and texts were made readable again: %s"
+        words = "tasks: damage in other rows was mended: %s"
         report(logger, logging.ERROR, words, ", ".join(mends))
     return bool(tasks or queues or mends)

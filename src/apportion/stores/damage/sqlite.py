@@ -13,6 +13,7 @@ from apportion.stores.damage.rows import (
     COUNTS,
     DEAD_MODES,
     ENDS,
+    IS_COUNTED,
     IS_KEYED,
     IS_OPEN,
     OPTIONAL_TIMES,
@@ -85,6 +86,8 @@ _PAUSE = (
     "UPDATE control SET paused = 1, open_claims = NULL, rate = NULL, per_ms = 60000, tokens = 0, tokens_at = 0"
     f" WHERE NOT ({_SOUND_LIMITS}) RETURNING queue"
 )
+_SOUND_COUNT = f"(typeof(partitions) IN ('integer', 'null') AND {IS_COUNTED})"
+_FORGET_COUNT = f"UPDATE control SET partitions = NULL WHERE NOT {_SOUND_COUNT} RETURNING queue"
 _FORGET_LANE = f"DELETE FROM lane WHERE NOT ({_SOUND_LANE}) RETURNING lane"
 _IS_BEHIND = "EXISTS (SELECT 1 FROM task AS t WHERE t.queue = task.queue AND t.key = task.key AND t.pos < task.pos)"
 _MARK = f"UPDATE task SET behind = {_IS_BEHIND} WHERE key IS NOT NULL AND behind IS NOT {_IS_BEHIND} RETURNING id"
@@ -93,6 +96,7 @@ _NAME = (
     f"SELECT 'task ' || {_TEXT.format('id')} FROM task WHERE NOT ({_SOUND_TASK})"
     f" UNION ALL SELECT 'ended task ' || {_TEXT.format('id')} FROM outcome WHERE NOT ({_SOUND_END})"
     f" UNION ALL SELECT 'limits of ' || {_TEXT.format('queue')} FROM control WHERE NOT ({_SOUND_LIMITS})"
+    f" UNION ALL SELECT 'partitions of ' || {_TEXT.format('queue')} FROM control WHERE NOT {_SOUND_COUNT}"
     f" UNION ALL SELECT 'worker ' || session FROM worker WHERE {_UNSOUND_WORKER}"
     f" UNION ALL SELECT 'lane ' || {_PARTITION} || ' of ' || {_TEXT.format('queue')} FROM lane"
     f" WHERE NOT ({_SOUND_LANE} AND epoch <= {MOST_EPOCH})"
@@ -140,6 +144,7 @@ def put_aside(file: File, now: int) -> bool:
     ]
     mends += [f"place of task {task}" for (task,) in file.execute(_MARK).fetchall()]
     mends += [f"lane {lane}" for (lane,) in file.execute(_FORGET_LANE).fetchall()]
+    mends += [f"partitions of {queue}" for (queue,) in file.execute(_FORGET_COUNT).fetchall()]
     return tell(tasks, [queue for (queue,) in file.execute(_PAUSE).fetchall()], mends)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from apportion.errors.shown import shown
 from apportion.stores.damage.rows import ENDS, OPTIONAL_TIMES, TIMES, UNREADABLE
+from apportion.stores.lanes.values import MOST_PARTITIONS
 from apportion.stores.task_admin import overview_of, task_row
 from apportion.stores.task_control import Overview, TaskRow
 from apportion.stores.task_records import QueueControl
@@ -102,9 +103,10 @@ def _is_number(value: object) -> bool:
 def _control(row: Row) -> QueueControl:
     """Return the limits of a row without its queue."""
     paused, open_claims, rate, per_ms, left, counted_at, partitions = row
-    counts = (paused, per_ms, *(each for each in (open_claims, rate, partitions) if each is not None))
+    counts = (paused, per_ms, *(each for each in (open_claims, rate) if each is not None))
     if all(map(_is_number, counts)) and 0 < per_ms <= MOST_TIME and is_time(counted_at) and _is_finite(left):
-        return queue_control(tuple(row))
+        is_counted = isinstance(partitions, int) and 1 <= partitions <= MOST_PARTITIONS
+        return queue_control((*row[:-1], partitions if is_counted else None))
     return QueueControl(is_paused=True)
 
 

@@ -21,6 +21,7 @@ from apportion.stores.sqlite import task_ledger as tasks_in
 from apportion.stores.sqlite import task_statements as sql
 from apportion.stores.sqlite.connection import Connection, value_of
 from apportion.stores.sqlite.file import InDoubt
+from apportion.stores.sqlite.keys import marks
 from apportion.stores.sqlite.schedules import SCHEDULE_TABLES, SqliteSchedules
 from apportion.stores.sqlite.shared_file import SharedFile
 from apportion.stores.sqlite.task_once import once
@@ -41,11 +42,12 @@ class SqliteTasks(TaskStore):
 
     is_prompt = True
 
-    def __init__(self, shared: SharedFile, incarnation: int) -> None:
+    def __init__(self, shared: SharedFile, incarnation: int, clock: Clock) -> None:
         self._shared, self._file, self._lookout = shared, shared.file, shared.lookout
         self._incarnation = incarnation
         self._watcher: Watcher | None = None
         self._closed = False
+        self._marks = marks.Marks(clock)
         self.transactions: SqliteTransactions = SqliteTransactions(shared.file.path, shared.file.name, incarnation)
         self.schedules: SqliteSchedules = SqliteSchedules(self)
 
@@ -76,6 +78,8 @@ class SqliteTasks(TaskStore):
         self._require_open()
         if want:
             self._take_part()
+        if want and worker.lanes and self._marks.is_due():
+            await self._put_marks_right()
         if not settlements and not worker.former:
             found = self._same(lambda connection, now: tasks_in.has_work(connection, worker, now))
             if not (want and await self._file.read(found)):
@@ -141,6 +145,11 @@ class SqliteTasks(TaskStore):
     async def write(self, work: Callable[[Connection, int], Result]) -> Result:
         """Run work in a transaction that is flushed, and end the waits for tasks."""
         return self._wrote(await self._file.write(self._same(work)))
+
+    async def _put_marks_right(self) -> None:
+        wrong = await self.read(lambda connection, _: self._marks.wrong(connection))
+        if wrong:
+            await self.write(lambda connection, _: marks.free(connection, wrong))
 
     async def _or_put_aside(self, work: Callable[[], Awaitable[Result]]) -> Result:
         return await or_put_aside(work, lambda: self.write(put_aside), of=sqlite3.DatabaseError)
@@ -225,6 +234,6 @@ async def connected(url: StoreUrl, clock: Clock) -> SqliteTasks:
         await shared.file.open()
         has_tables = await shared.file.read(lambda connection: bool(value_of(connection, HAS_KEYS)))
         make = shared.file.read if has_tables else shared.file.write
-        tasks = SqliteTasks(shared, await make(make_tables))
+        tasks = SqliteTasks(shared, await make(make_tables), clock)
         undo.pop_all()
     return tasks
