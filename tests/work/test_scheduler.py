@@ -1,6 +1,8 @@
 """A worker's part in the schedules of its queues: it fires, it says what it cannot evaluate, it survives outages."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 
@@ -22,6 +24,7 @@ from apportion.work.cron.declaration import cron_schedule, every_schedule, place
 from apportion.work.cron.due_slots import decide, missed_slots
 from apportion.work.cron.firing_events import FiringEvents
 from apportion.work.cron.scheduler import ScheduledHere, Scheduler
+from apportion.work.facade import Queue
 from apportion.work.observers.schedule_log import log_schedule
 from apportion.work.observers.schedule_statistics import ScheduleStatistics
 
@@ -275,6 +278,46 @@ def test_a_scheduler_goes_on_after_an_outage_and_after_damage(monkeypatch, error
     monkeypatch.setattr(MemorySchedules, "fire", _failing)
     rows, _ = run(stored=[overdue()])
     assert (1, 0) == (len(rows), fails[0])
+
+
+@pytest.mark.parametrize("column", ["name", "rule", "zone", "missed", "task", "codec", "tzdata"])
+def test_a_schedule_in_a_file_with_a_text_that_is_no_utf_8_costs_itself_alone(tmp_path, column):
+    url = f"sqlite:///{tmp_path / 'work.db'}"
+
+    async def _run():
+        tasks = await connect_tasks(url)
+        now = await tasks.query(StoreTime())
+        due = [replace(ticking(name), last_slot=now - 9_000, next_slot=now - 8_000) for name in ("a", "b")]
+        await tasks.schedules.register(due)
+        with closing(sqlite3.connect(tmp_path / "work.db")) as file, file:
+            file.execute(f"UPDATE schedule SET {column} = CAST(x'61ff' AS TEXT) WHERE name = 'a'")
+        events = []
+        firing = Scheduler(tasks, ["q"], ScheduledHere(declared=(), observers=(events.append,)), by="w")
+
+        async def _has_fired():
+            return any(isinstance(each, SlotFired) for each in events)
+
+        await until(_has_fired)
+        await firing.end()
+        fired = {each.schedule for each in events if isinstance(each, SlotFired)}
+        damaged, sound = sorted(await tasks.schedules.listed("q"), key=lambda each: each.name == "b")
+        await tasks.close()
+        return fired, bool(damaged.damage) or damaged.name, sound.name
+
+    assert ({"b"}, "a\ufffd" if column == "name" else True, "b") == asyncio.run(_run())
+
+
+def test_an_error_that_ends_the_firing_ends_the_worker(monkeypatch):
+    async def _broken(self, *values, **options):
+        raise RuntimeError("broken")
+
+    async def _run():
+        async with Queue("memory://broken-firing", "q").worker():
+            await asyncio.sleep(10)
+
+    monkeypatch.setattr(MemorySchedules, "fire", _broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        asyncio.run(asyncio.wait_for(_run(), 10))
 
 
 def test_a_schedule_begins_where_it_is_placed():

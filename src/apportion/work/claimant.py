@@ -106,7 +106,12 @@ class Claimant:
         if schedules is not None:
             session = claimant._session
             claimant._scheduler = Scheduler(
-                tasks, worker.queues, schedules, by=worker.name, life=lambda: session.incarnation
+                tasks,
+                worker.queues,
+                schedules,
+                by=worker.name,
+                life=lambda: session.incarnation,
+                failed=hears.failed,
             )
         return claimant
 
@@ -141,14 +146,16 @@ class Claimant:
         self._leave()
         self._is_over = True
         self._woken.set()
-        if self._scheduler is not None:
-            await self._scheduler.end()
-        await asyncio.wait([self._running])
-        self._attempts.lose()
-        async with AsyncExitStack() as ends:
-            ends.push_async_callback(self._tasks.close)
-            ends.push_async_callback(self._session.end, is_clear=not self._open)
-            await self._lanes.end()
+        try:
+            if self._scheduler is not None:
+                await self._scheduler.end()
+        finally:
+            await asyncio.wait([self._running])
+            self._attempts.lose()
+            async with AsyncExitStack() as ends:
+                ends.push_async_callback(self._tasks.close)
+                ends.push_async_callback(self._session.end, is_clear=not self._open)
+                await self._lanes.end()
         if not self._running.cancelled():
             self._running.result()
 

@@ -7,7 +7,7 @@ due schedule takes no write lock.
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from apportion.stores.schedules.api import Decide, ScheduleStore
 from apportion.stores.schedules.rows import (
@@ -135,12 +135,34 @@ class SqliteSchedules(ScheduleStore):
 
     async def listed(self, queue: str | None = None, name: str | None = None) -> tuple[TaskSchedule, ...]:
         statement, values = (_OF_QUEUE, (queue,)) if name is None else (_NAMED, (queue, name))
-        return await self._handle.read(lambda at, _: tuple(map(schedule_of, at.execute(statement, values).fetchall())))
+        return await self._handle.read(lambda at, _: tuple(map(schedule_of, _rows(at, statement, values))))
 
     async def history(self, queue: str, name: str) -> tuple[SlotMark, ...]:
-        return await self._handle.read(
-            lambda at, _: tuple(map(mark_of, at.execute(_HISTORY, (queue, name)).fetchall()))
-        )
+        return await self._handle.read(lambda at, _: tuple(map(mark_of, _rows(at, _HISTORY, (queue, name)))))
+
+
+def _rows(connection: Connection, statement: str, values: Sequence[Value]) -> list[Any]:
+    """Return the rows of a statement. A text that is no UTF-8 is damage, and comes as its bytes.
+
+    The first two columns of a row are names: their damaged parts are replaced.
+    """
+    usual, connection.text_factory = connection.text_factory, _text
+    try:
+        rows = connection.execute(statement, values).fetchall()
+    finally:
+        connection.text_factory = usual
+    return [(*map(_readable, row[:2]), *row[2:]) for row in rows]
+
+
+def _text(data: bytes) -> str | bytes:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _readable(value: Value) -> Value:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _counted(connection: Connection, statement: str, values: Iterable[Sequence[Value]]) -> tuple[str, ...]:
@@ -181,19 +203,19 @@ def _fired(
     now: int,
 ) -> FireAnswer:
     firings, unable = [], []
-    for row in connection.execute(_DUE, (*_served(queues, without), now, most)).fetchall():
+    for row in _rows(connection, _DUE, (*_served(queues, without), now, most)):
         schedule = schedule_of(row)
         firing = decide(_due(connection, schedule), now)
-        if firing is None:
-            unable.append((schedule.queue, schedule.name))
-        elif _trigger(connection, firing, by=by, now=now):
+        if firing is not None and _trigger(connection, firing, by=by, now=now):
             firings.append(firing)
+        else:  # it cannot be evaluated, or its name is no UTF-8
+            unable.append((schedule.queue, schedule.name))
     left = _next(connection, queues, {*without, *unable})
     return FireAnswer(now=now, firings=tuple(firings), unable=tuple(unable), next_slot=left)
 
 
 def _due(connection: Connection, schedule: TaskSchedule) -> DueSchedule:
-    opened = connection.execute(_OPEN, (schedule.queue, schedule.name)).fetchall()
+    opened = _rows(connection, _OPEN, (schedule.queue, schedule.name))
     waiting, running = (tuple(task for task, runs in opened if bool(runs) is is_run) for is_run in (False, True))
     return DueSchedule(schedule=schedule, waiting=waiting, running=running)
 

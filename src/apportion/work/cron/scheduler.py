@@ -43,6 +43,7 @@ class Scheduler:
     """Fires the schedules of some queues.
 
     `life` returns the life of the store, 0 while it is unknown. After a restore, the store may lack declared schedules.
+    `failed` is called if an error ends the firing.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Scheduler:
         *,
         by: str,
         life: Callable[[], int] = lambda: 0,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
         self._tasks, self._schedules, self._queues, self._by = tasks, tasks.schedules, queues, by
         self._declared, self._told = list(here.declared), FiringEvents(here.observers, worker=by)
@@ -61,11 +63,14 @@ class Scheduler:
         self._unable_until = 0.0
         self._most = MOST_DUE_SCHEDULES
         self._running = asyncio.ensure_future(self._run())
+        self._running.add_done_callback(lambda ended: None if ended.cancelled() else failed())
 
     async def end(self) -> None:
-        """Fire nothing more."""
+        """Fire nothing more. Raises the error that ended the firing, if any."""
         self._running.cancel()
         await asyncio.wait([self._running])
+        if not self._running.cancelled():
+            self._running.result()
 
     async def _run(self) -> None:
         while True:
@@ -117,4 +122,6 @@ def _rest_seconds(answer: FireAnswer) -> float:
         return LOOK_SECONDS
     if answer.next_slot > answer.now:
         return min(LOOK_SECONDS, (answer.next_slot - answer.now) / 1_000)
-    return 0.0 if answer.firings else _LEAST_SECONDS
+    if answer.firings:
+        return 0.0
+    return LOOK_SECONDS if answer.unable else _LEAST_SECONDS
