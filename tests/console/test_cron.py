@@ -169,7 +169,7 @@ MISTAKES = [
     (("next", "0 9 * * *", "--gap", "jump"), "gap"),
     (("next", URL), "QUEUE"),
     (("next", URL, "reports"), "NAME"),
-    (("next", URL, "reports", "report", "--zone", "UTC", "--gap", "skip"), "leave the options out"),
+    (("next", URL, "reports", "report", "--zone", "UTC"), "leave the options out"),
     (("next", URL, "reports", "none"), "apportion cron ls"),
     (("ls", URL, "other", "--app", "app:queue"), "--app"),
     (("ls", URL, "--app", "app:nothing"), "APP"),

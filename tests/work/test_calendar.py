@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 from apportion.errors import InvalidInput
+from apportion.work.cron.acts import milliseconds_of
 from apportion.work.cron.calendar import MACROS, Cron, Every, cron_slots
+from apportion.work.cron.due_slots import next_slot
+from apportion.work.retry_budget import length
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "clock_changes.json").read_text())
 ZONES = sorted(available_timezones() - {"localtime", "Factory"})
@@ -251,6 +254,22 @@ def test_the_calendar_ends_before_the_year_9999(rule):
 def test_a_period_that_cannot_be_is_refused(period):
     with pytest.raises(InvalidInput, match="period"):
         Every(period=period)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda: Every(period=timedelta(0)), "period is '0:00:00'"),
+        (lambda: Every(period=timedelta(seconds=1, microseconds=500)), "period is '0:00:01.000500'"),
+        (lambda: cron_slots("@daily", after=datetime(2026, 1, 1)), "after is '2026-01-01 00:00:00'"),  # noqa: DTZ001
+        (lambda: length("jitter", -timedelta(1)), "jitter is '-1 day, 0:00:00'"),
+        (lambda: milliseconds_of("slot", datetime(2026, 1, 1)), "slot is '2026-01-01 00:00:00'"),  # noqa: DTZ001
+        (lambda: next_slot(Every(period=timedelta(hours=1)), 253_370_761_200_000), "slot is '9998-12-31 23:00:00"),
+    ],
+)
+def test_a_refused_time_is_named_in_the_message(wrong, words):
+    with pytest.raises(InvalidInput, match=words):
+        wrong()
 
 
 @pytest.mark.parametrize("policy", [{"gap": "twice"}, {"fold": "never"}])

@@ -18,25 +18,28 @@ App = Annotated[str, Parameter(name="APP", help="Module and name of a queue, suc
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class RulePolicies:
-    """The policies of a rule that is no stored schedule."""
+    """The policies of a rule that is no stored schedule; None: not given."""
 
-    zone: Annotated[str, Parameter(help="The time zone in which the rule is read.")] = "UTC"
+    zone: Annotated[str | None, Parameter(help="The time zone in which the rule is read (default: UTC).")] = None
     gap: Annotated[
-        Gap,
+        Gap | None,
         Parameter(
-            help="For a rule fixed to times of the day: if a clock change skips a time, run after the change, or not."
+            help="For a rule fixed to times of the day: if a clock change skips a time, run after the change (default),"
+            " or skip it."
         ),
-    ] = "run-after"
+    ] = None
     fold: Annotated[
-        Fold,
+        Fold | None,
         Parameter(
-            help="For a rule fixed to times of the day: if a time comes twice, run at the first, the last, or both."
+            help="For a rule fixed to times of the day: if a time comes twice, run at the first (default), the last, or"
+            " both."
         ),
-    ] = "first"
+    ] = None
 
     def cron(self, rule: str) -> Cron:
         """Return a rule with these policies."""
-        return Cron(rule=rule, zone=self.zone, gap=self.gap, fold=self.fold)
+        given = {each: getattr(self, each) for each in ("zone", "gap", "fold") if getattr(self, each) is not None}
+        return Cron(rule=rule, **given)
 
 
 def program_at(app: str) -> Queue:

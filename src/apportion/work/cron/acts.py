@@ -104,7 +104,8 @@ def milliseconds_of(field: str, moment: datetime) -> int:
     """Return a moment in milliseconds since 1970; `InvalidInput` without a zone, or from the year 9999 on."""
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         hint = f"Write {field}=datetime(2026, 11, 24, 9, tzinfo=UTC)"
-        raise InvalidInput(field, moment, "a datetime with a time zone", hint)
+        given = f"{moment}" if isinstance(moment, datetime) else moment
+        raise InvalidInput(field, given, "a datetime with a time zone", hint)
     if moment.year >= 9_999:
         raise InvalidInput(field, str(moment), "a time before the year 9999", "Pass an earlier time.")
     return (moment - _EPOCH) // timedelta(milliseconds=1)

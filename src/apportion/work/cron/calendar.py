@@ -67,10 +67,11 @@ class Every:
 
     def __post_init__(self) -> None:
         if not isinstance(self.period, timedelta) or not timedelta(seconds=1) <= self.period <= timedelta(days=366):
+            given = f"{self.period}" if isinstance(self.period, timedelta) else self.period
             hint = "Write every(timedelta(minutes=5))"
-            raise InvalidInput("period", self.period, "a timedelta from a second to 366 days", hint)
+            raise InvalidInput("period", given, "a timedelta from a second to 366 days", hint)
         if self.period % timedelta(milliseconds=1):
-            raise InvalidInput("period", self.period, "whole milliseconds", "Write every(timedelta(minutes=5))")
+            raise InvalidInput("period", f"{self.period}", "whole milliseconds", "Write every(timedelta(minutes=5))")
 
     def slots(self, after: datetime) -> Iterator[datetime]:
         """Return the slots after an instant, up to the year 9999."""
@@ -276,7 +277,8 @@ def _popped(waiting: list[int], *, below: int) -> Iterator[int]:
 
 def _instant(after: datetime) -> datetime:
     if not isinstance(after, datetime) or after.tzinfo is None:
-        raise InvalidInput("after", after, "a datetime with a zone", "Write datetime.now(UTC)")
+        given = f"{after}" if isinstance(after, datetime) else after
+        raise InvalidInput("after", given, "a datetime with a zone", "Write datetime.now(UTC)")
     if not _FIRST <= after < _END:
         raise InvalidInput("after", str(after), "a time from 1973 on, before the year 9999", "Write datetime.now(UTC)")
     return after.astimezone(UTC)

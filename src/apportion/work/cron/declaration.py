@@ -104,7 +104,7 @@ def _unruled(queue: str, name: str, call: Call, policies: Policies) -> TaskSched
             raise InvalidInput(field, value, "none in the call of a schedule", "Leave it out of the call.")
     jitter = length("jitter", policies.get("jitter", timedelta(0)))
     if jitter > _LONGEST_JITTER:
-        raise InvalidInput("jitter", jitter, "at most a day", "Write jitter=timedelta(minutes=5)")
+        raise InvalidInput("jitter", f"{jitter}", "at most a day", "Write jitter=timedelta(minutes=5)")
     return TaskSchedule(
         queue=queue,
         name=name,

@@ -59,7 +59,8 @@ def rule_of(schedule: TaskSchedule) -> SlotRule:
         ("overlap", schedule.overlap, get_args(Overlap)),
     ):
         if value not in known:
-            raise InvalidInput(field, value, f"one of {', '.join(known)}", "Upgrade apportion on this host.")
+            hint = "Pick one of them. If a later release stored this schedule, upgrade apportion on this host."
+            raise InvalidInput(field, value, f"one of {', '.join(known)}", hint)
     if (period := period_of(schedule)) is not None:
         return Every(period=period)
     return Cron(rule=schedule.rule, zone=schedule.zone, gap=schedule.gap, fold=schedule.fold)
@@ -75,7 +76,8 @@ def next_slot(rule: SlotRule, after: int) -> int:
     """Return the first slot of a rule after a time; `InvalidInput` after the last one, in the year 9999."""
     slot = next(_slots(rule, after), None)
     if slot is None:
-        raise InvalidInput("slot", after, "a time long before the year 9999", "Choose an earlier slot.")
+        given = f"{_EPOCH + after * _MILLISECOND}"
+        raise InvalidInput("slot", given, "a time long before the year 9999", "Choose an earlier slot.")
     return slot
 
 
