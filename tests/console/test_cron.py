@@ -204,6 +204,7 @@ def test_the_doctor_names_each_schedule_with_a_trouble(folder):
 
 DAMAGES = [
     *("name = x'00'", "queue = x'00'", "next_slot = 'soon'", "next_slot = 1 << 62", "last_slot = -5", "rule = x'00'"),
+    "rule = CAST(x'ff' AS TEXT)",
     *("task = NULL || x'00'", "version = 'v'", "jitter_ms = 1.5", "lane = 9", "arguments = 'text'", "tzdata = x'00'"),
 ]
 

@@ -302,9 +302,9 @@ def test_a_schedule_in_a_file_with_a_text_that_is_no_utf_8_costs_itself_alone(tm
         fired = {each.schedule for each in events if isinstance(each, SlotFired)}
         damaged, sound = sorted(await tasks.schedules.listed("q"), key=lambda each: each.name == "b")
         await tasks.close()
-        return fired, bool(damaged.damage) or damaged.name, sound.name
+        return fired, column in damaged.damage, sound.name
 
-    assert ({"b"}, "a\ufffd" if column == "name" else True, "b") == asyncio.run(_run())
+    assert ({"b"}, True, "b") == asyncio.run(_run())
 
 
 def test_an_error_that_ends_the_firing_ends_the_worker(monkeypatch):

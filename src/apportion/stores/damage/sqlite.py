@@ -88,7 +88,7 @@ _PAUSE = (
 )
 _SOUND_COUNT = f"(typeof(partitions) IN ('integer', 'null') AND {IS_COUNTED})"
 _FORGET_COUNT = f"UPDATE control SET partitions = NULL WHERE NOT {_SOUND_COUNT} RETURNING queue"
-_FORGET_LANE = f"DELETE FROM lane WHERE NOT ({_SOUND_LANE}) RETURNING lane"
+_FORGET_LANE = f"DELETE FROM lane WHERE NOT ({_SOUND_LANE}) RETURNING {_PARTITION}"
 _IS_BEHIND = "EXISTS (SELECT 1 FROM task AS t WHERE t.queue = task.queue AND t.key = task.key AND t.pos < task.pos)"
 _MARK = f"UPDATE task SET behind = {_IS_BEHIND} WHERE key IS NOT NULL AND behind IS NOT {_IS_BEHIND} RETURNING id"
 _ENTRY = f"UPDATE once SET {unsure('?1', _SOUND_CLAIM, _SOUND_AT, _SOUND_VALUE)} WHERE NOT ({_SOUND_ENTRY})"

@@ -142,16 +142,12 @@ class SqliteSchedules(ScheduleStore):
 
 
 def _rows(connection: Connection, statement: str, values: Sequence[Value]) -> list[Any]:
-    """Return the rows of a statement. A text that is no UTF-8 is damage, and comes as its bytes.
-
-    The first two columns of a row are names: their damaged parts are replaced.
-    """
+    """Return the rows of a statement. A text that is no UTF-8 is damage, and comes as its bytes."""
     usual, connection.text_factory = connection.text_factory, _text
     try:
-        rows = connection.execute(statement, values).fetchall()
+        return connection.execute(statement, values).fetchall()
     finally:
         connection.text_factory = usual
-    return [(*map(_readable, row[:2]), *row[2:]) for row in rows]
 
 
 def _text(data: bytes) -> str | bytes:
@@ -159,10 +155,6 @@ def _text(data: bytes) -> str | bytes:
         return data.decode()
     except UnicodeDecodeError:
         return data
-
-
-def _readable(value: Value) -> Value:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _counted(connection: Connection, statement: str, values: Iterable[Sequence[Value]]) -> tuple[str, ...]:
@@ -208,8 +200,8 @@ def _fired(
         firing = decide(_due(connection, schedule), now)
         if firing is not None and _trigger(connection, firing, by=by, now=now):
             firings.append(firing)
-        else:  # it cannot be evaluated, or its name is no UTF-8
-            unable.append((schedule.queue, schedule.name))
+        else:
+            unable.append((schedule.queue, f"{schedule.name}"))  # a damaged name is no text
     left = _next(connection, queues, {*without, *unable})
     return FireAnswer(now=now, firings=tuple(firings), unable=tuple(unable), next_slot=left)
 

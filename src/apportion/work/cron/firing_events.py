@@ -49,7 +49,7 @@ class FiringEvents:
 
     def note_unable(self, schedule: TaskSchedule, error: Exception) -> None:
         """Note the reason why this process cannot evaluate a schedule."""
-        self._problems[schedule.queue, schedule.name] = str(error)
+        self._problems[schedule.queue, f"{schedule.name}"] = str(error)
 
     def tell(self, answer: FireAnswer) -> None:
         """Pass the events of the committed firings to the observers, and drop the other decisions."""
