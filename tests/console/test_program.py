@@ -1,11 +1,21 @@
 """A program that cannot be imported: the error names its file and line, and is JSON where JSON was asked for."""
 
 import json
+import sqlite3
 import sys
 
 import pytest
 
+from apportion.console.main import _failed
+from apportion.stores.sqlite.file import InDoubt
 from tests.console.running import refused, run, written
+
+
+def test_an_error_of_an_inner_class_has_the_name_of_the_public_one(capsys):
+    doubt = InDoubt("sqlite:///w.db", sqlite3.OperationalError("disk I/O error"), None)
+    assert 1 == _failed(doubt, is_json=True)
+    assert "StoreUnavailable" == json.loads(capsys.readouterr().err)["error"]
+
 
 PLACES = {
     "def fail():\n    return 1 / 0\nfail()\n": "broken.py:2: ZeroDivisionError: division by zero",

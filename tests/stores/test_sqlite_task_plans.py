@@ -39,7 +39,7 @@ INDEXES = {
     "TAKE": ("INTEGER PRIMARY KEY", [7, "[1]"]),
     "STRIKE": ("INTEGER PRIMARY KEY", ["", 0, 1]),
     "CONDEMNED": ("outcome_condemned", []),
-    "FORGET_OLD": ("outcome_kept", [5]),
+    "FORGET_OLD": ("outcome_kept", [5, 9]),
     "FORGET_WORKERS": ("task_open", []),
     "LEASE": ("INTEGER PRIMARY KEY", [7]),
     "HEADS": ("task_first", ["q", "[16, 17]", 50]),

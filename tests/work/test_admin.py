@@ -8,10 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from apportion.errors import InvalidInput
+from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.stores import connect
 from apportion.stores.catalog import connect_tasks, parsed_url
-from apportion.stores.task_control import Hasten, QueueStats, StoreTime, TaskRow
+from apportion.stores.sqlite.tasks import SqliteTasks
+from apportion.stores.task_control import MOST_PURGED, Hasten, QueueStats, StoreTime, TaskRow
 from apportion.stores.task_values import NewTask, Settlement, Worker
 from apportion.work import admin
 from apportion.work.admin.cause import Around, cause_of
@@ -136,6 +137,53 @@ def test_dead_tasks_are_listed_redriven_and_purged(queue):
         (stats,) = await admin.stats(queue.url)
         assert ("mail", 1, 1) == (stats.queue, stats.ready, stats.dead)
         assert (1, 1) == (await admin.purge(queue.url, "mail", "dead"), await admin.purge(queue.url, "mail", "ready"))
+
+    played(_play())
+
+
+def test_a_purge_of_many_tasks_makes_short_commits_and_an_outage_tells_how_far_it_came(queue, monkeypatch):
+    @queue.task()
+    async def run(number: int) -> None: ...
+
+    purged, control = [], SqliteTasks.control
+
+    async def _control(tasks, command):
+        if len(purged) == 1:
+            purged.append("away")
+            raise StoreUnavailable("the store", "it is away")
+        purged.append(await control(tasks, command))
+        return purged[-1]
+
+    async def _play():
+        for _ in range(11):
+            await queue.enqueue_many([run.call(number) for number in range(1_000)])
+        monkeypatch.setattr(SqliteTasks, "control", _control)
+        with pytest.raises(StoreUnavailable, match="At least 5000 tasks were changed before"):
+            await admin.purge(queue.url, "mail", "ready")
+        assert 6_000 == await admin.purge(queue.url, "mail", "ready")
+
+    played(_play())
+    assert [MOST_PURGED, "away", MOST_PURGED, 1_000] == purged
+
+
+def test_an_outage_in_an_act_on_all_tells_how_far_it_came(queue, monkeypatch):
+    @queue.task()
+    async def run(number: int) -> None: ...
+
+    control = SqliteTasks.control
+
+    async def _play():
+        await queue.enqueue_many([run.call(number) for number in range(600)])
+        left = iter([True, False])
+
+        async def _control(tasks, command):
+            if next(left):
+                return await control(tasks, command)
+            raise StoreUnavailable("the store", "it is away")
+
+        monkeypatch.setattr(SqliteTasks, "control", _control)
+        with pytest.raises(StoreUnavailable, match="At least 500 tasks were changed before"):
+            await admin.cancel_all(queue.url, "mail")
 
     played(_play())
 

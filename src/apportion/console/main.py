@@ -272,7 +272,8 @@ def _failed(error: ApportionError, options: Sequence[str], *, is_json: bool) -> 
     """Print an error in the words of the command line: as text, or as one JSON object."""
     from apportion.console.options.mistakes import said  # noqa: PLC0415 - it imports the extra
 
-    code, message, hint = type(error).__name__, said(error.problem, options), said(error.hint)
+    public = [each.__name__ for each in type(error).__mro__ if each.__module__.startswith("apportion.errors")]
+    code, message, hint = public[0], said(error.problem, options), said(error.hint)
     if is_json:
         expected = getattr(error, "expected", None)
         told = {"error": code, "message": message, "expected": expected and said(expected), "hint": hint}

@@ -136,8 +136,8 @@ def control(ledger: TaskLedger, command: Command, *, now: int) -> int:
             for task in delayed:
                 ledger.wait(task, 0, now)
             return len(delayed)
-        case Purge(queue=queue, states=states):
-            return _purge(ledger, queue, states)
+        case Purge():
+            return sum(_purge(ledger, command.queue, state, command.most) for state in dict.fromkeys(command.states))
         case Pause(queue=queue, is_paused=is_paused):
             ledger.controls.setdefault(queue, QueueControl()).is_paused = is_paused
         case SetLimit(queue=queue):
@@ -169,10 +169,10 @@ def _cancel(ledger: TaskLedger, tasks: Iterable[str], now: int) -> int:
     return len(found)
 
 
-def _purge(ledger: TaskLedger, queue: str, states: Collection[TaskState]) -> int:
-    opened = [each for each, task in ledger.open.items() if task.queue == queue and task.state in states]
-    waiting = [each for each in opened if ledger.open[each].state in ("ready", "delayed")]
-    ended = [each for each, end in ledger.ended.items() if end.task.queue == queue and end.state in states]
+def _purge(ledger: TaskLedger, queue: str, state: TaskState, most: int) -> int:
+    opened = [each for each, task in ledger.open.items() if task.queue == queue and task.state == state != "claimed"]
+    waiting = opened[:most]
+    ended = [each for each, end in ledger.ended.items() if end.task.queue == queue and end.state == state][:most]
     for each in waiting:
         del ledger.open[each]
     for each in ended:

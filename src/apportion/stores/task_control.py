@@ -8,6 +8,7 @@ from apportion.stores.lanes.values import AgreePartitions, MendLane, ResizeParti
 from apportion.stores.task_values import TaskState, Worker
 
 Answer = TypeVar("Answer")
+MOST_PURGED = 5_000
 
 
 class Question(Generic[Answer]):
@@ -146,10 +147,14 @@ class Hasten:
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purge:
-    """Forget the tasks of a queue in some states; a claimed task stays."""
+    """Forget tasks of a queue in some states, at most `most` of each state; a claimed task stays.
+
+    The number is bounded, because a long transaction would keep other processes from renewing their leases.
+    """
 
     queue: str
     states: tuple[TaskState, ...]
+    most: int = MOST_PURGED
 
 
 @brief

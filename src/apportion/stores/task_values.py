@@ -21,6 +21,7 @@ MOST_NUMBER = 1 << 53  # the highest count in a stored row; a higher one is dama
 MOST_TIME = 253_402_300_799_999  # the end of the year 9999, in milliseconds
 MOST_DUE = 100  # the most delayed tasks that become ready in one turn
 MOST_EXPIRED = 100  # the most expired tasks that one turn cancels; at the next one, the turn stops claiming
+MOST_FORGOTTEN = 1_000  # the most outcomes that one turn deletes after their time
 MOST_CRASHES = 2  # a task is dead after this many crashes in a row
 KEPT_MS = 7 * 24 * 3_600 * 1_000  # the time for which a cancelled task, or the result of a done task, is kept
 _LONGEST_DEATH_DELAY_SECONDS = 60

@@ -1,6 +1,7 @@
 """The questions and commands of operators on the tasks in an SQLite file, by the rules of `stores/task_admin.py`."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
 
@@ -101,8 +102,8 @@ def control(connection: Connection, command: Command, now: int) -> int:
             for task in delayed:
                 wait(connection, task, 0, now)
             return len(delayed)
-        case Purge(queue=queue, states=states):
-            return _purge(connection, queue, states)
+        case Purge():
+            return sum(_purge(connection, command, state) for state in dict.fromkeys(command.states))
         case Pause(queue=queue, is_paused=is_paused):
             connection.execute(sql.PAUSE, (queue, int(is_paused)))
         case SetLimit(queue=queue, open_claims=open_claims, rate=rate, per_ms=per_ms):
@@ -135,13 +136,14 @@ def _redriven(connection: Connection, ended: EndedTask, now: int) -> bool:
     return True
 
 
-def _purge(connection: Connection, queue: str, states: Sequence[TaskState]) -> int:
+def _purge(connection: Connection, purge: Purge, state: TaskState) -> int:
     waiting = {"ready": sql.PURGE_READY, "delayed": sql.PURGE_DELAYED}
-    purged = [connection.execute(waiting[state], (queue,)).fetchall() for state in states if state in waiting]
-    purged += [connection.execute(sql.PURGE_ENDED, (queue, state)).fetchall() for state in states]
-    if "dead" in states:
-        connection.execute(sql.FORGET_BLOCKING, (queue,))
-    return sum(map(len, purged))
+    if state in waiting:
+        return len(connection.execute(waiting[state], (purge.queue, purge.most)).fetchall())
+    ended = [task for (task,) in connection.execute(sql.PURGE_ENDED, (purge.queue, state, purge.most)).fetchall()]
+    if state == "dead":
+        connection.execute(sql.FORGET_BLOCKING, (json.dumps(ended),))
+    return len(ended)
 
 
 def _opened(connection: Connection, tasks: Iterable[str]) -> list[OpenTask]:

@@ -33,6 +33,7 @@ from apportion.stores.task_rows import clean, ended_task, open_task, queue_contr
 from apportion.stores.task_values import (
     KEPT_MS,
     MOST_DUE,
+    MOST_FORGOTTEN,
     BeatAnswer,
     NewTask,
     Note,
@@ -93,7 +94,7 @@ def turn(
     controls = {queue: control_of(connection, queue) for queue in worker.queues}
     served = [queue for queue in worker.queues if not controls[queue].is_paused]
     retaken = _retake(connection, worker, served, (want + 1) // 2, now)
-    connection.execute(sql.FORGET_OLD, (now,))
+    connection.execute(sql.FORGET_OLD, (now, MOST_FORGOTTEN))
     connection.execute(sql.FORGET_WORKERS)
     served_controls = {queue: controls[queue] for queue in served}
     claims = NewClaims(connection, worker, served_controls, now, partial(_expire, connection, now=now))

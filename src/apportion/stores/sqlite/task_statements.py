@@ -131,7 +131,7 @@ KEEP_PLACE = (
 BLOCK = (
     f"UPDATE task SET session = NULL, blocking = 1, due = {NEVER}, uniq = NULL, deaths_of = '', deaths = 0 WHERE id = ?"
 )
-FORGET_BLOCKING = "DELETE FROM task WHERE queue = ? AND blocking"
+FORGET_BLOCKING = "DELETE FROM task WHERE id IN (SELECT value FROM json_each(?)) AND blocking"
 DONE = "DELETE FROM task WHERE id = ? AND attempt = ? AND session = ? RETURNING pos"
 # The same for a JSON object of tasks and their attempts. One statement completes many tasks, because each step of a
 # statement releases the interpreter's lock.
@@ -152,7 +152,9 @@ KEEP_RESULT = (
 HELD = f"{OPEN} WHERE id = ? AND attempt = ? AND session = ?"
 END = f"REPLACE INTO outcome (state, at, keep_until, result, {SHARED}) VALUES (?, ?, ?, ?, {_MARKS})"
 FORGET_OUTCOME = "DELETE FROM outcome WHERE id = ?"
-FORGET_OLD = "DELETE FROM outcome WHERE keep_until <= ?"
+FORGET_OLD = (  # a claim waits for this, and holds the lock of the file
+    "DELETE FROM outcome WHERE id IN (SELECT id FROM outcome WHERE keep_until <= ? LIMIT ?)"
+)
 
 OF_DEATHS = f"{OPEN} WHERE deaths > 0"
 CONDEMNED = f"{ENDED} WHERE state = 'dead' AND deaths > 0 ORDER BY at, id"
@@ -237,10 +239,11 @@ LIST_ENDED = (
 ENDED_BY_ID = f"{ENDED} WHERE id = ?"
 _BEGINS = "id >= ?1 AND id < ?1 || 'g' ORDER BY id LIMIT ?2"  # ids are of hexadecimal digits
 OPEN_BY_PREFIX, ENDED_BY_PREFIX = f"{OPEN} WHERE blocking = 0 AND {_BEGINS}", f"{ENDED} WHERE {_BEGINS}"
-PURGE_READY = "DELETE FROM task WHERE queue = ? AND session IS NULL AND due IS NULL RETURNING pos"
-PURGE_DELAYED = (
-    "DELETE FROM task WHERE queue = ? AND session IS NULL AND due IS NOT NULL AND NOT blocking RETURNING pos"
+_PURGE = "DELETE FROM task WHERE pos IN (SELECT pos FROM task WHERE queue = ? AND session IS NULL"
+PURGE_READY = f"{_PURGE} AND due IS NULL LIMIT ?) RETURNING pos"
+PURGE_DELAYED = f"{_PURGE} AND due IS NOT NULL AND NOT blocking LIMIT ?) RETURNING pos"
+PURGE_ENDED = (
+    "DELETE FROM outcome WHERE id IN (SELECT id FROM outcome WHERE queue = ? AND state = ? LIMIT ?) RETURNING id"
 )
-PURGE_ENDED = "DELETE FROM outcome WHERE queue = ? AND state = ? RETURNING id"
 COUNT_TASKS = f"SELECT queue, {_STATE}, count(*), min(ready_at) FROM task WHERE NOT blocking GROUP BY 1, 2"
 COUNT_ENDED = "SELECT queue, state, count(*) FROM outcome GROUP BY 1, 2"

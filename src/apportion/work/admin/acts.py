@@ -1,14 +1,19 @@
 """Acts of an operator on tasks and queues.
 
-An act is one commit. `cancel_all`, `retry_all` and `redrive_all` make one commit per 500 tasks.
+An act is one commit. `cancel_all`, `retry_all` and `redrive_all` make one commit per 500 tasks, `purge` one per 5 000.
+A long commit would end the leases of workers that share an SQLite file, or outlast the wait for a reply. If the store
+fails in between, the error tells the number of tasks that were changed before.
 Promises: an act on tasks returns the number of tasks that it changed. All other tasks stay as they were. An act on all
-tasks of a queue takes each task once. It leaves out tasks that were added or ended after the act had begun.
+tasks of a queue takes each task once. It leaves out tasks that were added or ended after the act had begun. `purge` may
+take tasks that come meanwhile.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
-from apportion.errors import InvalidInput
+from apportion.errors import InvalidInput, Unavailable
 from apportion.stores.task_control import Cancel, Hasten, Listing, Pause, Purge, Redrive, SetLimit
 from apportion.stores.task_values import MOST_NUMBER, TaskState
 from apportion.work.admin.arguments import STATES, check_ids, check_states, checked_queue
@@ -60,7 +65,15 @@ async def purge(url: str, queue: str, *states: TaskState) -> int:
     """See `facade.purge`."""
     checked_queue(queue)
     check_states(states, _NOT_CLAIMED, "A claimed task cannot be purged. Cancel it first.")
-    return await asked(url, lambda inquiry: inquiry.control(Purge(queue=inquiry.full(queue), states=states)))
+
+    async def _purge(inquiry: Inquiry) -> int:
+        command, count = Purge(queue=inquiry.full(queue), states=states), 0
+        with _told(lambda: count):
+            while (purged := await inquiry.control(command)) >= command.most:
+                count += purged
+        return count + purged
+
+    return await asked(url, _purge)
 
 
 async def pause(url: str, queue: str) -> None:
@@ -115,14 +128,26 @@ async def _done_to_all(
     async def _do(inquiry: Inquiry) -> int:
         count, seen, until = 0, set[str](), await inquiry.now_ms()
         first = page = Listing(queue=inquiry.full(queue), states=states, name=name, most=_PAGE)
-        while rows := await inquiry.rows(page):
-            ids = tuple(row.id for row in rows if row.id not in seen and (row.ended_at or row.enqueued) <= until)
-            if not ids:
-                break
-            seen.update(ids)
-            count += await inquiry.control(command(tasks=ids))
-            end = rows[-1].ended_at
-            page = replace(first, after=rows[-1].position, after_ended=None if end is None else (end, rows[-1].id))
+        with _told(lambda: count):
+            while rows := await inquiry.rows(page):
+                ids = tuple(row.id for row in rows if row.id not in seen and (row.ended_at or row.enqueued) <= until)
+                if not ids:
+                    break
+                seen.update(ids)
+                count += await inquiry.control(command(tasks=ids))
+                end = rows[-1].ended_at
+                page = replace(first, after=rows[-1].position, after_ended=None if end is None else (end, rows[-1].id))
         return count
 
     return await asked(url, _do)
+
+
+@contextmanager
+def _told(count: Callable[[], int]) -> Iterator[None]:
+    """Within the block, an error of the store also tells how many tasks the earlier commits have changed."""
+    try:
+        yield
+    except Unavailable as error:
+        if count():
+            error.hint = f"At least {count()} tasks were changed before. To go on with the others, run it again."
+        raise

@@ -160,6 +160,19 @@ async def a_purge_forgets_a_queue_and_no_claimed_task(stage: TaskStage) -> None:
 
 
 @task_case()
+async def a_purge_is_bounded(stage: TaskStage) -> None:
+    """A purge removes at most the wanted number of tasks of each state."""
+    await stage.add(*[stage.new() for _ in range(3)], *[replace(stage.new(), delay_ms=60_000) for _ in range(3)])
+    worker = await stage.worker()
+    dead = await stage.add(*[replace(stage.new(), lane=0) for _ in range(3)])
+    claims = await stage.claim(worker, want=3)
+    same(sorted(dead), sorted(claim.task for claim in claims), "the tasks of the first lane")
+    await stage.settle(worker, *[ended(claim, "dead") for claim in claims])
+    some = Purge(queue=stage.queue, states=("ready", "delayed", "dead"), most=2)
+    same([6, 3, 0], [await stage.tasks.control(some) for _ in range(3)], "tasks that each purge removed")
+
+
+@task_case()
 async def a_listing_is_paged_by_position_and_filtered(stage: TaskStage) -> None:
     """Pages of a listing hold each open task once, in the order of claims; state, name and session narrow it."""
     ids = await stage.add(*[replace(stage.new(), name=name) for name in "fgfgf"])

@@ -31,6 +31,7 @@ from apportion.stores.task_control import (
 )
 from apportion.stores.task_records import EndedTask, OpenTask
 from apportion.stores.task_rows import ended_task, open_task
+from apportion.stores.task_values import TaskState
 
 
 async def answer(transaction: Transaction, question: Question[Answer], now: int) -> Answer:
@@ -103,11 +104,8 @@ async def control(transaction: Transaction, command: Command, now: int) -> int:
             delayed = [task for task in await _opened(transaction, tasks) if task.state == "delayed"]
             await wait(transaction, [(task, 0) for task in delayed], now)
             return len(delayed)
-        case Purge(queue=queue, states=states):
-            purged = await transaction.ask(sql.PURGE_WAITING, [queue, list(states)])
-            if "dead" in states:
-                await transaction.ask(sql.FORGET_BLOCKING, [queue])
-            return len(purged) + len(await transaction.ask(sql.PURGE_ENDED, [queue, list(states)]))
+        case Purge():
+            return sum([await _purge(transaction, command, state) for state in dict.fromkeys(command.states)])
         case Pause(queue=queue, is_paused=is_paused):
             await transaction.ask(sql.PAUSE, [queue, int(is_paused)])
         case SetLimit(queue=queue, open_claims=open_claims, rate=rate, per_ms=per_ms):
@@ -138,6 +136,16 @@ async def _redriven(transaction: Transaction, ended: EndedTask, now: int) -> boo
         return False
     await reopen(transaction, task, now)
     return True
+
+
+async def _purge(transaction: Transaction, purge: Purge, state: TaskState) -> int:
+    waiting = {"ready": sql.PURGE_READY, "delayed": sql.PURGE_DELAYED}
+    if state in waiting:
+        return len(await transaction.ask(waiting[state], [purge.queue, purge.most]))
+    ended = await transaction.ask(sql.PURGE_ENDED, [purge.queue, state, purge.most])
+    if state == "dead":
+        await transaction.ask(sql.FORGET_BLOCKING, [[str(task) for (task,) in ended]])
+    return len(ended)
 
 
 async def _opened(transaction: Transaction, tasks: Sequence[str]) -> list[OpenTask]:

@@ -34,6 +34,7 @@ from apportion.stores.task_values import (
     LANES,
     MOST_DUE,
     MOST_EXPIRED,
+    MOST_FORGOTTEN,
     BeatAnswer,
     Note,
     Receipt,
@@ -124,7 +125,7 @@ async def claim(transaction: Transaction, worker: Worker, places: Places, want: 
     served = [queue for queue in worker.queues if queue not in paused]
     claiming = _Claiming(transaction, worker, served, now)
     taken = await _retake(transaction, worker, served, (want + 1) // 2, now)
-    await transaction.ask(sql.FORGET_OLD, [now])
+    await transaction.ask(sql.FORGET_OLD, [now, MOST_FORGOTTEN])
     await transaction.ask(sql.FORGET_WORKERS)
     retaken = len(taken)
     await claiming.claim(want, places, taken)

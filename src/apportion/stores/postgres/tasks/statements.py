@@ -84,7 +84,7 @@ WAIT = (
     " replaced = %s, reason = %s, ready_at = %s WHERE id = %s"
 )
 UNBLOCK = "UPDATE {schema}.task SET blocking = 0, uniq = %s WHERE id = %s AND blocking = 1 RETURNING id"
-FORGET_BLOCKING = "DELETE FROM {schema}.task WHERE queue = %s AND blocking = 1"
+FORGET_BLOCKING = "DELETE FROM {schema}.task WHERE id = ANY (%s::text[]) AND blocking = 1"
 REOPEN = f"INSERT INTO {{schema}}.task (pos, {SHARED}) VALUES ({{schema}}.next_position(), {_MARKS})"
 # The same for many tasks, in order, with one list for each column.
 _TYPES = dict.fromkeys(
@@ -112,7 +112,10 @@ KEEP_RESULT = (
 KEEP_STRUCK = "UPDATE {schema}.outcome SET deaths_of = %s, deaths = %s, reason = '' WHERE id = %s"
 STRIKE = "UPDATE {schema}.task SET deaths_of = %s, deaths = %s WHERE id = %s"
 FORGET_OUTCOME = "DELETE FROM {schema}.outcome WHERE id = %s"
-FORGET_OLD = "DELETE FROM {schema}.outcome WHERE keep_until <= %s"
+FORGET_OLD = (
+    "DELETE FROM {schema}.outcome WHERE ctid = ANY (ARRAY(SELECT ctid FROM {schema}.outcome"
+    " WHERE keep_until <= %s LIMIT %s FOR UPDATE SKIP LOCKED))"
+)
 
 LEASE = "SELECT id FROM {schema}.lease WHERE id = %s FOR KEY SHARE"
 BY_ID = f"{OPEN} WHERE id = ANY (%s::text[]) ORDER BY id FOR UPDATE"
@@ -213,11 +216,15 @@ FIND_OPEN = f"{OPEN} WHERE blocking = 0 AND id = ANY (%s::text[]) ORDER BY pos"
 # Ids consist of hexadecimal digits, so 'g' comes after all of them.
 _BEGINS = "id >= %(prefix)s AND id < %(prefix)s || 'g' ORDER BY id LIMIT %(most)s"
 OPEN_BY_PREFIX, ENDED_BY_PREFIX = f"{OPEN} WHERE blocking = 0 AND {_BEGINS}", f"{ENDED} WHERE {_BEGINS}"
-PURGE_WAITING = (
-    "DELETE FROM {schema}.task WHERE queue = %s AND session IS NULL AND blocking = 0"
-    " AND CASE WHEN due IS NULL THEN 'ready' ELSE 'delayed' END = ANY (%s::text[]) RETURNING id"
+_PURGE = (
+    "DELETE FROM {{schema}}.task WHERE ctid = ANY (ARRAY(SELECT ctid FROM {{schema}}.task"
+    " WHERE queue = %s AND session IS NULL AND due IS {} AND blocking = 0 LIMIT %s FOR UPDATE)) RETURNING id"
 )
-PURGE_ENDED = "DELETE FROM {schema}.outcome WHERE queue = %s AND state = ANY (%s::text[]) RETURNING id"
+PURGE_READY, PURGE_DELAYED = _PURGE.format("NULL"), _PURGE.format("NOT NULL")
+PURGE_ENDED = (
+    "DELETE FROM {schema}.outcome WHERE ctid = ANY (ARRAY(SELECT ctid FROM {schema}.outcome"
+    " WHERE queue = %s AND state = %s LIMIT %s FOR UPDATE)) RETURNING id"
+)
 COUNT_TASKS = f"SELECT queue, {_STATE}, count(*), min(ready_at) FROM {{schema}}.task WHERE blocking = 0 GROUP BY 1, 2"
 COUNT_ENDED = "SELECT queue, state, count(*) FROM {schema}.outcome GROUP BY 1, 2"
 

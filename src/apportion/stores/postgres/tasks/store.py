@@ -48,7 +48,7 @@ from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
 
 Result = TypeVar("Result")
-_DOUBT = "The request may have happened: read the open claims of the session, and settle again."
+_DOUBT = "The request may have happened. A repeat does no harm: try again."
 
 
 class PostgresTasks(TaskStore):
