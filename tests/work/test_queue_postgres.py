@@ -6,6 +6,7 @@ import json
 import pytest
 
 import apportion
+from apportion.stores import connect
 from tests.stores.test_postgres_tasks import rig, schema, url
 from tests.work.test_claim_loop import (
     test_a_cancelled_task_ends_its_block_and_the_loop_goes_on,
@@ -75,6 +76,38 @@ def test_effect_and_completion_are_one_commit(rig, schema, queue):
 
     played(_play())
     assert [(5,)] == rig.sql(f"SELECT amount FROM public.paid_{schema}")
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_queue_and_its_worker_go_on_in_a_database_without_their_tables(rig, schema, url, is_made):
+    async def _play():
+        queue, ran = apportion.Queue(url, "dropped"), []
+
+        @queue.task()
+        async def run(number: int) -> None:
+            ran.append(number)
+
+        async def _lose():
+            rig.sql(f"DROP SCHEMA {schema} CASCADE")
+            if is_made:  # as in a copy that is older than the first task
+                await (await connect(f"{url}&application_name=group")).close()
+
+        async def _until(number):
+            while number not in ran:
+                await asyncio.sleep(0.01)
+
+        await queue.enqueue(run.call(0))
+        await _lose()
+        await queue.enqueue(run.call(1))
+        async with asyncio.timeout(25), queue.worker():
+            await _until(1)
+            await _lose()
+            await queue.enqueue(run.call(2))
+            await _until(2)
+        await queue.close()
+        return ran
+
+    assert [1, 2] == asyncio.run(_play())
 
 
 def test_a_lone_enqueue_comes_over_a_lost_connection_and_beside_a_busy_one(rig, url):

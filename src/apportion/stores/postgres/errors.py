@@ -71,10 +71,15 @@ _WORDS = (
     (("SSL", "ssl"), "TLS failed", _TLS),
 )
 _EVERY = {"does not exist"}
+_OF_TABLES = ("3F000", "42P01", "42883")
 
 
 class ValueRefused(StoreUnavailable):
     """The server refused a value out of its range: a row is damaged."""
+
+
+class TablesAbsent(StoreUnavailable):
+    """The schema, its tables or its functions do not exist: an older copy was restored, or they were dropped."""
 
 
 def refusal(store: str, code: str | None, kind: str) -> ApportionError:
@@ -85,6 +90,8 @@ def refusal(store: str, code: str | None, kind: str) -> ApportionError:
     if code[:2] == "22":
         return ValueRefused(store, f"it answered {kind} ({code})")
     known = _CODES.get(code) or _CODES.get(code[:2])
+    if known is not None and code in _OF_TABLES:
+        return TablesAbsent(store, *known)
     if known is None:
         return StoreUnavailable(store, f"it answered {kind} ({code or 'without a code'})")
     return StoreUnavailable(store, *known)

@@ -22,7 +22,7 @@ from apportion.stores.keys.partitions import check_counted
 from apportion.stores.lanes.values import OwnedLane
 from apportion.stores.postgres.door import Transaction
 from apportion.stores.postgres.driver import Parameter, Parameters, Row
-from apportion.stores.postgres.errors import MAKE_SCHEMA, ValueRefused
+from apportion.stores.postgres.errors import MAKE_SCHEMA, TablesAbsent, ValueRefused
 from apportion.stores.postgres.link import PostgresLink
 from apportion.stores.postgres.links import Links
 from apportion.stores.postgres.task_tables import make_tables
@@ -79,7 +79,10 @@ class PostgresTasks(TaskStore):
         ids = [each.id for each in tasks]
         statement, values = enqueue_statement(tasks)
         try:
-            [row] = await self._committing.send(statement, [*self._known, *values], allowed=self._require_open)
+            [row] = await _or_made(
+                self._links,
+                lambda: self._committing.send(statement, [*self._known, *values], allowed=self._require_open),
+            )
         except PostgresNoReply as error:
             if await _has_all(self._committing, ids):
                 return tuple((each, True) for each in ids)
@@ -178,7 +181,8 @@ class PostgresTasks(TaskStore):
 
     async def look(self, statement: str, values: Parameters) -> Row:
         """Return the row of a statement that reads; `StoreWentBack` as in `read`. The row begins with `STATE`."""
-        [row] = await self._committing.ask(statement, values, allowed=self._require_open)
+        ask = partial(self._committing.ask, statement, values, allowed=self._require_open)
+        [row] = await _or_made(self._links, ask)
         self._met("read", row[0])
         return row
 
@@ -202,7 +206,8 @@ class PostgresTasks(TaskStore):
         statement, more = _statement(self._lanes, worker, is_keyed=want > 0 and bool(worker.lanes))
         values = [*self._known, bool(settling.done), *asked, *more]
         try:
-            answers = await self._committing.send(statement, values, allowed=self._require_open)
+            send = partial(self._committing.send, statement, values, allowed=self._require_open)
+            answers = await _or_made(self._links, send)
         except PostgresNoReply as error:
             raise StoreUnavailable(self._name, error.reason, _DOUBT) from error
         *rows, last = answers
@@ -255,7 +260,8 @@ class PostgresTasks(TaskStore):
     async def _transact(self, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
         self._require_open()
         try:
-            return await self._committing.transact(work, allowed=self._require_open)
+            transact = partial(self._committing.transact, work, allowed=self._require_open)
+            return await _or_made(self._links, transact)
         except PostgresNoReply as error:
             raise StoreUnavailable(self._name, error.reason, _DOUBT) from error
 
@@ -284,6 +290,16 @@ def _statement(lanes: keyed.LaneValues, worker: Worker, *, is_keyed: bool) -> tu
 async def _or_put_aside(tasks: PostgresTasks, work: Callable[[], Awaitable[Result]]) -> Result:
     aside = partial(tasks.write, lambda transaction, now: put_aside(transaction.ask, now))
     return await or_put_aside(work, aside, of=ValueRefused)
+
+
+async def _or_made(links: Links, ask: Callable[[], Awaitable[Result]]) -> Result:
+    """Send a request. If its tables do not exist, as in an older copy of the database, make them and send it again."""
+    try:
+        return await ask()
+    except TablesAbsent:
+        links.doubt()  # the link then makes the other tables of the schema, if they do not exist either
+        await _made(links)
+    return await ask()
 
 
 async def _has_all(link: PostgresLink, ids: list[str]) -> bool:
