@@ -279,6 +279,8 @@ def _nested(depth):
         (lambda q: q.task(name="a\0b"), "name of the task"),
         (lambda q: q.task(name=7), "name of the task"),
         (lambda q: q.task(priority=4), "priority"),
+        (lambda q: q.task(time_limit=timedelta(0)), "time_limit is .*, expected a timedelta above 0"),
+        (lambda q: q.task()(_typed).call("x"), "number of _typed is 'x', expected the annotated type .Expected `int`"),
         (lambda q: q.task(keep_result="yes"), "keep_result"),
         (lambda q: q.task(failures=0), "failures"),
         (lambda q: q.task(first_delay=5), "first_delay"),

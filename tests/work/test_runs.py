@@ -151,14 +151,18 @@ def test_a_process_that_an_async_function_forks_and_lets_return_ends(tmp_path):
 
 
 class _Broken(logging.Handler):
+    def __init__(self, error):
+        super().__init__()
+        self._error = error
+
     def handle(self, record):
-        raise OSError("the disk of the log is full")
+        raise self._error
 
 
-@pytest.fixture
-def broken_log():
+@pytest.fixture(params=[OSError("the disk of the log is full"), SystemExit("a handler that ends programs")], ids=repr)
+def broken_log(request):
     """A handler of the log of tasks that raises."""
-    logger, handler = logging.getLogger("apportion.work"), _Broken()
+    logger, handler = logging.getLogger("apportion.work"), _Broken(request.param)
     logger.addHandler(handler)
     yield
     logger.removeHandler(handler)

@@ -5,6 +5,9 @@ from contextlib import suppress
 
 
 def report(logger: logging.Logger, level: int, words: str, *values: object, error: BaseException | None = None) -> None:
-    """Log a line. If a log handler raises, the line is lost, and the work of the caller goes on."""
-    with suppress(Exception):
+    """Log a line. If a log handler raises, even SystemExit, the line is lost, and the work of the caller goes on.
+
+    SystemExit would end the I/O thread without a trace, and each caller would wait for ever.
+    """
+    with suppress(Exception, SystemExit):
         logger.log(level, words, *values, exc_info=error, stacklevel=2)

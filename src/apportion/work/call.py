@@ -199,6 +199,9 @@ class Signature:
         try:
             data = as_json(given)
             back = self._converted(data)
+        except _Misfit as error:
+            field, hint = f"{error.name} of {name}", "Nothing was enqueued. Pass a value of the annotated type."
+            raise InvalidInput(field, given[error.name], f"the annotated type ({error.why})", hint) from error
         except (TypeError, ValueError, OverflowError, NameError, RecursionError) as error:
             hint = (
                 "Pass JSON types, datetime, UUID, Decimal, bytes, enums, dataclasses or pydantic models, and annotate"
@@ -261,7 +264,7 @@ class Signature:
             try:
                 converted[name] = value if type(value) is kind else as_kind(value, kind)
             except ValueError as error:
-                raise ValueError(f"{name} of {self._function.__name__}{self._signature}: {error}") from error
+                raise _Misfit(name, f"{self._function.__name__}{self._signature}", f"{error}") from error
         return converted
 
     def _known_kinds(self) -> dict[str, Any]:
@@ -280,6 +283,14 @@ class Signature:
         if self._hints is None:
             self._hints = get_type_hints(self._function)
         return self._hints
+
+
+class _Misfit(ValueError):
+    """An argument that does not have the annotated type of its parameter."""
+
+    def __init__(self, name: str, function: str, why: str) -> None:
+        super().__init__(f"{name} of {function}: {why}")
+        self.name, self.why = name, why
 
 
 def new_ids(count: int) -> list[str]:
