@@ -11,6 +11,8 @@ import pytest
 from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.stores import connect
 from apportion.stores.catalog import connect_tasks, parsed_url
+from apportion.stores.postgres.administration import PostgresAdministration
+from apportion.stores.sqlite.administration import SqliteAdministration
 from apportion.stores.sqlite.tasks import SqliteTasks
 from apportion.stores.task_control import MOST_PURGED, Hasten, QueueStats, StoreTime, TaskRow
 from apportion.stores.task_values import NewTask, Settlement, Worker
@@ -137,6 +139,22 @@ def test_dead_tasks_are_listed_redriven_and_purged(queue):
         (stats,) = await admin.stats(queue.url)
         assert ("mail", 1, 1) == (stats.queue, stats.ready, stats.dead)
         assert (1, 1) == (await admin.purge(queue.url, "mail", "dead"), await admin.purge(queue.url, "mail", "ready"))
+
+    played(_play())
+
+
+def test_a_command_does_not_read_the_whole_store_to_see_whether_it_exists(queue, monkeypatch):
+    """Damage is looked for by `doctor` alone: with a million tasks that takes longer than a command may."""
+
+    async def _inspected(_):
+        raise AssertionError("the whole store was read")
+
+    async def _play():
+        await queue.enqueue_many([])
+        for each in (SqliteAdministration, PostgresAdministration):
+            monkeypatch.setattr(each, "inspect", _inspected)
+        await admin.pause(queue.url, "mail")
+        assert ["mail"] == [each.queue for each in await admin.stats(queue.url)]
 
     played(_play())
 

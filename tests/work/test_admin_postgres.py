@@ -8,6 +8,7 @@ from tests.console.running import run
 from tests.stores.test_postgres_tasks import rig, schema, url
 from tests.work.test_admin import (
     played,
+    test_a_command_does_not_read_the_whole_store_to_see_whether_it_exists,
     test_a_limit_holds_over_all_workers,
     test_a_paused_queue_starts_nothing_until_it_is_resumed,
     test_a_task_is_shown_with_the_sessions_that_ended_under_it,
@@ -28,6 +29,7 @@ __all__ = [
     "queue",
     "rig",
     "schema",
+    "test_a_command_does_not_read_the_whole_store_to_see_whether_it_exists",
     "test_a_limit_holds_over_all_workers",
     "test_a_paused_queue_starts_nothing_until_it_is_resumed",
     "test_a_task_is_shown_with_the_sessions_that_ended_under_it",

@@ -101,12 +101,11 @@ async def require_made(url: str) -> None:
         return
     try:
         async with asyncio.timeout(_INSPECT_SECONDS):
-            findings = await administration(url).inspect()
+            absence = await administration(url).absence()
     except TimeoutError:
         raise StoreUnavailable(shown_url(url), f"no answer within {_INSPECT_SECONDS:g} s") from None
-    for each in findings:
-        if each.verdict == "absent":
-            raise InvalidInput("store", shown_url(url), f"an existing store ({each.found})", "Check the URL.")
+    if absence is not None:
+        raise InvalidInput("store", shown_url(url), f"an existing store ({absence.found})", "Check the URL.")
 
 
 def administration(url: str) -> "Administration":

@@ -4,7 +4,7 @@ Promises: `inspect` writes nothing. Its findings about rights are about the user
 """
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from apportion.errors import ApportionError, StoreUnavailable
@@ -39,6 +39,14 @@ class PostgresAdministration(Administration):
                 return tuple([each async for each in self._found(connection)])
         except ApportionError as error:
             return (Finding(subject="server", found=error.problem, verdict="error", advice=error.hint),)
+
+    async def absence(self) -> Finding | None:
+        """See `Administration`. None if the server cannot be asked: `connect` then raises the error."""
+        with suppress(ApportionError):
+            async with self._connected() as connection:
+                if not await self._schema.version(connection):
+                    return self._of_schema(0)
+        return None
 
     def upgrade_statements(self) -> tuple[str, ...]:
         """See `Administration`. The statements are for psql(1), in a database without the schema."""

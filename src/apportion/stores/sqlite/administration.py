@@ -5,7 +5,7 @@ Promises: `inspect` writes nothing and makes no file. Refuses: to upgrade the fi
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from stat import S_IWOTH, filemode
 
@@ -51,6 +51,17 @@ class SqliteAdministration(Administration):
         except (sqlite3.Error, OSError) as error:
             advice = f"Check the file and the disk: the file may be damaged. {RESTORING}"
             return (Finding(subject="file", found=f"{self._path}: {error}", verdict="error", advice=advice),)
+
+    async def absence(self) -> Finding | None:
+        """See `Administration`. None if the file cannot be read: `connect` then raises the error."""
+        with suppress(ApportionError, sqlite3.Error, OSError):
+            check(self._path)
+            await self._file().refuse_leftover()
+            if not self._path.exists():
+                return self._not_there()
+            with closing(open_to_read(self._path)) as connection:
+                return _of_schema(0) if version_of(connection, self._path) == 0 else None
+        return None
 
     def upgrade_statements(self) -> tuple[str, ...]:
         """See `Administration`. The statements are for sqlite3(1) and a new file."""
@@ -140,7 +151,7 @@ class SqliteAdministration(Administration):
         fault = "A power cut would lose the file: use a disk." if is_in_memory(kind) else ""
         yield judged("file system", kind or "not known", fault if kind else "Check that it is a local disk.")
         if not self._path.exists():
-            yield Finding(subject="file", found=f"{self._path}: does not exist yet", verdict="absent", advice=_MADE)
+            yield self._not_there()
             return
         for each in (self._path.parent, self._path):
             mode = each.stat().st_mode
@@ -149,6 +160,9 @@ class SqliteAdministration(Administration):
         size_bytes = self._path.stat().st_size
         fault = "A store holds small items: find the program that writes large values."
         yield judged("size", f"{size_bytes} bytes", fault if size_bytes > _LARGE_BYTES else "")
+
+    def _not_there(self) -> Finding:
+        return Finding(subject="file", found=f"{self._path}: does not exist yet", verdict="absent", advice=_MADE)
 
     def _of_content(self) -> Iterator[Finding]:
         yield Finding(subject="SQLite", found=sqlite3.sqlite_version)
