@@ -170,15 +170,16 @@ def _cancel(ledger: TaskLedger, tasks: Iterable[str], now: int) -> int:
 
 
 def _purge(ledger: TaskLedger, queue: str, state: TaskState, most: int) -> int:
-    opened = [each for each, task in ledger.open.items() if task.queue == queue and task.state == state != "claimed"]
-    waiting = opened[:most]
-    ended = [each for each, end in ledger.ended.items() if end.task.queue == queue and end.state == state][:most]
-    for each in waiting:
-        del ledger.open[each]
-    for each in ended:
+    if state in ("ready", "delayed"):
+        waiting = [each for each, task in ledger.open.items() if task.queue == queue and task.state == state]
+        for each in waiting[:most]:
+            del ledger.open[each]
+        return len(waiting[:most])
+    ended = [each for each, end in ledger.ended.items() if end.task.queue == queue and end.state == state]
+    for each in ended[:most]:
         del ledger.ended[each]
-        ledger.open.pop(each, None)
-    return len(waiting) + len(ended)
+        ledger.open.pop(each, None)  # a dead task that blocks its key
+    return len(ended[:most])
 
 
 def _is_asked_for(row: TaskRow, listing: Listing) -> bool:
