@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 import apportion
-from apportion.errors import ApportionError, BadSnapshot
+from apportion.errors import ApportionError, BadSnapshot, Unequal
 from apportion.shards import admin
+from apportion.shards.admin import carrier
 from tests.shards.sample import SET, Base, Files, Place
 
 NOW = timedelta(0)
@@ -53,12 +54,87 @@ def test_a_lost_table_ends_a_move_by_our_error_and_is_made_again(tmp_path, table
     files.sql("one", f"DROP TABLE {table}")
     with pytest.raises(ApportionError, match=table):
         asyncio.run(admin.apply(files.url, SET, plan))
-    faults = [
-        each for each in asyncio.run(admin.doctor(files.url, SET, base=Base)) if "triggers of one" == each.subject
-    ]
-    assert table in faults[0].found
+    for base in (Base, None):
+        found = asyncio.run(admin.doctor(files.url, SET, base=base))
+        assert [f"no table {table}"] == [each.found for each in found if "error" == each.verdict]
     asyncio.run(admin.add(files.url, SET, {"one": f"sqlite:///{tmp_path}/one.db"}, base=Base))
     assert asyncio.run(admin.apply(files.url, SET, plan)).is_whole
+
+
+@pytest.mark.parametrize("table", ["apportion_mover", "apportion_slot"])
+def test_a_session_that_needs_a_lost_table_gets_our_error_with_the_next_step(tmp_path, table):
+    files = Files(tmp_path)
+    with apportion.sync.open_shards(files.url, SET, base=Base) as router:
+        key = next(key for key in map(str, range(99)) if router.shard(key) == "one")
+        with router.session(key) as session:
+            session.add(Place(country=key))
+            session.commit()
+            files.sql("one", f"DROP TABLE {table}")
+            session.add(Place(country=key))
+            with pytest.raises(BadSnapshot, match=f"no such table: .*{table}") as refused:
+                session.commit()
+    assert ("shards add" if table == "apportion_mover" else "from a copy") in refused.value.hint
+
+
+def stopped(files, monkeypatch, label):
+    """Return a plan, carried out up to a label."""
+    plan = move_to_one(files)
+    [slot] = plan.groups[0].slots
+    files.sql("two", "INSERT INTO place (id, country, visits, slot) VALUES (hex(randomblob(16)), 'x', 0, ?)", (slot,))
+
+    class StoppedError(Exception):
+        pass
+
+    def reached(passed):
+        if passed == label:
+            raise StoppedError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(carrier, "stop_point", lambda: reached)
+        with pytest.raises(StoppedError):
+            asyncio.run(admin.apply(files.url, SET, plan))
+    return plan
+
+
+HURT = (
+    "INSERT INTO apportion_move VALUES ('{move}', 'copy', 'nowhere', 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, {done})"
+)
+DAMAGED = {
+    "log": ("two", "DROP TABLE apportion_log", "no table apportion_log"),
+    "capture": ("two", "DROP TABLE apportion_capture", "no table apportion_capture"),
+    "trigger": ("two", "DROP TRIGGER apportion_place_logged_gone", ""),
+    "captured slots": ("two", "DELETE FROM apportion_capture", ""),
+    "progress": ("one", "UPDATE apportion_move SET rows = 'x'", ""),
+    "progress of no table": ("one", HURT.format(move="{move}", done=0), ""),
+    "ended progress of no table": ("one", HURT.format(move="{move}", done=1), ""),
+    "no progress of a table": ("one", "DELETE FROM apportion_move WHERE name = 'photo' AND step = 'copy'", ""),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("label", ["chunk.after", "verify.after", "intent.after"])
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_log_or_progress_ends_a_move_with_the_next_step_and_an_abort_leaves_nothing(
+    tmp_path, monkeypatch, damage, label
+):
+    files = Files(tmp_path)
+    plan = stopped(files, monkeypatch, label)
+    [group] = plan.groups
+    shard, statement, said = DAMAGED[damage]
+    files.sql(shard, statement.format(move=plan.moves[0].move))
+    if said:
+        found = asyncio.run(admin.doctor(files.url, SET))
+        assert said in [each.found for each in found if each.subject == f"shard {shard}"]
+    with pytest.raises((BadSnapshot, Unequal)) as ended:
+        asyncio.run(admin.apply(files.url, SET, plan))
+    assert ended.value.hint
+    assert asyncio.run(admin.abort(files.url, SET)).is_whole
+    for each in ("one", "two"):
+        left = "SELECT name FROM sqlite_master WHERE name LIKE 'apportion%log%' OR name LIKE '%kept%'"
+        assert [] == files.sql(each, left), each
+    assert [(1,)] == files.sql("two", "SELECT count(*) FROM place WHERE slot = ?", group.slots)
+    files.sql("two", "UPDATE place SET visits = 9 WHERE slot = ?", group.slots)
+    assert asyncio.run(admin.apply(files.url, SET, move_to_one(files))).is_whole
 
 
 @pytest.mark.parametrize("position", ["garbage", b"\x00\xff", "9.9"])

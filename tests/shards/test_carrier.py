@@ -201,6 +201,20 @@ def test_a_carrier_that_is_elected_no_more_begins_no_other_move(tmp_path, monkey
     assert len(plan.moves) == len(act("status", files).moves)
 
 
+@pytest.mark.parametrize("call", ["apply", "abort", "clean"])
+def test_a_call_that_is_asked_to_end_while_it_waits_for_its_election_says_how_to_go_on(files, monkeypatch, call):
+    wait = AsyncElection.wait_until_elected
+
+    async def asked(election):
+        election.resign()
+        return await wait(election)
+
+    monkeypatch.setattr(AsyncElection, "wait_until_elected", asked)
+    with pytest.raises(Conflict, match="this process no longer moves slots of set world: it was asked to end") as ended:
+        act(call, files)
+    assert "again" in ended.value.hint
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("ends", ["SIGTERM", "SIGINT"])
 def test_apply_waits_for_a_locked_file_with_its_name_and_ends_at_a_signal(tmp_path, ends):

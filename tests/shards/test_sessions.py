@@ -1,14 +1,15 @@
 """Pinned sessions: rows of one slot are read and written, and every other row is refused or not seen."""
 
 import asyncio
+import sqlite3
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import and_, delete, func, insert, or_, select, text, update
+from sqlalchemy import and_, delete, exists, func, insert, literal_column, or_, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Session, aliased, make_transient_to_detached
+from sqlalchemy.orm import Session, aliased, joinedload, make_transient_to_detached, with_loader_criteria
 
 import apportion
 from apportion.errors import CrossShard, InvalidInput
@@ -90,6 +91,7 @@ def test_an_orm_update_and_delete_touch_the_slot_alone(router, place):
         assert [7] == session.scalars(select(Place.visits)).all()
 
 
+OTHER = aliased(Place)
 OR = text("1 = 1 OR 1 = 1")
 
 
@@ -109,6 +111,80 @@ def test_an_or_in_a_text_reaches_no_other_slot(router, place, condition):
         session.commit()
     with router.session(DE) as session:
         assert [7] == session.scalars(select(Place.visits)).all()
+
+
+LOOSE = {
+    "in ON": lambda: select(Place).join(Photo, text("1 = 1 OR 1 = 1")),
+    "in ON beside a condition": lambda: select(Place).join(Photo, and_(text("1 = 1 OR 1 = 1"), Photo.slot > 0)),
+    "of an alias": lambda: select(OTHER).join(Place, literal_column("1 = 1 OR 1 = 1")),
+    "of a relationship": lambda: select(Photo).join(Photo.place.and_(text("1 = 1 OR 1 = 1"))),
+    "of a loader": lambda: select(Place).options(joinedload(Place.photos.and_(text("1 = 1 OR 1 = 1")))),
+    "of other criteria": lambda: select(Place).options(with_loader_criteria(Place, lambda _: literal_column("1 OR 1"))),
+    "without a bind": lambda: select(Place).where(literal_column("1 = 1 OR 1 = 1")),
+    "after NOT": lambda: select(Place).where(~literal_column("1 = 0 OR 1 = 0")),
+    "as an operand": lambda: select(Place).where(Place.visits == text("1 OR 1 = 1")),
+    "in a subquery": lambda: select(Place).where(Place.id.in_(select(Photo.place_id).where(literal_column("1 OR 1")))),
+    "that orders": lambda: select(Place).where(literal_column("1 = 1 ORDER BY 1")),
+    "with a comment": lambda: select(Place).where(text("1 = 1 -- ")),
+    "that closes a parenthesis": lambda: select(Place).where(text("1 = 1) OR (1 = 1")),
+    "of an update": lambda: update(Place).where(literal_column("1 = 1 OR 1 = 1")).values(visits=9),
+    "of a delete": lambda: delete(Photo).where(~literal_column("1 = 0 OR 1 = 0")),
+}
+
+
+@pytest.mark.parametrize("loose", LOOSE)
+@pytest.mark.parametrize("keys", [(FR,), (FR, "IT")], ids=len)
+def test_text_that_would_end_the_criterion_of_the_slot_is_refused(files, router, place, loose, keys):
+    before = files.sql("one", "SELECT id, visits FROM place ORDER BY id")
+    with router.session(keys=keys) as session:
+        with pytest.raises(InvalidInput, match=r"text in a condition is .*, expected no OR"):
+            session.execute(LOOSE[loose]()).unique().all()
+        session.rollback()
+        found = session.execute(select(Place.id).join(Photo, text("(1 = 1 OR 1 = 1)"))).scalars().all()
+        assert [place.id] == found
+    assert before == files.sql("one", "SELECT id, visits FROM place ORDER BY id")
+
+
+def _numbered():
+    return func.first_value(Place.visits).over(order_by=Place.visits.desc())
+
+
+UNREACHED = {
+    "over": lambda: select(_numbered()),
+    "filter": lambda: select(func.sum(Place.visits).filter(Place.visits > 0)),
+    "and": lambda: select(and_(Place.visits == 7, Place.slot > 0)),
+    "exists": lambda: select(exists().where(Place.visits == 7)),
+    "exists beside": lambda: select(literal_column("1")).where(exists().where(Place.visits == 7)),
+    "any": lambda: select(Place.photos.any(Photo.slot > 0)),
+    "within a CTE": lambda: select(select(_numbered().label("most")).cte()),
+    "within a union": lambda: select(Place.visits).union_all(select(_numbered())),
+    "within a condition": lambda: select(Place.id).where(Place.visits < select(_numbered()).scalar_subquery()),
+    "within an update": lambda: update(Place).values(visits=select(_numbered()).scalar_subquery()),
+}
+
+
+@pytest.mark.parametrize("unreached", UNREACHED)
+def test_a_query_that_would_get_no_criterion_is_refused(files, router, place, unreached):
+    """SQLAlchemy takes it for a statement of Core, which reads every slot."""
+    with router.session(FR) as session:
+        with pytest.raises(InvalidInput, match=r"one with columns of (Place|Photo) in expressions alone"):
+            session.execute(UNREACHED[unreached]()).all()
+        assert [1] == session.scalars(select(_numbered()).select_from(Place)).all()
+        assert not session.scalar(select(select(Place).where(Place.visits == 7).exists()))
+
+
+@pytest.mark.parametrize("keys", [(FR,), (FR, "IT")], ids=len)
+def test_an_object_of_another_slot_is_not_read_by_its_primary_key(router, place, keys):
+    with router.session(keys=keys) as session:
+        for read in (lambda row: row.visits, session.refresh, lambda row: row.country):
+            row = _by_key(session, None)
+            with pytest.raises(InvalidRequestError, match=r"(?i)not be located|could not refresh|has been deleted"):
+                read(row)
+            session.expunge(row)
+        row = session.get(Place, place.id)
+        session.expire(row)
+        assert 1 == row.visits
+        session.refresh(row)
 
 
 def _changed(session, place, **values):
@@ -186,7 +262,6 @@ WRONG = {
         delete(Photo).where(Photo.place_id == Place.id, Place.country == DE)
     ),
 }
-OTHER = aliased(Place)
 INSERTS = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
@@ -366,6 +441,12 @@ def test_a_bare_writer_is_refused_by_the_database_where_the_slot_is_not_owned(fi
         files.state("one", place.slot, "owner")
     with pytest.raises(Exception, match="keeps its slot"):
         files.sql("one", "UPDATE place SET slot = slot + 1")
+    if files.kind == "sqlite":
+        for statement in ("UPDATE place SET country = 'IT'", "UPDATE OR REPLACE visit SET year = year + 1"):
+            files.sql("one", "INSERT INTO visit (id, country, year, slot) VALUES (?, 'FR', 1, 1)", (uuid4().hex,))
+            with pytest.raises(sqlite3.IntegrityError, match="keeps its shard key"):
+                files.sql("one", statement)
+        files.sql("one", "UPDATE place SET country = country, visits = 3")
 
 
 def test_the_database_refuses_a_child_whose_slot_is_not_its_parents(files, place):

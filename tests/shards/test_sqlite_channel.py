@@ -141,6 +141,52 @@ def test_a_row_that_is_replaced_or_gets_another_key_is_logged(tmp_path, statemen
     assert source == target
 
 
+REPLACING = [
+    "INSERT OR REPLACE INTO place VALUES (20, 'p3', 'DE', 1, 2)",
+    "REPLACE INTO place SELECT 20, 'p3', 'DE', 1, 2",
+    "UPDATE OR REPLACE place SET id = 'p3' WHERE id = 'own'",
+    "INSERT OR REPLACE INTO place VALUES (20, 'new', 'unique', 1, 2)",
+]
+
+
+@pytest.mark.parametrize("statement", REPLACING)
+def test_a_copied_row_is_not_replaced_on_the_target_by_a_row_of_another_slot(tmp_path, statement):
+    """SQLite runs no trigger for a row that a statement replaces, so the row would be lost after the comparison."""
+    pair = FilePair(tmp_path, rows=20)
+    pair.sql("two", "INSERT INTO place VALUES (20, 'own', 'FR', 1, 2)")
+    pair.sql("one", "UPDATE place SET country = 'unique' WHERE id = 'p3'")
+    for shard in pair.paths:
+        pair.sql(shard, "CREATE UNIQUE INDEX once ON place (country) WHERE country <> 'FR'")
+
+    async def main():
+        async with opened(pair) as sites:
+            channel = await copied(sites)
+            await channel.verify(1, TOKEN)
+            with pytest.raises(sqlite3.IntegrityError, match="its slot is moving"):
+                pair.sql("two", statement)
+            pair.sql("two", "INSERT OR REPLACE INTO place VALUES (20, 'own', 'IT', 1, 2)")
+            assert pair.rows("one") == pair.rows("two")
+            assert [] == await abort(sites)
+            pair.sql("two", statement)
+
+    asyncio.run(main())
+
+
+def test_a_row_of_a_fenced_slot_is_not_replaced_by_a_row_of_another_slot(tmp_path):
+    """Its replacement would be logged too late for the switch, and the row would live on."""
+    pair = FilePair(tmp_path)
+
+    async def main():
+        async with opened(pair) as sites:
+            await copied(sites)
+            await (await sites.shard("one")).change(GROUP, ROW_CHANGES["fence"], TOKEN)
+            for statement in ("INSERT OR REPLACE INTO place VALUES (5, 'p3', 'DE', 1, 2)",):
+                with pytest.raises(sqlite3.IntegrityError, match="its slot is moving"):
+                    pair.sql("one", statement)
+
+    asyncio.run(main())
+
+
 def test_a_row_that_is_replaced_by_another_unique_value_is_logged(tmp_path):
     pair = FilePair(tmp_path, rows=0)
     insert = f"""INSERT OR REPLACE INTO "{ODD_SQL}" VALUES"""

@@ -48,6 +48,7 @@ class ChannelState:
     A native channel has no log. There, `lag` counts the raised markers that the target does not have yet.
 
     - `is_captured`: each write of the source is logged.
+    - `has_log`: a part of the log is there, perhaps without the rest. An abort removes it.
     - `is_captured_back`: the target has a log too. The channel of the reversed group reads it.
     - `is_copied`: every chunk has been copied.
     - `is_near`: changes reach the target fast enough for a fence. A channel with a log leaves it True, because there
@@ -58,6 +59,7 @@ class ChannelState:
     """
 
     is_captured: bool = False
+    has_log: bool = False
     is_captured_back: bool = False
     is_copied: bool = False
     is_near: bool = True

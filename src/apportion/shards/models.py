@@ -58,6 +58,7 @@ class RowRule:
         return found if len(found) > 1 else found[0]
 
 
+_KEY = "apportion_key"
 _RULES: dict[type, RowRule] = {}
 
 
@@ -86,6 +87,12 @@ def tables_of(base: type[DeclarativeBase]) -> list[Table]:
     models = [mapper for mapper in base.registry.mappers if issubclass(mapper.class_, Sharded)]
     tables = {table for mapper in models if isinstance(table := mapper.local_table, Table)}
     return sorted(tables, key=lambda table: table.fullname)
+
+
+def key_columns(table: Table) -> tuple[str, ...]:
+    """Return the names of the columns of a table's shard key, () for a child."""
+    found: tuple[str, ...] = table.info.get(_KEY, ())
+    return found
 
 
 def _rule(model: type) -> RowRule:
@@ -119,6 +126,7 @@ def _complete(mapper: Mapper[Any], model: type) -> None:
     if not isinstance(table, Table):
         return
     rule = rule_of(model)
+    table.info[_KEY] = tuple(mapper.columns[name].name for name in rule.key)
     Index(f"{table.name}_by_slot", table.c.slot, *table.primary_key.columns, unique=True)
     if rule.parent:
         column = mapper.columns[rule.parent]

@@ -1,5 +1,6 @@
 """Place of a shard: its database, its engines, and the parts that depend on its kind of database."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,12 +15,15 @@ from sqlalchemy.engine import URL
 from apportion.errors import InvalidInput
 from apportion.shards.dialects import address_of, fence_of
 from apportion.shards.forms import sync_form
+from apportion.shards.lost_table import next_step
 from apportion.shards.meta import ShardMeta, meta_of
+from apportion.shards.models import key_columns
 from apportion.shards.pin import Fence
 from apportion.shards.postgres.takeover import PostgresTakeover
 from apportion.shards.postgres.timeline import timeline_of
 from apportion.shards.records import ShardRecord
 from apportion.shards.slot_rows import SlotRow, slot_row
+from apportion.shards.sqlite.capture import TABLES as CAPTURE_TABLES
 from apportion.shards.sqlite.takeover import SqliteTakeover
 from apportion.shards.takeover.takeover import TakeoverStatements
 from apportion.shards.timeline.timeline import Timeline
@@ -36,8 +40,10 @@ _OPTIONS: Mapping[str, dict[str, Any]] = {
     "postgresql+psycopg": {"prepare_threshold": None},
 }
 
-_SLOT_ROWS = {"sqlite": (None, "apportion_slot"), "postgresql": ("apportion", "slot")}
+SLOT_TABLE = "apportion_slot"
+_SLOT_ROWS = {"sqlite": (None, SLOT_TABLE), "postgresql": ("apportion", "slot")}
 SQLITE_TABLES = ("apportion_mover", "apportion_fences", "apportion_move")
+_LOGGED = re.compile(r"apportion_.*_logged_(over_)?(new|changed|gone)")
 SQLITE_ACTS = ("insert", "update", "delete", "slot")
 POSTGRES_ACTS = ("insert", "update", "delete", "truncate")
 _STRAY_SLOTS = """SELECT slot_name FROM pg_replication_slots
@@ -101,15 +107,24 @@ class DatabasePlace:
             return 0
         return int(connection.exec_driver_sql("SELECT count(*) FROM apportion_mover").scalar_one())
 
-    def absent_triggers(self, connection: Connection, tables: Sequence[Table]) -> list[str]:
-        """Return the triggers that the tables of this shard lack. A disabled trigger counts as absent.
+    def absent_tables(self, connection: Connection) -> dict[str, str]:
+        """Return the tables of apportion that this shard in a file lacks, each with the next step.
 
-        In SQLite the result also names the absent tables of apportion.
+        Both tables of the log are needed as long as one of its triggers is there.
         """
+        if self.path is None:
+            return {}
+        there = {*connection.exec_driver_sql("SELECT name FROM sqlite_schema").scalars()}
+        has_log = any(_LOGGED.search(name) for name in there)
+        needed = (SLOT_TABLE, *SQLITE_TABLES, *(CAPTURE_TABLES if has_log else ()))
+        return {name: next_step(f"no such table: {name}") for name in needed if name not in there}
+
+    def absent_triggers(self, connection: Connection, tables: Sequence[Table]) -> list[str]:
+        """Return the triggers that the tables of this shard lack. A disabled trigger counts as absent."""
         if self.url.get_backend_name() == "sqlite":
             expected = [f"apportion_{each.name}_{act}" for each in tables for act in SQLITE_ACTS]
-            expected += SQLITE_TABLES
-            there = connection.exec_driver_sql("SELECT name FROM sqlite_schema WHERE type <> 'index'").scalars()
+            expected += [f"apportion_{each.name}_key" for each in tables if key_columns(each)]
+            there = connection.exec_driver_sql("SELECT name FROM sqlite_schema WHERE type = 'trigger'").scalars()
             return [*filterfalse(set(there).__contains__, expected)]
         statement = (
             "SELECT c.relname || '.' || t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ClauseElement, Connection, TableClause, TextClause, event, inspect, select
+from sqlalchemy import ClauseElement, CompoundSelect, Connection, TableClause, TextClause, event, inspect, select
 from sqlalchemy.orm import (
     FromStatement,
     Mapper,
@@ -21,7 +21,6 @@ from sqlalchemy.orm import (
     Session,
     SessionTransaction,
     object_session,
-    with_loader_criteria,
 )
 from sqlalchemy.sql.elements import BooleanClauseList, Grouping
 from sqlalchemy.sql.selectable import AliasedReturnsRows
@@ -31,6 +30,8 @@ from apportion.shards.models import Reference, Sharded, rule_of
 from apportion.shards.pin import Pin
 from apportion.shards.pins.key_kinds import check_kind
 from apportion.shards.pins.pinned_slot import PinnedSlot
+from apportion.shards.pins.reach import SlotOption, check_core, check_parts
+from apportion.shards.pins.slot_criterion import SlotCriterion
 
 _FRESH = "Run the work again in a fresh session, as router.run(key, work) does."
 
@@ -104,8 +105,15 @@ def _guarded(state: ORMExecuteState) -> Any:  # noqa: ANN401 - the result of a s
     if not state.is_orm_statement or isinstance(state.statement, FromStatement):
         if not pin.roads.has_triggers:
             raise _without_slot("a statement of Core or text", pin)
+        check_core(state.statement)
+        return None
+    if state.is_column_load and state.bind_mapper is not None and issubclass(state.bind_mapper.class_, Sharded):
+        one_row: Any = state.statement
+        state.statement = one_row.where(_slot_of_row(state.bind_mapper, pin.slots))
         return None
     if state.is_select:
+        if isinstance(state.statement, CompoundSelect):
+            check_parts(state.statement)
         limited = state.statement.options(_ONE_SLOT if len(pin.slots) == 1 else _criteria(pin.slots))
         state.statement = _grouped(limited)
         return None
@@ -118,6 +126,7 @@ def _guarded(state: ORMExecuteState) -> Any:  # noqa: ANN401 - the result of a s
     if state.is_update and mapper is not None and is_sharded:
         _check_update(state, mapper, pin)
     if state.is_update or state.is_delete:
+        check_parts(state.statement)
         _check_reach(state.statement, pin)
         if state.execution_options.get("dml_strategy") == "core_only":
             raise _without_slot("an update or a delete with the strategy core_only", pin, "Leave out dml_strategy.")
@@ -140,7 +149,7 @@ def _grouped(statement: Any) -> Any:  # noqa: ANN401 - a copy of a statement
 
 
 _GROUPED = (TextClause, BooleanClauseList)
-_ONE_SLOT = with_loader_criteria(Sharded, lambda model: model.slot == PinnedSlot(), include_aliases=True)
+_ONE_SLOT = SlotOption(Sharded, lambda model: SlotCriterion(model.slot == PinnedSlot()), include_aliases=True)
 
 
 @lru_cache(maxsize=4096)
@@ -148,8 +157,15 @@ def _criteria(slots: tuple[int, ...]) -> Any:  # noqa: ANN401 - an option of a s
     """Return the criteria of slots with their values. The session can evaluate them for the objects that it has."""
     if len(slots) == 1:
         slot = slots[0]
-        return with_loader_criteria(Sharded, lambda model: model.slot == slot, include_aliases=True)
-    return with_loader_criteria(Sharded, lambda model: model.slot.in_(slots), include_aliases=True)
+        return SlotOption(Sharded, lambda model: SlotCriterion(model.slot == slot), include_aliases=True)
+    return SlotOption(Sharded, lambda model: SlotCriterion(model.slot.in_(slots)), include_aliases=True)
+
+
+@lru_cache(maxsize=4096)
+def _slot_of_row(mapper: Mapper[Any], slots: tuple[int, ...]) -> SlotCriterion:
+    """Return the criterion for one row that is read again, because options add none then."""
+    slot = mapper.local_table.c.slot
+    return SlotCriterion(slot == PinnedSlot() if len(slots) == 1 else slot.in_(slots))
 
 
 def _filled(state: ORMExecuteState, mapper: Mapper[Any], pin: Pin) -> Any:  # noqa: ANN401 - a result

@@ -180,9 +180,17 @@ async def carried(
     SetKeys(name)
     await io_thread().hop(require_made(url))
     async with leader(url, f"{name}.mover", lease_ttl=MOVER_TTL) as election:
-        token = await election.wait_until_elected()
+        token = await _elected(name, election)
         working = partial(_worked, settles=settles, channel=channel, limits=limits, trusts=trusts)
         return await _heard_out(lambda: working(url, name, work, (election, token), observer))
+
+
+async def _elected(name: str, election: AsyncElection) -> FencingToken:
+    """Wait until this process is elected. `Conflict` if it is asked to end meanwhile, for example by SIGTERM."""
+    try:
+        return await election.wait_until_elected()
+    except NotOwner as error:
+        raise _asked_to_end(name) from error
 
 
 async def _heard_out(work: Callable[[], Awaitable[Result]]) -> Result:
@@ -213,10 +221,12 @@ def _check_term(name: str, election: AsyncElection, token: FencingToken) -> None
     The shards themselves also refuse late acts.
     """
     if not _still_leads(election, token):
-        problem = (
-            f"this process no longer moves slots of set {name}: it was asked to end, or another process was elected."
-        )
-        raise Conflict(problem, "Nothing more was begun. Run the same call again to go on.")
+        raise _asked_to_end(name)
+
+
+def _asked_to_end(name: str) -> Conflict:
+    problem = f"this process no longer moves slots of set {name}: it was asked to end, or another process was elected."
+    return Conflict(problem, "Nothing more was begun. Run the same call again to go on.")
 
 
 def _still_leads(election: AsyncElection, token: FencingToken) -> bool:

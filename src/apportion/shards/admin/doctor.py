@@ -19,7 +19,7 @@ from apportion.shards.admin.places import open_sites
 from apportion.shards.models import check_models, tables_of
 from apportion.shards.move_group import MOST_SLOTS, MoveGroup
 from apportion.shards.mover.records import slot_of_pin
-from apportion.shards.place import DatabasePlace, is_relative
+from apportion.shards.place import SLOT_TABLE, DatabasePlace, is_relative
 from apportion.shards.records import SetKeys, ShardRecord
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
 from apportion.shards.schema import Schema, schema_differences, schema_of
@@ -71,8 +71,13 @@ class Doctor:
 
     def _database(self, connection: Connection, shard: str, database: DatabasePlace) -> LookedAt:
         database.fence.check(connection, self.followed.meta(shard))
+        absent = database.absent_tables(connection)
+        lacks = [_error(f"shard {shard}", f"no table {name}", step) for name, step in absent.items()]
+        if SLOT_TABLE in absent:
+            return LookedAt(findings=tuple(lacks))
         rows = database.slot_rows(connection)
         findings = [Finding(subject=f"shard {shard}", found="the database is this shard"), self._numbers(shard, rows)]
+        findings += lacks
         findings += _marks(shard, database.marks_left(connection))
         findings += _timeline(shard, self.followed.shards[shard].timeline, database.timeline(connection))
         findings += [_stray(shard, slot) for slot in database.stray_slots(connection)]

@@ -31,6 +31,7 @@ Hurry = Callable[[str], AbstractAsyncContextManager[None]]
 
 # No table has this version. So rows with different numbers match no table, and the number is announced again.
 _MIXED = Version(incarnation=0, number=0)
+_ENDED = frozenset({"complete", "aborted"})  # then the capture is of use only to be removed
 _SOURCE: tuple[SlotState, ...] = ("owner", "incoming", "fenced", "moved")
 _TARGET: tuple[SlotState | None, ...] = (None, "moved", "incoming", "fenced", "owner")
 
@@ -49,12 +50,13 @@ class Look:
     def view(self, *, is_late: bool, is_cleaned: bool) -> MoveView:
         """Return the view from which the machine decides."""
         entry, channel = self.kept.entry, self.channel
+        has_rest = channel.has_log and entry.record.state in _ENDED
         return MoveView(
             record=entry.record,
             newest=self.newest,
             source=self.source,
             target=self.target,
-            is_captured=channel.is_captured,
+            is_captured=channel.is_captured or has_rest,
             is_captured_back=channel.is_captured_back,
             is_copied=channel.is_copied,
             is_near=channel.is_near and (channel.is_drained or channel.lag <= NEAR_ROWS),

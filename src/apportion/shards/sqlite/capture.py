@@ -5,7 +5,7 @@
 
 The tables and triggers exist while at least one move captures. All such moves share them. `INSERT OR REPLACE` deletes
 rows without a trigger. So a BEFORE trigger finds the rows that the new row will replace, even in other slots, by each
-unique index of the table.
+unique index of the table. It refuses a statement that would replace a row of a fenced slot.
 Source: https://www.sqlite.org/lang_conflict.html
 """
 
@@ -14,8 +14,10 @@ Source: https://www.sqlite.org/lang_conflict.html
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-from apportion.errors import Unequal
+from apportion.errors import BadSnapshot, Unequal
+from apportion.shards.lost_table import next_step
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.sqlite.replacement import refusal, replaced
 from apportion.shards.sqlite.schema import literal, quoted
 from apportion.shards.sqlite.tables import ShardTable, columns
 from apportion.shards.sqlite.unique_index import UniqueIndex, unique_indexes
@@ -44,9 +46,14 @@ def begin(connection: sqlite3.Connection, group: MoveGroup, tables: Sequence[Sha
 
 
 def end(connection: sqlite3.Connection, move: str, most: int) -> bool:
-    """Stop the log of a move, and delete at most `most` of its entries. Return True when nothing of the log is left."""
+    """Stop the log of a move, and delete at most `most` of its entries. Return True when nothing of the log is left.
+
+    A table of the log that was dropped is made again first. Its triggers make every write fail until they are dropped.
+    """
     if not is_there(connection):
         return True
+    for statement in _MADE:
+        connection.execute(statement)
     connection.execute("DELETE FROM apportion_capture WHERE move = ?", (move,))
     piece = "DELETE FROM apportion_log WHERE id IN (SELECT id FROM apportion_log WHERE move = ? LIMIT ?)"
     if connection.execute(piece, (move, most)).rowcount >= most:
@@ -59,19 +66,35 @@ def end(connection: sqlite3.Connection, move: str, most: int) -> bool:
     return True
 
 
-def has_log(connection: sqlite3.Connection, move: str) -> bool:
-    """Whether this file logs changes for a move, or has a part of its log."""
-    if not is_there(connection):
-        return False
-    return any(
-        connection.execute(f"SELECT 1 FROM main.{table} WHERE move = ? LIMIT 1", (move,)).fetchall() for table in TABLES
-    )
+def has_log(connection: sqlite3.Connection, move: str, schema: str = "main") -> bool:
+    """Whether a file logs changes for a move, or has a part of its log."""
+    mine = f"SELECT 1 FROM {schema}.{{}} WHERE move = ? LIMIT 1"
+    return any(connection.execute(mine.format(each), (move,)).fetchall() for each in log_tables(connection, schema))
+
+
+def parts(connection: sqlite3.Connection, move: str, schema: str = "main") -> list[str]:
+    """Return the existing tables and triggers of the log, [] if other moves need them."""
+    there = log_tables(connection, schema)
+    others = f"SELECT 1 FROM {schema}.{TABLES[0]} WHERE move <> ? LIMIT 1"
+    if TABLES[0] in there and connection.execute(others, (move,)).fetchall():
+        return []
+    return [*there, *sorted(triggers_of(connection, schema))]
+
+
+def log_tables(connection: sqlite3.Connection, schema: str = "main") -> list[str]:
+    """Return the existing tables of the log."""
+    found = f"SELECT name FROM {schema}.sqlite_master WHERE type = 'table' AND name IN (?, ?) ORDER BY name"
+    return [name for (name,) in connection.execute(found, TABLES)]
 
 
 def is_there(connection: sqlite3.Connection, schema: str = "main") -> bool:
-    """Whether the tables of the log are there, for any move."""
-    found = f"SELECT 1 FROM {schema}.sqlite_master WHERE type = 'table' AND name = 'apportion_capture'"
-    return bool(connection.execute(found).fetchall())
+    """Whether a part of the log is there, for any move."""
+    return bool(log_tables(connection, schema) or triggers_of(connection, schema))
+
+
+def is_whole(connection: sqlite3.Connection, schema: str = "main") -> bool:
+    """Whether both tables of the log are there, for any move."""
+    return len(log_tables(connection, schema)) == len(TABLES)
 
 
 def triggers_of(connection: sqlite3.Connection, schema: str = "main") -> set[str]:
@@ -81,10 +104,13 @@ def triggers_of(connection: sqlite3.Connection, schema: str = "main") -> set[str
 
 
 def require(connection: sqlite3.Connection, group: MoveGroup, tables: Sequence[ShardTable]) -> None:
-    """Raise if changes of a table or of a slot on the source are not logged.
+    """Raise if changes of a table or of a slot on the source are not logged, or if a table of the log is lost.
 
     A table that was made anew has lost its triggers. A slot has lost its row if another program deleted it.
     """
+    for table in sorted({*TABLES}.difference(log_tables(connection, "source"))):
+        problem = f"no such table: {table}"
+        raise BadSnapshot(f"log of shard {group.source}", problem, "both tables of the log", next_step(problem))
     there = triggers_of(connection, "source")
     hint = "Changes of its rows may be lost. Abort the move, and begin it again."
     lost = [table.name for table in tables if not there.issuperset(trigger_names(table.name))]
@@ -119,8 +145,8 @@ def _triggers(table: ShardTable, indexes: Sequence[UniqueIndex]) -> Iterator[str
         ("AFTER INSERT", [f"{new} {_FROM} NEW.slot"]),
         ("AFTER UPDATE", [f"{new} {_FROM} NEW.slot", f"{old} {_FROM} OLD.slot AND {_key_changed(table)}"]),
         ("AFTER DELETE", [f"{old} {_FROM} OLD.slot"]),
-        ("BEFORE INSERT", [_replaced(table, index) for index in indexes]),
-        ("BEFORE UPDATE", [_replaced(table, index, is_update=True) for index in indexes]),
+        ("BEFORE INSERT", [each for index in indexes for each in _replaced(table, index)]),
+        ("BEFORE UPDATE", [each for index in indexes for each in _replaced(table, index, is_update=True)]),
     )
     for name, (event, body) in zip(trigger_names(table.name), bodies, strict=True):
         made = f"CREATE TRIGGER IF NOT EXISTS {quoted(name)} {event} ON {table.quoted}"
@@ -138,17 +164,8 @@ def _key_changed(table: ShardTable) -> str:
     return "(" + " OR ".join(f"OLD.{quoted(each)} IS NOT NEW.{quoted(each)}" for each in parts) + ")"
 
 
-def _replaced(table: ShardTable, index: UniqueIndex, *, is_update: bool = False) -> str:
-    """Return the statement that logs an old row that cannot be there beside the new row.
-
-    An update that changes no column of the index replaces no row. CROSS JOIN keeps the order of the tables, so the old
-    row is found by the index.
-    """
-    named = [(f"NEW.{name}", f"OLD.{name}", name) for name in map(quoted, index.columns)]
-    changed = " OR ".join(f"{new} IS NOT {old}" for new, old, _ in named) if is_update else "true"
-    fresh = index.query(f"(SELECT {', '.join(f'{new} AS {name}' for new, _, name in named)} WHERE {changed})")
-    kept = index.query(table.quoted, "slot", *map(quoted, table.key))
-    same = " AND ".join(f"kept.{name} = fresh.{name}" for name in index.names)
-    into = _logged(table, "kept").replace("SELECT move", "SELECT capture.move")
-    found = f"FROM ({fresh}) fresh CROSS JOIN ({kept}) kept CROSS JOIN apportion_capture capture"
-    return f"{into} {found} WHERE {same} AND capture.slot = kept.slot"
+def _replaced(table: ShardTable, index: UniqueIndex, *, is_update: bool = False) -> Iterator[str]:
+    """Yield the statements that refuse the replacement of a row, or log the key of the replaced row."""
+    yield refusal(table, index, "fenced", is_update=is_update)
+    into = _logged(table, "kept").replace("SELECT move", "SELECT owner.move")
+    yield f"{into} {replaced(table, index, 'apportion_capture', is_update=is_update)}"

@@ -8,18 +8,20 @@ of the source wait for a short read at most, and not for the disk of the target.
 import sqlite3
 from time import monotonic
 
+from apportion.errors import BadSnapshot
 from apportion.model.epoch import FencingToken
 from apportion.shards.channel import ChannelState
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.sqlite import capture
 from apportion.shards.sqlite.chunk import Chunks
 from apportion.shards.sqlite.comparison import RowComparison
-from apportion.shards.sqlite.cursors import cursors, forget
+from apportion.shards.sqlite.cursors import cursors, forget, require_all
 from apportion.shards.sqlite.file import ShardFile, ShardPath
 from apportion.shards.sqlite.log import LogParts
 from apportion.shards.sqlite.portion import Portion
 from apportion.shards.sqlite.readiness import require_no_rows, require_space
-from apportion.shards.sqlite.tables import EqualTables, names_of
+from apportion.shards.sqlite.replacement import let_go
+from apportion.shards.sqlite.tables import EqualTables, ShardTable, names_of
 
 APPLY_SECONDS = 0.25
 """The time for which one call of `apply` continues while the log has entries."""
@@ -50,11 +52,12 @@ class SqliteChannel:
 
     async def capture(self, token: FencingToken) -> None:
         """See `Channel`. `SchemaDiffers` if a table is not the same on both shards."""
-        tables = await self._target.read(self._equal.read)
+        tables = await self._target.read(self._checked)
         await self._source.write(self._group, token, lambda base: capture.begin(base, self._group, tables))
 
     async def copy(self, token: FencingToken) -> None:
         """See `Channel`. The first calls delete old rows of the slots on the target."""
+        await self._target.read(self._checked)
         is_read = await self._target.read(self._chunks.read)
         if is_read is not None:
             await self._target.write(self._group, token, self._chunks.write if is_read else self._chunks.begin)
@@ -68,6 +71,7 @@ class SqliteChannel:
 
     async def verify(self, attempt: int, token: FencingToken) -> None:
         """See `Channel`. One call lasts about a second. The next call of the same attempt continues from there."""
+        await self._target.read(self._checked)
         comparison = RowComparison(self._group, attempt, self._equal, self._pieces)
         if not await self._target.read(comparison.begin):
             await self._target.write(self._group, token, comparison.restart)
@@ -87,7 +91,7 @@ class SqliteChannel:
         The cursors on the target are deleted first, because a move that still captures is not over.
         """
         move = self._group.move
-        await self._target.write(self._group, token, lambda base: forget(base, move))
+        await self._target.write(self._group, token, lambda base: _forgotten(base, move))
         while not await self._source.write(self._group, token, lambda base: capture.end(base, move, _FORGOTTEN_ROWS)):
             pass
 
@@ -96,14 +100,25 @@ class SqliteChannel:
         await self._target.close()
         await self._source.close()
 
+    def _checked(self, connection: sqlite3.Connection) -> tuple[ShardTable, ...]:
+        """Return the tables. `BadSnapshot` if the copy has another progress than one for each of them."""
+        tables = self._equal.read(connection)
+        require_all(connection, self._group.move, [table.name for table in tables])
+        return tables
+
     def _state(self, connection: sqlite3.Connection, attempt: int) -> ChannelState:
-        copied, verified = (cursors(connection, self._group.move, step) for step in ("copy", "verify"))
+        try:
+            copied, verified = (cursors(connection, self._group.move, step) for step in ("copy", "verify"))
+        except BadSnapshot:  # The acts that need the progress raise this error. An abort needs none.
+            copied, verified = {}, {}
         names = names_of(connection, "source")
         is_captured, lag = self._captured(connection, names | copied.keys())
+        has_rows = capture.has_log(connection, self._group.move, "source")
         done = [each.is_done and each.attempt == attempt for each in verified.values()]
         return ChannelState(
             is_captured=is_captured,
             is_captured_back=capture.has_log(connection, self._group.move),
+            has_log=bool(has_rows or capture.parts(connection, self._group.move, "source")),
             is_copied=bool(copied) and all(each.is_done for each in copied.values()),
             is_drained=not lag,
             is_verified=is_captured and verified.keys() == (copied.keys() or names) and bool(done) and all(done),
@@ -113,7 +128,7 @@ class SqliteChannel:
 
     def _captured(self, connection: sqlite3.Connection, tables: set[str]) -> tuple[bool, int]:
         """Return whether all changes of the slots are logged on the source, and the number of entries in the log."""
-        if not capture.is_there(connection, "source"):
+        if not capture.is_whole(connection, "source"):
             return False, 0
         mine = f"SELECT count(*) FROM source.apportion_capture WHERE move = ? AND slot IN {self._slots}"  # noqa: S608
         entries = "SELECT count(*) FROM source.apportion_log WHERE move = ?"
@@ -123,3 +138,8 @@ class SqliteChannel:
         wanted = {name for table in tables for name in capture.trigger_names(table)}
         is_captured = slots == len(self._group.slots) and wanted <= capture.triggers_of(connection, "source")
         return is_captured, lag
+
+
+def _forgotten(connection: sqlite3.Connection, move: str) -> None:
+    forget(connection, move)
+    let_go(connection)

@@ -6,7 +6,7 @@ The key of the last row stays inside the database, so its values are never conve
 # ruff: noqa: S608 - names are quoted, values are bound
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -60,6 +60,17 @@ def _cursor(move: str, name: str, *values: object) -> Cursor:
                 is_done=bool(is_done),
             )
     raise BadSnapshot(f"progress of move {move} in table {shown(name)}", shown(values), "integers", DAMAGE)
+
+
+def require_all(connection: sqlite3.Connection, move: str, tables: Collection[str]) -> None:
+    """Raise `BadSnapshot` unless a copy has a cursor for each table and no other one, or has not begun."""
+    kept = cursors(connection, move, "copy")
+    if kept and kept.keys() != {*tables}:
+        found, hint = (
+            ", ".join(sorted(map(shown, kept))),
+            "Take the move back, then plan it again: apportion shards abort URL SET",
+        )
+        raise BadSnapshot(f"tables in the progress of move {move}", found, ", ".join(sorted(tables)), hint)
 
 
 def begin(connection: sqlite3.Connection, move: str, step: Step, tables: Sequence[ShardTable], attempt: int) -> None:

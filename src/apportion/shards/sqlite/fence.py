@@ -15,11 +15,14 @@ from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, event
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import OperationalError
 
 from apportion.errors import BadSnapshot, InvalidInput, StoreUnavailable
+from apportion.shards.lost_table import next_step
 from apportion.shards.meta import ShardMeta, check_meta, meta_of
-from apportion.shards.pin import NotAccepted
+from apportion.shards.models import key_columns
+from apportion.shards.pin import PIN_OPTION, NotAccepted
 from apportion.shards.pins.pinned_slot import FUNCTION
 from apportion.shards.slot_rows import DAMAGE, SlotRow, SlotState, accepts, slot_row
 from apportion.shards.sqlite import schema
@@ -46,6 +49,7 @@ class SqliteFence:
         """
         if not event.contains(engine, "begin", _begun):
             event.listen(engine, "begin", _begun)
+            event.listen(engine, "handle_error", _explained)
 
     def check(self, connection: Connection, meta: ShardMeta) -> None:
         """Refuse a database that is not the shard that the control store names."""
@@ -77,7 +81,8 @@ class SqliteFence:
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
         """Turn the database into this shard: add triggers to the tables, and make the shard the owner of the slots."""
-        for statement in (*schema.TABLES, *chain.from_iterable(schema.triggers(table.name) for table in tables)):
+        made = (schema.triggers(table.name, key_columns(table)) for table in tables)
+        for statement in (*schema.TABLES, *chain.from_iterable(made)):
             connection.exec_driver_sql(statement)
         if meta_of(connection, _META) is not None:
             check_meta(connection, meta, _META)
@@ -91,6 +96,15 @@ class SqliteFence:
         )
         if rows := [(slot,) for slot in slots]:
             connection.exec_driver_sql("INSERT INTO apportion_slot (slot, state) VALUES (?, 'owner')", rows)
+
+
+def _explained(context: ExceptionContext) -> None:
+    """Raise `BadSnapshot` in place of the driver's error if a table of the set was dropped: triggers need it."""
+    problem = f"{context.original_exception}"
+    connection = context.connection
+    is_pinned = connection is not None and PIN_OPTION in connection.get_execution_options()
+    if is_pinned and (hint := next_step(problem)):
+        raise BadSnapshot("tables of a shard", problem, "those that apportion makes", hint)
 
 
 def _row(connection: Connection, slot: int) -> SlotRow | None:

@@ -23,6 +23,7 @@ from urllib.parse import quote
 from apportion.errors import ApportionError, BadSnapshot, InvalidInput, SchemaDiffers, StoreDenied, StoreUnavailable
 from apportion.guards.sql import SqlGuard
 from apportion.model.epoch import FencingToken
+from apportion.shards.lost_table import next_step
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.slot_rows import DAMAGE
 from apportion.stores.sqlite.connection import code_of, is_busy
@@ -170,7 +171,8 @@ class ShardFile:
             self._let_go()
             return StoreUnavailable(self.name, f"{error}", _AGAIN)
         if f"{error}".startswith("no such"):
-            return BadSnapshot(f"tables of {self.name}", f"{error}", "those that apportion makes", DAMAGE)
+            hint = next_step(f"{error}") or DAMAGE
+            return BadSnapshot(f"tables of {self.name}", f"{error}", "those that apportion makes", hint)
         return error
 
 

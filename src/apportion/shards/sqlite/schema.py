@@ -6,11 +6,12 @@
     apportion_fences   the newest token of a mover, for each move
     apportion_move     the progress of a move: a row for each step and table, on the target
 
-Triggers refuse each write of a row in a slot that this shard does not own, from any program.
+Triggers refuse each write of a row in a slot that this shard does not own, and each change of a shard key, from any
+program.
 Source: https://www.sqlite.org/lang_createtrigger.html
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from apportion.guards.sql import SqlGuard
 
@@ -36,19 +37,24 @@ TABLES = (
 )""",
 )
 
+_KEPT_KEY = "BEGIN SELECT RAISE(ABORT, 'apportion: a row keeps its shard key'); END"
 _REFUSE = "BEGIN SELECT RAISE(ABORT, 'apportion: stale route') WHERE NOT EXISTS (SELECT 1 FROM apportion_mover); END"
 _OWNS = "(SELECT state FROM apportion_slot WHERE slot = {row}.slot) IS NOT 'owner'"
 _KEPT = "BEGIN SELECT RAISE(ABORT, 'apportion: a row keeps its slot'); END"
 
 
-def triggers(table: str) -> Iterator[str]:
-    """Yield the statements that make the triggers of a sharded table."""
+def triggers(table: str, key: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the statements that make the triggers of a sharded table. `key` has the columns of its shard key."""
     for act, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
         name, owns = _name(table, act.lower()), _OWNS.format(row=row)
         yield f"CREATE TRIGGER IF NOT EXISTS {name} BEFORE {act} ON {quoted(table)} WHEN {owns} {_REFUSE}"
     changed = "WHEN OLD.slot IS NOT NULL AND NEW.slot IS NOT OLD.slot"
     slot = f"CREATE TRIGGER IF NOT EXISTS {_name(table, 'slot')} BEFORE UPDATE OF slot ON {quoted(table)}"
     yield f"{slot} {changed} {_KEPT}"
+    if key:
+        changed = " OR ".join(f"NEW.{quoted(each)} IS NOT OLD.{quoted(each)}" for each in key)
+        updated = f"BEFORE UPDATE OF {', '.join(map(quoted, key))} ON {quoted(table)} WHEN {changed}"
+        yield f"CREATE TRIGGER IF NOT EXISTS {_name(table, 'key')} {updated} {_KEPT_KEY}"
 
 
 def quoted(name: str) -> str:

@@ -16,6 +16,7 @@ from apportion.shards.sqlite import capture
 from apportion.shards.sqlite.cursors import forget
 from apportion.shards.sqlite.file import ShardFile, ShardPath
 from apportion.shards.sqlite.portion import Portion
+from apportion.shards.sqlite.replacement import keep, keeping, let_go
 from apportion.shards.sqlite.schema import quoted
 from apportion.shards.sqlite.tables import ShardTable, swept, tables_of
 
@@ -101,6 +102,7 @@ class SqliteShard:
             )
             connection.execute("DELETE FROM apportion_slot WHERE slot = ? AND state = 'incoming'", (slot,))
         forget(connection, group.move)
+        let_go(connection)
         return True
 
     def _deleted(self, connection: sqlite3.Connection, slots: Sequence[int]) -> int:
@@ -118,6 +120,8 @@ def _slot_row(connection: sqlite3.Connection, slot: int) -> SlotRow | None:
 
 
 def _changed(connection: sqlite3.Connection, group: MoveGroup, change: RowChange) -> None:
+    if None in change.before:  # the slots begin to come
+        keep(connection, tables_of(connection))
     for slot in group.slots:
         row = _slot_row(connection, slot)
         if (None if row is None else row.state) in change.before:
@@ -155,16 +159,13 @@ def _counts(
 
 def _left_behind(connection: sqlite3.Connection, move: str) -> list[str]:
     found = [f"{name}: {count} rows" for name, count in _rows_left(connection, move) if count]
-    if capture.is_there(connection):
-        others = "SELECT 1 FROM apportion_capture WHERE move <> ? LIMIT 1"
-        if not connection.execute(others, (move,)).fetchall():
-            found += [*capture.TABLES, *sorted(capture.triggers_of(connection))]
-    return found
+    found += capture.parts(connection, move)
+    others = "SELECT 1 FROM apportion_slot WHERE state = 'incoming' AND move <> ? LIMIT 1"
+    return found if connection.execute(others, (move,)).fetchall() else [*found, *keeping(connection)]
 
 
 def _rows_left(connection: sqlite3.Connection, move: str) -> Iterable[tuple[str, int]]:
-    names = ["apportion_move", *(capture.TABLES if capture.is_there(connection) else ())]
-    for name in names:
+    for name in ("apportion_move", *capture.log_tables(connection)):
         yield name, _count(connection, f"SELECT count(*) FROM {name} WHERE move = ?", move)
     incoming = "SELECT count(*) FROM apportion_slot WHERE move = ? AND state = 'incoming'"
     yield "apportion_slot", _count(connection, incoming, move)

@@ -21,8 +21,9 @@ from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.orm import DeclarativeBase
 
-from apportion.errors import InvalidInput, StoreUnavailable
+from apportion.errors import BadSnapshot, InvalidInput, StoreUnavailable
 from apportion.errors.brief import brief
+from apportion.shards.lost_table import next_step
 from apportion.shards.schema import check_models_on
 from apportion.shards.takeover.rows import CHUNK_ROWS, Place, Tables
 from apportion.shards.takeover.sharded_table import ShardedTable, sharded_in_order
@@ -158,5 +159,8 @@ def reached(shard: str, act: Callable[[], Result]) -> Result:
     except DatabaseError as error:
         if type(error) not in (DatabaseError, OperationalError):
             raise  # an error of a statement, which no wait can mend
+        if step := next_step(f"{error.orig}"):
+            found = f"{error.orig}"
+            raise BadSnapshot(f"tables of shard {shard}", found, "those that apportion makes", step) from error
         hint = "Check the locks, the disk and the rights of the database. Then run the same call again to go on."
         raise StoreUnavailable(f"database of shard {shard}", str(error.orig).strip(), hint) from error
