@@ -76,3 +76,22 @@ def test_the_shards_of_a_new_set_are_a_mapping():
 )
 def test_a_row_of_another_shard_is_told_with_its_place(slot, place):
     assert f"{CrossShard('FR', slot, [7])}".startswith(f"'FR' {place}, and this session is pinned to slot 7.\nNothing")
+
+
+@pytest.mark.parametrize(
+    ("url", "field"),
+    [
+        ("sqlite://", "URL of shard new"),
+        ("sqlite:///", "URL of shard new"),
+        ("sqlite:///:memory:", "URL of shard new"),
+        ("sqlite:///{folder}/new.db?timeout=30", "options in the URL of shard new"),
+    ],
+)
+def test_a_shard_is_a_file_and_its_url_has_no_options(tmp_path, url, field):
+    """Each process opens the URL by itself, so rows in memory are not shared."""
+    files = Files(tmp_path, shards=("one",))
+    address = url.format(folder=tmp_path)
+    for call, name in ((admin.add, SET), (admin.init, "other")):
+        with pytest.raises(InvalidInput, match=f"^{field} is"):
+            asyncio.run(call(files.url, name, {"new": address}, base=Base))
+    assert ["control.db", "one.db"] == sorted(path.name for path in tmp_path.glob("*.db*") if "-" not in path.name)

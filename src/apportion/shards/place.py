@@ -202,10 +202,23 @@ def is_relative(record: ShardRecord) -> bool:
 
 def placed(shards: Mapping[str, ShardRecord]) -> dict[str, ShardRecord]:
     """Check the place of each record, and return the records with absolute paths."""
+    for shard, each in shards.items():
+        _check_file(shard, DatabasePlace(each.address()).url)
     whole = {shard: _whole(each) for shard, each in shards.items()}
     for each in whole.values():
         DatabasePlace(each.address()).check_place()
     return whole
+
+
+def _check_file(shard: str, url: URL) -> None:
+    """Refuse a URL of SQLite that names a database in memory, or that has options, which no other process would get."""
+    if url.get_backend_name() == "sqlite":
+        if url.database in (None, "", ":memory:"):
+            found, hint = f"{url}", "Write sqlite:///path/to/file.db."
+            raise InvalidInput(f"URL of shard {shard}", found, "the path of a file", hint)
+        if url.query:
+            found, hint = f"{sorted(url.query)}", "Give options to the engine: open_shards(..., create_engine=...)."
+            raise InvalidInput(f"options in the URL of shard {shard}", found, "a path alone", hint)
 
 
 def _whole(record: ShardRecord) -> ShardRecord:
