@@ -258,7 +258,7 @@ def test_a_mistake_in_a_table_of_partitions_is_named(text, says, tmp_path):
         ((*NODES, "--partitions", "nowhere"), "no such file"),
         ((*NODES, "--partitions", "."), "not a directory"),
         ((*NODES, "--partitions", "5", "--column", "x"), "--column"),
-        ((*NODES, "--partitions", "state.json", "--size-column", "x"), "--column too"),
+        ((*NODES, "--partitions", "ids.csv", "--size-column", "x"), "--column too"),
         ((*NODES, "--partitions", "5", "--replicas", "0"), "replicas is 0"),
         (
             (*NODES, "--partitions", "5", "--replicas", "5"),
