@@ -79,7 +79,7 @@ class SqliteTasks(TaskStore):
         if want:
             self._take_part()
         if want and worker.lanes and self._marks.is_due():
-            await self._put_marks_right()
+            await self._put_marks_right(worker.queues)
         if not settlements and not worker.former:
             found = self._same(lambda connection, now: tasks_in.has_work(connection, worker, now))
             if not (want and await self._file.read(found)):
@@ -146,8 +146,8 @@ class SqliteTasks(TaskStore):
         """Run work in a transaction that is flushed, and end the waits for tasks."""
         return self._wrote(await self._file.write(self._same(work)))
 
-    async def _put_marks_right(self) -> None:
-        wrong = await self.read(lambda connection, _: self._marks.wrong(connection))
+    async def _put_marks_right(self, queues: Sequence[str]) -> None:
+        wrong = await self.read(lambda connection, _: self._marks.wrong(connection, queues))
         if wrong:
             await self.write(lambda connection, _: marks.free(connection, wrong))
 
