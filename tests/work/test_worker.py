@@ -400,6 +400,23 @@ def test_a_worker_that_the_store_refuses_ends_its_block_with_the_error(tmp_path,
         played(_play())
 
 
+def test_an_idle_worker_rests_between_its_turns(queue, monkeypatch):
+    turns, turn = [], SqliteTasks.turn
+
+    async def _turn(tasks, *given, **named):
+        turns.append(1)
+        return await turn(tasks, *given, **named)
+
+    async def _play():
+        async with queue.worker() as worker:
+            await worker.until_drained()
+            monkeypatch.setattr(SqliteTasks, "turn", _turn)
+            await asyncio.sleep(0.3)
+
+    asyncio.run(_play())
+    assert len(turns) <= 4
+
+
 def test_short_tasks_settle_together_and_the_next_claims_come_with_them_half_of_the_most_at_once(queue, monkeypatch):
     turns, turn = [], SqliteTasks.turn
 
