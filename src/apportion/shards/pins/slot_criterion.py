@@ -92,8 +92,8 @@ def _text_of(leaf: ClauseElement) -> str | None:
 def _is_open(text: str, ends: frozenset[str]) -> bool:
     """Whether a text ends the condition around it.
 
-    >>> [_is_open(each, _ENDS) for each in ("a OR b", "(a OR b)", "a = 'x OR y'", "a) AND (b", "a -- b")]
-    [True, False, False, True, True]
+    >>> [_is_open(each, _ENDS) for each in ("a OR b", "(a OR b)", "a = 'x OR y'", "a) AND (b", "a -- b", "(a")]
+    [True, False, False, True, True, True]
     """
     depth = 0
     for part in _PART.findall(text):
