@@ -102,6 +102,8 @@ class TaskQueue(Handle):
 
     def task(
         self,
+        _bare: None = None,
+        /,
         *,
         name: str | None = None,
         failures: int = 25,
@@ -125,6 +127,8 @@ class TaskQueue(Handle):
         - `priority`: 0 to 3; 0 is claimed first. Default: 2.
         - `keep_result`: keep the result for a week, for `handle.result()`. Default: False.
         """
+        if _bare is not None:
+            raise InvalidInput("task", _bare, "options in parentheses, or none", "Write @queue.task().")
         budget = Budget(
             failures=failures,
             deaths=deaths,
