@@ -13,7 +13,7 @@ from tests.console.running import refused, run, written
 
 def test_an_error_of_an_inner_class_has_the_name_of_the_public_one(capsys):
     doubt = InDoubt("sqlite:///w.db", sqlite3.OperationalError("disk I/O error"), None)
-    assert 1 == _failed(doubt, is_json=True)
+    assert 1 == _failed(doubt, (), is_json=True)
     assert "StoreUnavailable" == json.loads(capsys.readouterr().err)["error"]
 
 

@@ -7,7 +7,7 @@ from apportion.errors import MissingExtra
 if find_spec("sqlalchemy") is None:
     raise MissingExtra("SQLAlchemy", "sqlalchemy")
 
-from apportion.shards.migrations import include_object
 from apportion.shards.models import Reference, Sharded
+from apportion.shards.takeover.migrations import include_object
 
 __all__ = ["Reference", "Sharded", "include_object"]

@@ -127,8 +127,7 @@ class TaskQueue(Handle):
         - `priority`: 0 to 3; 0 is claimed first. Default: 2.
         - `keep_result`: keep the result for a week, for `handle.result()`. Default: False.
         """
-        if _bare is not None:
-            raise InvalidInput("task", _bare, "options in parentheses, or none", "Write @queue.task().")
+        _require_parentheses(_bare)
         budget = Budget(
             failures=failures,
             deaths=deaths,
@@ -338,3 +337,8 @@ class TaskQueue(Handle):
 def _or(name: str | None, call: Call) -> str:
     """Return the name of a schedule; the name of its task by default."""
     return call.name if name is None else name
+
+
+def _require_parentheses(function: object) -> None:
+    if function is not None:
+        raise InvalidInput("task", function, "options in parentheses, or none", "Write @queue.task().")
