@@ -120,7 +120,7 @@ def _slot_row(connection: sqlite3.Connection, slot: int) -> SlotRow | None:
 
 
 def _changed(connection: sqlite3.Connection, group: MoveGroup, change: RowChange) -> None:
-    if None in change.before:  # the slots begin to come
+    if None in change.before and change.after == "incoming":  # the slots begin to come
         keep(connection, tables_of(connection))
     for slot in group.slots:
         row = _slot_row(connection, slot)

@@ -10,7 +10,7 @@ from apportion.console.demo.shards.databases import DemoConnection
 
 _BUSY_SECONDS = 30.0
 _KEPT = frozenset({"apportion_meta", "apportion_slot", "apportion_mover", "apportion_fences", "apportion_move"})
-_ACTS = ("insert", "update", "delete", "slot")
+_ACTS = ("insert", "update", "delete", "slot", "key")
 
 
 class DemoFiles:
