@@ -2,6 +2,7 @@
 
 import json
 from contextlib import closing
+from operator import itemgetter
 
 from apportion.console.demo.shards.ledger import LedgerLine, ledger_lines
 from apportion.console.demo.shards.world import FIRST, DemoWorld
@@ -23,13 +24,9 @@ def plant(world: DemoWorld) -> None:
     kept = _plant_places(world, lines)
     _plant_slots(world, group)
     step = max(1, len(lines) // _KEPT_LINES)
-    switched = max(
-        line["at"]
-        for line in lines
-        if line["word"] == "done" and line["shard"] == group.source and line["slot"] in group.slots
-    )
+    before, after = _around_switch(lines, group)
     for file, own in ledgers.items():
-        found = [_later(line, switched) for line in _thinned(own, kept, step)]
+        found = [_later(line, before["at"]) for line in _thinned(own, kept | {before["id"], after["id"]}, step)]
         file.write_text("".join(json.dumps(line) + "\n" for line in found))
 
 
@@ -59,6 +56,13 @@ def _plant_slots(world: DemoWorld, group: PlannedGroup) -> None:
     _changed(world, FIRST, f"UPDATE {slots} SET state = 'owner' WHERE slot IN (?, ?)", empty, other)  # noqa: S608 - ours
     _changed(world, target, f"UPDATE {slots} SET state = 'moved' WHERE slot = ?", empty)  # noqa: S608 - ours
     _changed(world, target, f"CREATE TABLE {world.databases.prefix}forgotten (id INTEGER)")
+
+
+def _around_switch(lines: list[LedgerLine], group: PlannedGroup) -> tuple[LedgerLine, LedgerLine]:
+    """Return the last write of a group on its old shard, and the first one after it."""
+    done = [line for line in lines if line["word"] == "done" and line["slot"] in group.slots]
+    before = max((line for line in done if line["shard"] == group.source), key=itemgetter("at"))
+    return before, min((line for line in done if line["at"] > before["at"]), key=itemgetter("at"))
 
 
 def _thinned(lines: list[LedgerLine], kept: set[int], step: int) -> list[LedgerLine]:
