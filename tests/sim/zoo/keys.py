@@ -88,6 +88,7 @@ _IN_SQL = (
         "stores/sqlite/claims/lanes.py",
         "    for lane in accepted:\n",
         "    accepted, fenced = list(worker.lanes), []\n    for lane in accepted:\n",
+        seeds=240,
     ),
 )
 
