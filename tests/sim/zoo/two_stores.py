@@ -68,6 +68,7 @@ _IN_SQL = (
         "stores/lanes/tokens.py",
         _ACCEPTS,
         _ACCEPTS.replace("token > seen", "token.epoch > seen.epoch"),
+        seeds=320,
     ),
 )
 
