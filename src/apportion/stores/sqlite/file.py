@@ -40,7 +40,7 @@ class InDoubt(StoreUnavailable):
 
     def __init__(self, store: str, error: sqlite3.Error, result: object) -> None:
         super().__init__(
-            store, f"COMMIT failed ({error})", "The commit may have happened. A repeat does no harm: try again."
+            store, f"COMMIT failed ({error})", "The commit may have happened. See if it has before you repeat it."
         )
         self.result = result
 

@@ -48,7 +48,7 @@ from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
 
 Result = TypeVar("Result")
-_DOUBT = "The request may have happened. A repeat does no harm: try again."
+_DOUBT = "The request may have happened. See if it has before you repeat it."
 
 
 class PostgresTasks(TaskStore):
