@@ -1,6 +1,7 @@
 """Two calls at the same time: both results, the first error, and nothing that goes on afterwards."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -77,3 +78,42 @@ def test_two_errors_raise_the_first_and_warn_of_none(caplog):
     with pytest.raises(OSError, match="it failed"):
         asyncio.run(both(_error(), _error()))
     assert not caplog.records
+
+
+@pytest.mark.parametrize("turns", [(1, 20), (20, 1), (20, 20)])
+def test_one_cancellation_of_the_caller_lets_both_calls_clean_up(turns):
+    ends = []
+
+    async def _cleans_up(name, turns):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await _result(None, after=turns)
+            ends.append(name)
+
+    async def story():
+        async with asyncio.timeout(0.01):
+            await both(*(_cleans_up(each, after) for each, after in zip("ab", turns, strict=True)))
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(story())
+    assert ["a", "b"] == sorted(ends)
+
+
+@pytest.mark.parametrize("cancels", [1, 2])
+def test_a_caller_that_is_cancelled_while_it_waits_for_an_end_leaves_no_call_behind(cancels):
+    async def _ends_late():
+        for _ in range(cancels + 1):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.05)
+
+    async def story():
+        caller = asyncio.ensure_future(both(_error(), _ends_late()))
+        for _ in range(cancels):
+            await asyncio.sleep(0.01)
+            caller.cancel()
+        await asyncio.wait([caller])
+        assert caller.cancelled()
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert set() == asyncio.run(story())

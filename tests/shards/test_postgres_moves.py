@@ -164,6 +164,35 @@ def test_a_vacuum_gives_way_to_a_mover_within_its_wait_for_a_lock(files):
     assert [("10ms",)] == asyncio.run(main())
 
 
+@pytest.mark.parametrize("pauses", [(0.0,), (0.0, 0.0), (0.01, 0.0, 0.0)])
+def test_a_statement_of_a_mover_ends_before_its_cancelled_call(files, caplog, pauses):
+    host, port = files.rig.address()
+    address = f"postgresql://{OWNER}:{quote(SECRET, safe='')}@{host}:{port}/{files.name('one')}"
+    place = server.ShardServer(server.ServerPlace(set_name=SET, shard="one", address=address))
+    ends = []
+
+    async def slow(connection):
+        try:
+            await server.rows(connection, "SELECT pg_sleep(60)")
+        finally:
+            await asyncio.sleep(0.02)
+            ends.append(connection)
+
+    async def main():
+        await place.read(lambda connection: server.rows(connection, "SELECT 1"))
+        call = asyncio.ensure_future(place.read(slow))
+        await asyncio.sleep(0.1)
+        for pause in pauses:
+            call.cancel()
+            await asyncio.sleep(pause)
+        await asyncio.wait([call])
+        assert call.cancelled()
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert set() == asyncio.run(main())
+    assert not caplog.records
+
+
 def test_a_move_through_transaction_poolers_leaves_no_setting_to_the_sessions_of_others(files):
     slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot WHERE state = 'owner' LIMIT 4")]
     row = "INSERT INTO place (slot, id, country, visits) VALUES (%s, gen_random_uuid(), 'FR', 1)"

@@ -320,9 +320,11 @@ async def _run(step: Work[Result], connection: Connection) -> Result:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
         cut(connection)
-        await asyncio.wait([work], timeout=_CUT_SECONDS)
-        work.cancel()  # the step may wait for another server
-        await asyncio.wait([work])
+        limit = asyncio.get_running_loop().call_later(_CUT_SECONDS, work.cancel)  # it may wait for another server
+        while not work.done():
+            with suppress(asyncio.CancelledError):  # the caller may be cancelled again
+                await asyncio.wait([work])
+        limit.cancel()
         if not work.cancelled():
             work.exception()
         raise
