@@ -8,7 +8,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from apportion.errors import InvalidInput, StoreDenied
+from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable
 from apportion.model.epoch import FencingToken
 from apportion.shards import admin
 from apportion.shards.move_group import MoveGroup
@@ -16,6 +16,7 @@ from apportion.shards.postgres import server
 from apportion.shards.records import SetKeys, ShardRecord
 from apportion.stores import api
 from apportion.stores.catalog import connect
+from apportion.stores.postgres.wire import cut
 from tests.shards.sample import SET
 from tests.shards.server import OWNER, as_role
 from tests.stores.rigs.pgbouncer import Pooler
@@ -162,6 +163,45 @@ def test_a_vacuum_gives_way_to_a_mover_within_its_wait_for_a_lock(files):
             await place.close()
 
     assert [("10ms",)] == asyncio.run(main())
+
+
+RIGHTS = {
+    "TEMPORARY ON DATABASE": "its role may not make temporary tables",
+    "CREATE ON SCHEMA": "its role may not make tables in the schema apportion",
+}
+
+
+@pytest.mark.parametrize("right", RIGHTS)
+@pytest.mark.parametrize("shard", ["one", "two"])
+def test_a_role_that_may_not_make_the_tables_of_a_move_is_told_before_anything_is_made(mover, right, shard):
+    place = f"{right} {mover.name(shard) if right.endswith('DATABASE') else 'apportion'}"
+    mover.rig.sql("GRANT SET ON PARAMETER session_replication_role TO mover", database="postgres")
+    mover.sql(shard, f"REVOKE {place} FROM PUBLIC, mover")
+
+    async def main():
+        plan = await admin.plan(mover.url, SET, slots=[5, 6], to="two")
+        with pytest.raises(StoreDenied) as refusal:
+            await admin.apply(mover.url, SET, plan)
+        assert f"shard {shard} denies the request: {RIGHTS[right]}." == refusal.value.problem
+        assert f"GRANT {place} TO" in refusal.value.hint
+        assert () == (await admin.status(mover.url, SET)).moves
+        mover.sql(shard, f"GRANT {place} TO mover")
+        assert (await admin.apply(mover.url, SET, plan)).is_whole
+
+    asyncio.run(main())
+
+
+def test_a_lost_connection_is_told_in_one_line(files):
+    host, port = files.rig.address()
+    address = f"postgresql://{OWNER}:{quote(SECRET, safe='')}@{host}:{port}/{files.name('one')}"
+    place = server.ShardServer(server.ServerPlace(set_name=SET, shard="one", address=address))
+
+    async def lost(connection):
+        cut(connection)
+        await server.rows(connection, "SELECT 1")
+
+    with pytest.raises(StoreUnavailable, match=r"^shard one is unavailable: [^\n.]+\.\n[^\n]+$"):
+        asyncio.run(place.read(lost))
 
 
 @pytest.mark.parametrize("pauses", [(0.0,), (0.0, 0.0), (0.01, 0.0, 0.0)])

@@ -24,7 +24,7 @@ from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import key_log
 from apportion.shards.postgres.comparison import RowDigests
 from apportion.shards.postgres.moving_rows import swept
-from apportion.shards.postgres.readiness import facts_of, require_no_rows, require_ready, require_right
+from apportion.shards.postgres.readiness import facts_of, require_no_rows, require_ready, require_rights
 from apportion.shards.postgres.schema_mark import SCHEMA_MARK
 from apportion.shards.postgres.script import Statement, script
 from apportion.shards.postgres.server import ServerPlace, ShardServer, require_no_holder, rows
@@ -67,8 +67,8 @@ class PostgresChannel:
     async def check(self, _size: int, /) -> None:
         """See `Channel`. `InvalidInput` or `SchemaDiffers` names the shard."""
         require_ready(self._group, await self._source.read(facts_of), await self._target.read(facts_of))
-        await self._source.read(require_right)
-        await self._target.read(require_right)
+        await self._source.read(lambda base: require_rights(base, self._group.source))
+        await self._target.read(lambda base: require_rights(base, self._group.target))
         here, there = await self._form(self._source), await self._form(self._target)
         require_equal(self._group, here[0], there[0])
         await self._source.read(lambda base: require_movable(base, self._group.source))

@@ -1,7 +1,7 @@
 """Readiness: finds the obstacles to a move between two servers, before any part of the move is made.
 
 Promises: each refusal names the shard, what was found there, and the next step. Nothing is written.
-Refuses: a role that may not write rows without their triggers. A standby, unlogged tables, tables that inherit from a
+Refuses: a role that may not write rows without their triggers, or that may not make the tables of a move. A standby, unlogged tables, tables that inherit from a
 sharded one, and prepared transactions on either shard. Two databases that encode or sort texts differently. A target
 that has rows of the moving slots already.
 
@@ -13,9 +13,9 @@ The free space of a server is not asked: PostgreSQL does not tell it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apportion.errors import InvalidInput
+from apportion.errors import InvalidInput, StoreDenied
 from apportion.shards.move_group import MoveGroup
-from apportion.shards.postgres.script import script
+from apportion.shards.postgres.script import Statement, script
 from apportion.shards.postgres.server import REPLICA, rows
 from apportion.shards.postgres.tables import ServerTable
 from apportion.stores.postgres.driver import Connection
@@ -30,6 +30,10 @@ _IS_UNLOGGED = """EXISTS (SELECT FROM pg_trigger t
 _HEIRS = """SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     JOIN pg_namespace n ON n.oid = c.relnamespace WHERE NOT c.relispartition
     AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = i.inhparent AND t.tgname = 'apportion_insert') ORDER BY 1"""
+_RIGHTS = Statement(
+    """SELECT quote_ident(current_database()), has_database_privilege(current_database(), 'TEMPORARY'),
+    has_schema_privilege('apportion', 'CREATE')"""
+)
 _PREPARED = "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() ORDER BY prepared"
 
 
@@ -91,9 +95,18 @@ def _require_usable(shard: str, facts: ServerFacts) -> None:
         raise InvalidInput(f"transactions of shard {shard}", found, "no prepared transaction", hint)
 
 
-async def require_right(connection: Connection) -> None:
-    """Try to switch triggers off for this transaction; the server refuses a role that may not."""
-    await script(connection, REPLICA)
+async def require_rights(connection: Connection, shard: str) -> None:
+    """Raise `StoreDenied` unless the role may make all parts of a move.
+
+    Triggers are switched off for this transaction, because the server refuses that to a role that may not.
+    """
+    _, [(database, may_stage, may_log)] = await script(connection, REPLICA, _RIGHTS)
+    if not may_stage:
+        hint = f"As an administrator: GRANT TEMPORARY ON DATABASE {database} TO the role of the mover."
+        raise StoreDenied(f"shard {shard}", "its role may not make temporary tables", hint)
+    if not may_log:
+        hint = "As an administrator: GRANT CREATE ON SCHEMA apportion TO the role of the mover."
+        raise StoreDenied(f"shard {shard}", "its role may not make tables in the schema apportion", hint)
 
 
 async def require_no_rows(connection: Connection, group: MoveGroup, tables: Sequence[ServerTable]) -> None:

@@ -281,7 +281,8 @@ class ShardServer:
         is_lost = not code and isinstance(error, psycopg.OperationalError)
         if is_lost or code in _PASSING or code[:2] in ("08", "53", "57", "58"):
             await self.close()
-            return StoreUnavailable(self.name, error.diag.message_primary or f"{error}".strip(), _RETRY_HINT)
+            said = f"{error}".strip().partition("\n")[0].rstrip(".")
+            return StoreUnavailable(self.name, error.diag.message_primary or said, _RETRY_HINT)
         hint = "Compare the tables and the settings of the set's shards. Then run the same call again."
         return InvalidInput(f"reply of {self.name}", error.diag.message_primary or f"{error}", "success", hint)
 

@@ -24,7 +24,7 @@ from apportion.shards.channel import ChannelState, ChannelWish
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import key_log
 from apportion.shards.postgres.moving_rows import locked
-from apportion.shards.postgres.readiness import facts_of, require_no_rows, require_ready, require_right
+from apportion.shards.postgres.readiness import facts_of, require_no_rows, require_ready, require_rights
 from apportion.shards.postgres.replication import source as at_source
 from apportion.shards.postgres.replication import target as at_target
 from apportion.shards.postgres.replication.comparison import StreamDigests, Suspects, refusal
@@ -90,8 +90,8 @@ class NativeChannel:
     async def check(self, _size: int, /) -> None:
         """See `Channel`. `InvalidInput` or `SchemaDiffers` names the shard."""
         require_ready(self._group, await self._source.read(facts_of), await self._target.read(facts_of))
-        await self._source.read(require_right)
-        await self._target.read(require_right)
+        await self._source.read(lambda base: require_rights(base, self._group.source))
+        await self._target.read(lambda base: require_rights(base, self._group.target))
         tables = await self._equal(require_equal)
         await self._source.read(lambda base: require_movable(base, self._group.source))
         await self._target.read(lambda base: require_no_rows(base, self._group, tables))
