@@ -1,9 +1,9 @@
 """Readiness: finds the obstacles to a move between two servers, before any part of the move is made.
 
 Promises: each refusal names the shard, what was found there, and the next step. Nothing is written.
-Refuses: a role that may not write rows without their triggers, or that may not make the tables of a move. A standby, unlogged tables, tables that inherit from a
-sharded one, and prepared transactions on either shard. Two databases that encode or sort texts differently. A target
-that has rows of the moving slots already.
+Refuses: a role that may not write rows without their triggers, or that may not make the tables of a move. A standby,
+unlogged tables, tables that inherit from a sharded one, and prepared transactions on either shard. Two databases that
+encode or sort texts differently. A target that has rows of the moving slots already.
 
 The free space of a server is not asked: PostgreSQL does not tell it.
 """
