@@ -1,4 +1,4 @@
-"""A damaged entry of the log of effects costs its effect alone: nobody knows whether it happened, and no call ends."""
+"""A damaged entry of the idempotency log costs its effect alone: nobody knows whether it happened, and no call ends."""
 
 import asyncio
 import logging

@@ -2,7 +2,8 @@
 
 Promises: only an open claim can begin an entry, and only one at a time. The value of a done entry stays. If the claim
 that began an entry is no longer open, the entry is `unknown`: its effect may have happened.
-Refuses: to decide about an unknown entry. The caller decides. To take the entry over, the caller names its receipt.
+Refuses: to decide about an unknown entry. The caller decides. To take an entry over, the caller names
+the entry's receipt.
 """
 
 from collections.abc import Callable

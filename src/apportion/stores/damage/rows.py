@@ -2,9 +2,10 @@
 
 Promises: a damaged row harms no other row. A damaged open task becomes a dead one, with its call, and an operator may
 redrive it. A damaged outcome keeps its state, if that can be read. A queue with damaged limits is paused. Sessions that
-a damaged row lists as deaths are forgotten. The token of a damaged lane is also forgotten; the owner of the lane shows
-it again. So is a damaged number of partitions; the next program that opens the queue sets it again. A damaged entry in
-the log of effects loses the value or the claim that cannot be read: nobody knows whether its effect happened.
+a damaged row lists as deaths are forgotten. A lane forgets a token that cannot be read; the owner of the lane shows its
+token again, and replaces a token that is too high (`MendLane`). A damaged number of partitions is forgotten; the next
+program that opens the queue sets the number again. A damaged entry in the idempotency log (`task_once`) loses the value
+or the claim that cannot be read: nobody knows whether its effect happened.
 Refuses: to look for damage while all goes well. A call that cannot read a row looks for damage, and is then repeated.
 """
 
@@ -60,7 +61,7 @@ def mended(now: str, is_attempt_sound: str, is_key_sound: str, *, text: str = "{
 
 
 def unsure(now: str, is_claim_sound: str, is_time_sound: str, is_value_sound: str) -> str:
-    """Return the assignments in SQL that make a damaged entry of the log of effects readable."""
+    """Return the assignments in SQL that make a damaged entry of the idempotency log readable."""
     claim = {"task": "''", "attempt": "0", "session": "0"}  # a claim of no task
     values = {each: f"CASE WHEN {is_claim_sound} THEN {each} ELSE {none} END" for each, none in claim.items()}
     values["at"] = f"CASE WHEN {is_time_sound} THEN at ELSE {now} END"

@@ -2,7 +2,7 @@
 
 Promises: a damaged row hides no other row. A task or an outcome of which the id can be read is shown as "damaged", and
 its reason names the column. The row of a worker is left out. A queue with damaged limits is shown as paused. The
-next turn of a worker will pause it. Nothing is changed.
+next turn of a worker (`TaskStore.turn`) will pause it. Nothing is changed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -53,7 +53,7 @@ class Gateway:
     async def ask(self, path: str, body: Mapping[str, object], *, is_first: bool = False) -> Reply:
         """Send a request that may be repeated, to one server after another; `StoreUnavailable` if none answers.
 
-        `is_first` takes the lane of renewals, where no commit and no scan delays the request.
+        `is_first` takes the connection for renewals, where no commit and no scan delays the request.
         """
         return json_of(await self.ask_lines(path, body, self.wire.renewals if is_first else self.wire.commits))
 

@@ -97,7 +97,7 @@ class Origin:
         return revision
 
     async def look_first(self, known: StoreLife) -> None:
-        """As `look`, but in the lane of renewals, and without a check of the log."""
+        """As `look`, but on the connection for renewals, and without a check of the log."""
         floor = self.seen
         self._same(await self._asked(is_first=True), floor, known)
 
@@ -166,7 +166,7 @@ async def begin(gateway: Gateway, before: StoreLife | None, cluster: str) -> Non
     milliseconds = time.time_ns() // 1_000_000
     incarnation = milliseconds if before is None else max(before.incarnation + 1, milliseconds)
     after = StoreLife.of(incarnation, cluster, await surplus_of(gateway))
-    # The transaction compares the life before. So a repeated request begins no second life.
+    # The transaction requires the life `before`. So a repeated request begins no second life.
     await ask(gateway, "/v3/kv/txn", rebirth_of(before, after))
 
 

@@ -104,7 +104,8 @@ class EtcdStore(api.CoordinationStore):
     async def _add_pages(self, items: list[api.Item], pairs: Sequence[KeyValue], end: bytes, revision: int) -> bool:
         """Add the rest of a range at a revision; return False if that revision was compacted.
 
-        The server should send each page within a quarter of the patience. The time of one page sizes the next page.
+        The server should send each page within a quarter of `patience_seconds`, the longest silence on the wire. The
+        time of one page sizes the next page.
         """
         more, limit = True, _FIRST_PAGE
         clock = asyncio.get_running_loop().time

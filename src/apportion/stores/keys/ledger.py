@@ -40,7 +40,7 @@ def is_within(task: OpenTask, worker: Worker) -> bool:
 def are_first(tasks: Iterable[OpenTask]) -> set[str]:
     """Return the tasks that wait for no other task.
 
-    These are the tasks without a key. The oldest task of a key is one of them too, if no task of that key is claimed.
+    These are all tasks without a key, and the oldest task of each key that has no claimed task.
     `tasks` are all open tasks, oldest first.
     """
     first: dict[tuple[str, str], str] = {}

@@ -12,7 +12,7 @@ from apportion.model.epoch import FencingToken
 
 KEYED_LANES = 16  # the lane of partition 0; those below it are priorities
 MOST_KEY_BYTES = 1_024
-MOST_PARTITIONS = 1 << 18  # as of a group
+MOST_PARTITIONS = 1 << 18  # a group has the same limit
 MOST_EPOCH = 1 << 53  # each epoch takes a commit, and no store has so many commits
 
 

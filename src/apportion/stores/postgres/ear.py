@@ -1,4 +1,4 @@
-"""The ear: receives the hints of PostgreSQL on a connection that also answers requests.
+"""The ear: receives hints, the NOTIFY messages of PostgreSQL, on a connection that also answers requests.
 
 A hint arrives while a statement runs, or between two statements. Between statements the socket becomes readable, and
 the ear takes the hint in. A hint with the text `tasks` tells of new tasks. After any other hint, the history shows the

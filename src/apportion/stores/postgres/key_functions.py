@@ -1,4 +1,4 @@
-"""A turn of a worker with lanes of keyed tasks, as functions of the schema. Like `turn`, it is one round trip.
+"""`TaskStore.turn` of a worker with lanes of keyed tasks, as functions of the schema. A turn is one round trip.
 
 `keyed_turn` does the common case. It answers `slow`, before any effect, if a rare rule of `turn` applies, or if a token
 is new to its lane. It also does so if a lane of the worker has a task that is suspect, expired or of an ended session.
@@ -19,7 +19,7 @@ _HEAD, _, _REST = TURN.partition("\n) RETURNS TABLE (")
 _ARGUMENTS, _RESULTS = _HEAD.partition(".turn(")[2], _REST.partition("\n) LANGUAGE")[0]
 
 # Whether a rare rule applies in the lanes of a worker; `is_rare` tests for the other rules. `OFFSET` makes the server
-# find the ended sessions first. A search through all open claims would take half as long as the claims of the turn.
+# find the ended sessions first. Otherwise it searches all open claims, which costs half as much time as new claims.
 _IS_OWNED = "EXISTS (SELECT FROM unnest(of_queues, of_lanes) AS of (q, lane) WHERE (of.q, of.lane) = (t.queue, t.lane))"
 IS_KEYED_RARE = """
 CREATE FUNCTION {schema}.is_keyed_rare(

@@ -65,7 +65,7 @@ class PostgresLookout(Lookout):
         self._tasks_changed.set()
 
     async def change_of_tasks(self) -> None:
-        """Wait for the next sign of new tasks. Without a watch, no sign may come."""
+        """Wait for the next sign of new tasks. Without a watch, only the signs of this process are sure to come."""
         self._tasks_changed.clear()
         await self._tasks_changed.wait()
 

@@ -61,7 +61,7 @@ FROM {schema}.meta LEFT JOIN LATERAL (
 ) AS found ON true
 """
 
-# The keys that have changed after a revision, in no order. There are none if that revision is still the newest.
+# The keys of the first `most` changes after a revision. There are none if that revision is still the newest.
 TOUCHED = """
 SELECT meta.incarnation, meta.revision, meta.compacted, touched.key
 FROM {schema}.meta LEFT JOIN LATERAL (

@@ -61,7 +61,8 @@ BEGIN
 END $$
 """.replace("{cluster}", CLUSTER).replace("{life}", LIFE.replace("{more}", "").replace("{into}", ""))
 
-# The first ready task of each place after the floor of the place. A place is a queue and a lane.
+# The first ready task of each place, which is a queue and a lane. The floor of a place is the position after which the
+# search begins (`tasks.floors`).
 HEADS = """
 CREATE FUNCTION {schema}.task_heads(
     served text[], place_queues text[], place_lanes bigint[], floors bigint[],
@@ -145,7 +146,7 @@ END $$
 
 # The first rows have one claim each; the last row has the verdict and no claim. `heads` and `left_at` are the positions
 # of the first ready tasks by place, before and after the claims. `oldest_open` and `mark` are numbers of transactions:
-# the oldest one that was running before the claims, and this one. `floors` compares them.
+# the oldest one that was running before the claims, and this one. `tasks.floors` compares them.
 TURN = """
 CREATE FUNCTION {schema}.turn(
     known_incarnation bigint, lock_milliseconds integer, is_durable boolean, own bigint, own_name text, own_host text,

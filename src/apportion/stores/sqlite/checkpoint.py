@@ -2,8 +2,8 @@
 
 SQLite returns to the start of the -wal only at a moment without readers. With sixty processes that poll there may be no
 such moment, and the -wal grows for as long as they run. So a writer that finds a large -wal runs a checkpoint that
-truncates it. The checkpoint waits some milliseconds for present readers, while new readers read the file alone. A
-checkpoint costs as much as some commits. SQLite itself keeps a -wal of four megabytes, which is not large.
+truncates it. The checkpoint waits some milliseconds for present readers. Meanwhile, new readers read the file without
+the -wal. A checkpoint costs as much as some commits. SQLite itself keeps a -wal of four megabytes, which is not large.
 Promises: the -wal stays near eight megabytes, or twice the size of the file, if readers finish. An error of a
 checkpoint is no error of the write before it: the next writer tries again.
 Source: https://www.sqlite.org/wal.html (§6, avoiding excessively large WAL files)

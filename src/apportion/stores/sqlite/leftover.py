@@ -1,6 +1,6 @@
 """A -wal left behind by an earlier file: SQLite would replay it over a copy that replaced that file.
 
-Promises: nothing is written. A file that is not younger than its -wal is accepted. Both have one time if a checkpoint
+Promises: nothing is written. A file that is not younger than its -wal is accepted. The times are equal if a checkpoint
 and a commit follow each other within one tick of the clock (4 ms). A younger file is accepted if a checkpoint wrote it.
 There are two such cases. In the first, the file contains every page of the -wal. In the second, the -shm shows that a
 checkpoint began and did not end, as after kill -9. Then the file contains the pages that this checkpoint copied before
@@ -37,7 +37,7 @@ def side_file(path: Path, end: str) -> Path:
 
 
 def has_leftover(path: Path, *, is_restored: bool) -> bool:
-    """Say whether the -wal beside a file belongs to an earlier file. `is_restored`: its times may be old."""
+    """Say whether the -wal beside a file belongs to an earlier file. `is_restored`: the file may have an old time."""
     return (
         _is_younger(path, is_restored=is_restored)
         and not _holds_all(path)

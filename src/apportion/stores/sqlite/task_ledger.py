@@ -45,7 +45,7 @@ from apportion.stores.task_values import (
 
 
 class NotAllDone(Exception):
-    """At least one completion is refused: roll the transaction back, and settle the claims one by one in a new one.
+    """At least one completion is refused: roll back, and settle the claims one by one in a new transaction.
 
     A savepoint would save each page that it changes, which takes as long as the completions themselves.
     """

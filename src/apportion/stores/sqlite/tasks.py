@@ -197,7 +197,7 @@ def _turned(
     now: int,
     is_one_by_one: bool = False,
 ) -> tuple[TurnAnswer, bool]:
-    """Make a turn; return its answer, and whether a row has changed. While a queue is paused, a turn changes none."""
+    """Make a turn; return its answer, and whether a row has changed. On paused queues, a turn may change no row."""
     before = connection.total_changes
     answer = tasks_in.turn(connection, worker, settlements, want=want, now=now, is_one_by_one=is_one_by_one)
     return answer, connection.total_changes > before

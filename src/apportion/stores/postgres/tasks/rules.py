@@ -115,7 +115,7 @@ async def outlive(transaction: Transaction, session: int, now: int) -> None:
 
 
 async def claim(transaction: Transaction, worker: Worker, places: Places, want: int, now: int) -> TurnAnswer:
-    """Take over tasks of ended sessions, then claim new tasks. `places` are queues, lanes, and floors of positions.
+    """Take over tasks of ended sessions, then claim new tasks. `places` are queues, lanes, and low positions.
 
     `worker` names only the lanes that it may claim from.
     """

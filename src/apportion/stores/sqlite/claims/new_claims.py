@@ -1,7 +1,7 @@
 """New claims: the ready tasks that a turn claims in an SQLite file, within the limits of their queues.
 
-Promises: a constant number of statements for any number of claims, because Python gives away its lock in each step of
-a statement.
+Promises: a constant number of statements for any number of claims. In each step of a statement, Python releases the
+interpreter's lock, and another thread may take that lock.
 """
 
 import json
