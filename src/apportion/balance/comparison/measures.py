@@ -12,7 +12,10 @@ from apportion.model.topology import Topology
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyEvenness:
-    """Each load divided by the node's share by weight. 1.0 is exact; the mean over nodes is 1.0 by definition."""
+    """Each load divided by the node's share by weight; 1.0 is exact.
+
+    The mean of these ratios is 1.0 if each node counts by its weight.
+    """
 
     max_over_mean: float
     variation: float

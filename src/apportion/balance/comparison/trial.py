@@ -36,7 +36,8 @@ class PlacementRow:
 
     `loads` are the keys of each node. `stray` is the larger of `stray_on_add` and `stray_on_remove`.
     `lacking_ratio` is the part of the tried keys without `REPLICAS` owners in distinct zones; None without zones.
-    `is_last_only` means that only the last node in order can leave. Only a baseline has `why_not`.
+    `is_last_only` means that only the last node in order can leave. `why_not` is the reason why a
+    baseline (a simple method, shown for comparison) is not enough; it is "" for a placement.
     """
 
     placement: str

@@ -1,4 +1,4 @@
-"""Entrants: balancers of the catalog in an evaluation, each asked for all resources of a cluster at a time.
+"""Entrants: balancers of the catalog in an evaluation. Each entrant places all resources of a cluster.
 
 An entrant is a function from a cluster, its state and the previous placement to the current placement. `optimal` is
 asked for all resources together, as in `balance.optimal_resources`, and knows the previous placement. Balancers of
@@ -123,7 +123,7 @@ def _by_subscriptions(
     for name, resource in cluster.resources.items():
         if resource.replicas != 1:
             raise CannotPlace(
-                f"{spec.name} places only one replica, but {name} has {resource.replicas}.", "Leave it out."
+                f"{spec.name} places only one replica, but {name} has {resource.replicas}.", "Leave the balancer out."
             )
     owned = _owned(before)
     members = [

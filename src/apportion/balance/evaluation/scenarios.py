@@ -3,7 +3,7 @@
 A scenario lists the states that the cluster goes through, and the pairs of states between which moves count.
 
 A node that is *disabled*, or in a zone that is *lost*, is down and stays in the topology; a *removed* node leaves it.
-`rolling-upgrade` takes nodes down one after the other, and counts moves from each node that is down to the next.
+`rolling-upgrade` takes nodes down one after the other. It counts the moves from one such outage to the next.
 `outage-and-return` and `remove-and-return` count moves between the first state and the last. These states are equal:
 replicas that moved between them have drifted.
 
@@ -150,7 +150,7 @@ def _some(name: str, topology: Topology, number: int, draws: Draws) -> list[str]
     if len(holding) <= number:
         raise CannotPlace(
             f"{name} takes {number} of {len(holding)} nodes with a weight above 0, but one must remain.",
-            "Leave it out, or add nodes.",
+            "Leave the scenario out, or add nodes.",
         )
     return draws.some_of(holding, number)
 

@@ -39,7 +39,7 @@ def crushed(
     [('a', 21), ('b', 20), ('c', 19), ('d', 20)]
     """
     request = HelixRequest.checked(resource, partitions, replicas, topology, live)
-    # Nodes of weight 0 take no part here. Plain CRUSH keeps them and marks them as out.
+    # Nodes of weight 0 take no part here. `helix.crush` keeps them and marks them as out.
     nodes = [node for node in request.nodes if request.weights[node]]
     base = crushed_on(request, nodes, nodes)
     are_all_live = request.live.issuperset(nodes)

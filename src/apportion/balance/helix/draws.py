@@ -1,7 +1,7 @@
 """Draws: drawing several children of one parent, with Helix's rules for children that cannot be taken.
 
 Promises: at most `count` children, none twice, none that is taken. Every pick ends. A try fails when every child has
-been refused, or when the drawn child is out. After 50 failed tries the pick is given up, so fewer children may come
+been refused, or when the drawn child is out. At its 51st failed try a pick is given up, so fewer children may come
 back.
 Source: `CRUSHPlacementAlgorithm.select` of Helix, after Weil et al. 2006.
 """

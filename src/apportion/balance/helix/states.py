@@ -4,7 +4,8 @@ Listed replicas come up before others are dropped. A node beyond the list keeps 
 under way are up. At most one replica beyond the listed number is added at a time. So a partition that moves never has
 fewer replicas than before. The top state goes to a node that is one step from it, if there is such a node. So no
 leader waits for a copy.
-Promises: Helix's states, for live nodes. A replica in ERROR stays so, and its place is given to no other.
+Promises: Helix's states, for live nodes. A replica in ERROR stays so. No other node gets a replica in its place, but
+another node can get the top state.
 Refuses: cases that do not follow from lists: a resource that is switched off or taken away, WAGED's capacities, and
 resolvers of abnormal states. It also leaves out one setting of Helix: with a limit of 0 in the scope PARTITION, Helix
 adds no replica beyond the listed ones.

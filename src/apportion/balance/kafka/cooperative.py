@@ -3,7 +3,7 @@
 In the first round the owner learns that it has to release a partition, and no member has the partition. The owner
 rejoins, and in the next round the partition is given out. All other members go on reading meanwhile.
 
-Promises: the results of Kafka's Java client for the round that is asked for, with the departures that `sticky` names.
+Promises: the results of Kafka's Java client for the round that is asked for, with the exceptions that `sticky` names.
 `withheld` lists the waiting partitions, each with its giver and its taker. A partition that two members claimed in
 one generation waits too, even if it stays with one of them. Where all members want the same topics, older claims are
 lost, as in Java; elsewhere every claim counts, as in Java.

@@ -84,7 +84,7 @@ class Cooperative(Range):
     def _heard(self, member_id: str, said: Metadata) -> Past:
         past = wire.cooperative_past(said.user_data)
         if past is None:
-            expected = "one of apportion's assignors"
+            expected = "a member with one of apportion's assignors"
             hint = "In a cooperative group, combine aiokafka only with kafka-python consumers that use our Cooperative."
             raise InvalidInput("member of a cooperative group that aiokafka leads", member_id, expected, hint)
         return past
