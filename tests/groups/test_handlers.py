@@ -208,7 +208,7 @@ def test_an_on_lost_that_never_ends_is_given_up_with_the_time_of_a_drain(caplog)
         await asyncio.sleep(60)
 
     ending(gained, lost, then=lambda: "did not end in time" in caplog.text, drain_seconds=0.05)
-    assert "a handler of partition 1 did not end in time; its session is over" in caplog.text
+    assert "a handler of partition 1 did not end in time; it is not called again" in caplog.text
 
 
 def test_an_on_lost_that_fails_after_the_session_is_not_called_again(caplog):

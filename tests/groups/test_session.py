@@ -200,7 +200,7 @@ async def test_who_joins_in_a_later_life_of_the_store_ends_the_session_of_an_ear
     store.incarnation = 2
     new = await sessions.join(0.2, lambda _: None, incarnation=2)
     assert (1, 2) == (old.lease, new.lease)
-    with pytest.raises(StoreWentBack, match="it is in 2, but incarnation 1 was seen before"):
+    with pytest.raises(StoreWentBack, match="it is in incarnation 2, but incarnation 1 was seen before"):
         await old.keep()
     late = await sessions.join(0.2, lambda _: None, incarnation=1)  # of which its own handle will tell
     assert 2 == late.lease

@@ -60,7 +60,8 @@ class Handlers:
         """Call the handlers for all changes, until this member has left.
 
         Raises `NoHandler` as soon as a call shows that an object cannot be called as a handler. However the run ends,
-        it calls `on_lost` for each partition that is held; a second cancellation gives that up.
+        it calls `on_lost` for each partition that is held, and waits for the calls. A second cancellation ends this
+        wait, and cancels the task of each partition.
         """
         self._broken = asyncio.get_running_loop().create_future()
         telling = asyncio.ensure_future(self._tell())

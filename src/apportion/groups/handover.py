@@ -94,8 +94,8 @@ class Known:
 
     `session` is the current session of the owner's id (None: that member is absent). `receiver` is the live member that
     the target names. `stays` is a comparison of the commit; it fails if the receiver was asked to leave. `ended` are
-    the sessions of the partition's owners that ended in a row: every write lists them. `waits` says that these deaths
-    still delay the next owner. `is_proven` says that we have served for a minute after the last of them.
+    the sessions of the partition's owners that ended in a row; every act except ABSOLVE writes them. `waits` says that
+    these deaths still delay the next owner. `is_proven` says that we have served for a minute after the last of them.
     """
 
     record: OwnershipRecord

@@ -63,7 +63,7 @@ def _log_partition(event: GroupEvent) -> None:
             logger.warning(words, group, deaths, partition, then)
         case HandlerFailed(partition=partition, error=error, seconds=seconds):
             failed = "did not end in time" if error is None else "failed"
-            then = "its session is over" if seconds is None else f"again in {seconds:.1f} s"
+            then = "it is not called again" if seconds is None else f"again in {seconds:.1f} s"
             logger.error("%s: a handler of partition %d %s; %s", group, partition, failed, then, exc_info=error)
         case Unguarded(partitions=partitions):
             which = ", ".join(map(str, partitions))

@@ -103,7 +103,8 @@ class Session:
     def outlived_by(self, incarnation: int) -> None:
         """End the session if the store is in a later life than the one that granted the lease."""
         if self.incarnation < incarnation:
-            self._stop(StoreWentBack("the store", f"incarnation {self.incarnation}", f"it is in {incarnation}"))
+            found = f"it is in incarnation {incarnation}"
+            self._stop(StoreWentBack("the store", f"incarnation {self.incarnation}", found))
             if self._keeping is not None:  # a restored store may have the lease too, and there it must end
                 self._keeping.cancel()
 

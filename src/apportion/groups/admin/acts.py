@@ -47,7 +47,7 @@ async def drain(store: CoordinationStore, name: str, member_id: str, shown: str)
 
 
 async def undrain(store: CoordinationStore, name: str, member_id: str, shown: str) -> Found:
-    """Withdraw the request of an operator to a member; `InvalidInput` if the member leaves by itself."""
+    """Withdraw the request of an operator to a member; `InvalidInput` for a request of another process."""
     while True:
         found = await read(store, name)
         found.checked_member(member_id)
@@ -55,7 +55,10 @@ async def undrain(store: CoordinationStore, name: str, member_id: str, shown: st
         if drain is None:
             return found
         if drain.value != DRAINED:
-            hint = "Its process ends or a newcomer came, so this drain cannot be withdrawn. Start the process again."
+            hint = (
+                "The process of this member ends, or a new process with the same id asked for its place."
+                " Such a request cannot be withdrawn. Start the process again."
+            )
             raise InvalidInput("member", member_id, "one that an operator drains", hint)
         when = [Unchanged(key=drain.key, revision=drain.revision)]
         if happened(await store.commit(when=when, deletes=[drain.key]), shown):

@@ -90,7 +90,7 @@ def ownership_of(item: Item | None, before: OwnershipRecord) -> OwnershipRecord:
         raise BadSnapshot("ownership record", max(after.epoch, after.session), expected, HINT)
     is_same = (after.owner, after.session) == (before.owner, before.session)
     if after.epoch < before.epoch or (after.epoch == before.epoch and before.epoch and not is_same):
-        expected = f"one above {before.epoch}, which was seen before"
+        expected = f"an epoch higher than {before.epoch}, which was seen before"
         raise BadSnapshot("epoch of OwnershipRecord", after.epoch, expected, HINT)
     return after
 
