@@ -7,7 +7,8 @@
     cron_admin.pause("sqlite:///work.db", "reports", "report")
 
 Each call opens the store of a URL on the I/O thread, and closes it at the end. All calls raise the errors of
-`stores.catalog.connect_tasks`, and `InvalidInput` if no store was made yet, or for an unknown schedule.
+`stores.catalog.connect_tasks`, and `InvalidInput` for an unknown schedule. If no store was made yet, `apply` makes it,
+and `plan` without a `url` returns all declared schedules as new. All other calls then raise `InvalidInput`.
 The async twin of this file is `work/admin/cron/facade.py`.
 """
 
@@ -80,5 +81,8 @@ def run_now(url: str, queue: str, name: str) -> str:
 
 
 def remove(url: str, queue: str, name: str) -> None:
-    """Remove a schedule and its history; its tasks stay. A worker that declares it adds it again when it starts."""
+    """Remove a schedule and its history; its tasks stay.
+
+    A worker that declares the schedule adds it again when the worker starts.
+    """
     io_thread().wait(schedule_acts.remove(url, queue, name))

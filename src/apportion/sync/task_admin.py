@@ -7,7 +7,8 @@
     task_admin.redrive("sqlite:///work.db", task_id)
 
 Each call opens the store of a URL on the I/O thread, and closes it at the end. All calls raise the errors of
-`stores.catalog.connect_tasks`, and `InvalidInput` if no store was made yet.
+`stores.catalog.connect_tasks`. If no store was made yet, `enqueue` of a task without a key makes it, and all other
+calls raise `InvalidInput`.
 The async twin of this file is `work/admin/facade.py`.
 """
 

@@ -98,7 +98,8 @@ def _plainly(call: Callable[[], Any]) -> Any:  # noqa: ANN401
     result = call()
     if inspect.isawaitable(result):  # the call of an async function runs none of its code
         raise GiveUp(
-            f"the function returned a {type(result).__name__} that nobody awaits: decorate with async functions"
+            f"the function returned a {type(result).__name__} that nobody awaits:"
+            " a decorator of an async function must return an async function"
         )
     return result
 

@@ -1,7 +1,8 @@
 """Attempts: the open claims of one worker, and the events of these claims for its observers.
 
-Promises: every claim gets one claimed event and one end event, in whatever order the methods are called. The end event
-comes after the answer of the store. It is `AttemptLost` if the session ended before that answer.
+Promises: every claim gets one claimed event and one end event, in whatever order the methods are called. A claim that
+the worker only found in the store gets the end event alone. The end event comes after the answer of the store. It is
+`AttemptLost` if the session ended before that answer.
 Refuses: to decide how a claim ends. The observers are called on the I/O thread. `begin`, `end`, `fail` and `complete`
 only write notes, so any thread may call them.
 """

@@ -106,7 +106,7 @@ class Call:
         if self.at is not None and self.delay is not None:
             raise InvalidInput("delay", str(self.delay), "no delay when `at` is given", "Give one of the two.")
         if self.expires is not None and milliseconds(self.expires) <= milliseconds(self.delay or timedelta(0)):
-            expected = "a time above 0 and above the delay, because the task could never run"
+            expected = "a time above 0 and above the delay, else the task could never run"
             hint = "Write expires=timedelta(seconds=3600), or leave it out."
             raise InvalidInput("expires", str(self.expires), expected, hint)
         if self.unique is not None and not _is_name(self.unique):

@@ -2,8 +2,8 @@
 
 Promises: a run is cancelled only once, so that nothing interrupts its cleanup. If the run completes in spite of that,
 its end counts. A run that is cancelled on request is settled as cancelled. A run whose session has ended, or whose
-worker leaves, is not settled here. If the program itself cancels a run, the task is given back, and nothing fails. At
-its end, a program cancels all its asyncio tasks.
+worker leaves, is not settled here. If the program itself cancels a run, as `asyncio.run` does at its end, the task is
+given back without a failure.
 """
 
 import asyncio

@@ -293,7 +293,8 @@ class Claimant:
     async def _last(self) -> None:
         """Settle the ends of runs, and give back all other claims, while the session lasts.
 
-        If the store went back to an earlier state, the session ends. The store then gives its tasks to other workers.
+        If the store went back to an earlier state, the session ends. The store then gives the tasks of the session to
+        other workers.
         """
         ended = {each.receipt for each in self._settlements}
         self._settlements += [

@@ -35,7 +35,7 @@ def check_options(name: str | None, *, priority: int, time_limit: timedelta | No
         raise InvalidInput("name of the task", name, "a str of printable characters", hint)
     check_priority(priority)
     if time_limit is not None and not length("time_limit", time_limit):
-        expected = "a time above 0, because no run could end in time"
+        expected = "a time above 0, else no run could end in time"
         raise InvalidInput("time_limit", str(time_limit), expected, "Leave it out for no limit.")
     if type(keep_result) is not bool:
         raise InvalidInput("keep_result", keep_result, "True or False", "The default is False.")

@@ -341,4 +341,4 @@ def _or(name: str | None, call: Call) -> str:
 
 def _require_parentheses(function: object) -> None:
     if function is not None:
-        raise InvalidInput("task", function, "options in parentheses, or none", "Write @queue.task().")
+        raise InvalidInput("task", function, "parentheses, empty or with options", "Write @queue.task().")

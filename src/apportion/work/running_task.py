@@ -215,7 +215,10 @@ def current(form: "type[Kind]") -> "Kind":
     """
     task = CURRENT.get()
     if task is None:
-        hint = "Call current_task() in a function that a worker runs, its asyncio tasks, or copies of its context."
+        hint = (
+            "Call current_task() in the code of a task, in asyncio tasks that this code starts, or in threads that get"
+            " a copy of its context."
+        )
         raise InvalidInput("current task", None, "code that a worker runs as a task", hint)
     if IS_PLAIN.get():
         sync: Any = required_form(RunningTask.sync_form)

@@ -140,7 +140,7 @@ class _Run:
             self._link.say({"lacks": f"{module}.{name}: {error}"})
             return
         if not isinstance(function, TaskFunction):
-            self._link.say({"lacks": f"{module}.{name} is not a task function"})
+            self._link.say({"lacks": f"{module}.{name}: it is not a task function"})
             return
         answer = await self._attempted(function, claim_of(job), job["incarnation"])
         flush_outputs()

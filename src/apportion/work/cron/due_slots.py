@@ -1,8 +1,8 @@
 """Due slots: the slots of a due schedule that get a task now, and its next slot. Pure.
 
 Promises: no slot up to `last_slot` is fired, independent of the clock and the zone data of this process. A slot has one
-task at most. The newest slot that has come is fired, unless an open task holds it back, or the policy for missed slots
-finds it too late.
+task at most. The newest slot that has come is fired, unless the policy for missed slots finds it too late. A task of
+the schedule may also hold the slot back: an open task, or the task that an earlier missed slot gets now.
 """
 
 import re
@@ -73,7 +73,7 @@ def period_of(schedule: TaskSchedule) -> timedelta | None:
 
 
 def next_slot(rule: SlotRule, after: int) -> int:
-    """Return the first slot of a rule after a time; `InvalidInput` after the last one, in the year 9999."""
+    """Return the first slot of a rule after a time; `InvalidInput` if there is none before the year 9999."""
     slot = next(_slots(rule, after), None)
     if slot is None:
         given = f"{_EPOCH + after * _MILLISECOND}"

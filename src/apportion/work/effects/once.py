@@ -43,7 +43,10 @@ class Effect:
             raise InvalidInput("on_unknown", self.on_unknown, "'run', 'fail' or a function", hint)
 
     def begin(self, instead_of: Receipt | None = None) -> OnceStep:
-        """Return the step before the effect. `instead_of` is the receipt of an unknown begin that this one replaces."""
+        """Return the step before the effect.
+
+        `instead_of` is the receipt of an earlier begin whose effect has no known end. This step replaces that begin.
+        """
         receipt = self.claim.receipt
         return OnceStep(scope=self.claim.queue, key=self.key, receipt=receipt, instead_of=instead_of)
 

@@ -30,7 +30,7 @@ def _said(event: ScheduleEvent) -> tuple[int, str]:
         case SlotsMissed():
             return logging.WARNING, f"has missed slots: {event.count}, up to {event.slot}"
         case ScheduleDisagreed():
-            words = f"has fired slot {event.slot} by zone data {event.stored_tzdata}; with {event.tzdata} here,"
+            words = f"had the stored slot {event.slot}, by zone data {event.stored_tzdata}; with {event.tzdata} here,"
             return logging.WARNING, f"{words} the rule has no such slot (schedule_disagrees)"
         case ScheduleUnable():
             return logging.WARNING, f"is left to other workers: {event.problem}"

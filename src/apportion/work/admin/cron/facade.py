@@ -6,7 +6,8 @@
     await cron.pause("sqlite:///work.db", "reports", "report")
 
 Each call opens the store of a URL on the I/O thread, and closes it at the end. All calls raise the errors of
-`stores.catalog.connect_tasks`, and `InvalidInput` if no store was made yet, or for an unknown schedule.
+`stores.catalog.connect_tasks`, and `InvalidInput` for an unknown schedule. If no store was made yet, `apply` makes it,
+and `plan` without a `url` returns all declared schedules as new. All other calls then raise `InvalidInput`.
 The sync twin of this file is `sync/cron_admin.py`.
 """
 
@@ -79,5 +80,8 @@ async def run_now(url: str, queue: str, name: str) -> str:
 
 
 async def remove(url: str, queue: str, name: str) -> None:
-    """Remove a schedule and its history; its tasks stay. A worker that declares it adds it again when it starts."""
+    """Remove a schedule and its history; its tasks stay.
+
+    A worker that declares the schedule adds it again when the worker starts.
+    """
     await io_thread().hop(schedule_acts.remove(url, queue, name))
