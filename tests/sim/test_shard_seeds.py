@@ -25,7 +25,7 @@ OFTEN = {
     "move reversed": 300,
     "retreat": 30,
     "an act of an older mover is refused": 100,
-    "an act of a mover comes after a later one": 30,
+    "an act of a mover arrives after one that was sent later": 30,
     "a router arrives after 1 refreshes": 3_000,
     "a bare write is refused": 3_000,
     "a write is unknown": 1_000,

@@ -80,7 +80,7 @@ class Granted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewed(Fact):
-    """The store was asked at `since` to renew leases; by this time it had renewed those in `alive`."""
+    """The store was asked at `since` to renew leases. By the time `at`, it had renewed those in `alive`."""
 
     since: float
     incarnation: int

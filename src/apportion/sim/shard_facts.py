@@ -127,4 +127,4 @@ class RouterAsked(Fact):
     refreshes: int | None
 
     def __str__(self) -> str:
-        return f"a router of slot {self.slot} arrives after {self.refreshes} refreshes"
+        return f"a router looked for slot {self.slot}; refreshes until it arrived: {self.refreshes}"

@@ -69,7 +69,7 @@ class Proxy:
         self._until_loss, self._loses_request = nth, True
 
     def delay(self, seconds: float) -> None:
-        """Delay everything that passes by this time."""
+        """Delay everything that passes, by this number of seconds."""
         self._delay_seconds = seconds
 
     def trickle(self, seconds: float) -> None:

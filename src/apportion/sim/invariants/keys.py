@@ -48,7 +48,7 @@ class KeyInvariant(TaskInvariant):
 
 
 class OneOfAKey(KeyInvariant):
-    """A key has at most one open claim, and at most one run before the deadline of its process.
+    """A key has at most one open claim, and at most one run under a session that lives.
 
     A run begins under a hold of its lane. A planned move of the lane waits for this hold.
     """

@@ -168,7 +168,7 @@ class TriggerWithTask(ScheduleInvariant):
 class MissedByPolicy(ScheduleInvariant):
     """A firing gives a task to the slots that its policies name, and to no other. A pause and its end fire nothing.
 
-    The policies are read anew here, in the words of `Queue.cron`.
+    The policies are programmed a second time here, from the documentation of `Queue.cron`.
     """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:

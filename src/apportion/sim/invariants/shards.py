@@ -36,7 +36,7 @@ MOST_REFRESHES = 2
 
 
 def accepting(rows: Mapping[Name, SlotRow | None], named: Mapping[Name, Iterable[Version]]) -> list[Name]:
-    """Return the shards that accept any writer of a slot, with a version that names the shard or with no version."""
+    """Return the shards that accept some writer of a slot, without a version or with one that names the shard."""
     return [
         shard
         for shard, row in rows.items()
@@ -191,7 +191,7 @@ class ShardsSeen:
                     self._look_at(place, shard)
 
     def _look_at_pins(self, keys: Iterable[str]) -> None:
-        """Check that a pinned key is served by its own slot alone, and that a slot without a key is served nowhere."""
+        """Check that its own slot alone serves a pinned key, and that no shard accepts a slot that lost its key."""
         for key in keys:
             if not self.accepting(self._pinned[key]):
                 continue
@@ -254,10 +254,7 @@ class WritesStay(ShardInvariant):
 
 
 class MovesEnd(ShardInvariant):
-    """S5, S8 and S9: with faults ended, moves end, nothing of them is left, and routers find the shard of a slot.
-
-    `figure` is the longest time from the last fault to the end of a move.
-    """
+    """S5, S8 and S9: with faults ended, moves end, nothing of them is left, and routers find the shard of a slot."""
 
     numbers: ClassVar[frozenset[str]] = frozenset()
 

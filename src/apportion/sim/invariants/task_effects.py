@@ -17,7 +17,8 @@ from apportion.stores.task_values import Receipt
 class OnceIsOnce(TaskInvariant):
     """An effect under a key happens once, and before the log calls it done.
 
-    It may happen again under `on_unknown="run"`, if the claim that began it has ended while its fate was unknown.
+    It may happen again under `on_unknown="run"`. Then the claim that began it has ended, and the log does not tell
+    whether the effect happened.
     """
 
     def __init__(self, history: History, report: Callable[[str, str], None]) -> None:

@@ -50,7 +50,7 @@ class RetakenInTime(TaskInvariant):
         self._renewed |= dict.fromkeys(fact.alive, fact.at)
 
     def died(self, fact: Died) -> None:
-        """Note the end of a process. Perhaps it watched the leases of other processes."""
+        """Note the end of a process. It may have watched the leases of others, so all bounds begin now."""
         self._last_death = fact.at
         for session in [session for session, process in self._sessions.items() if process == fact.process]:
             self._since.setdefault(session, fact.at)
@@ -115,7 +115,7 @@ class NothingLeftBehind(TaskInvariant):
             for task in self._served(tasks, worker, fenced):
                 if task.session is not None and task.session not in tasks.alive:
                     self.broken(
-                        f"{worker.session} wanted {call.want}, got {len(claims)}, and left {task.id} to the dead"
+                        f"{worker.session} wanted {call.want}, got {len(claims)}, and left {task.id} of a dead session"
                     )
         if len(claims) < call.want:
             is_clear = not any(task.session == worker.session and task.is_suspect for task in tasks.open.values())

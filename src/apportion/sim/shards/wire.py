@@ -45,7 +45,7 @@ class ShardPlace:
         """Begin a mover's transaction; `StoreUnavailable` if a later one of the move has ended before it."""
         last = self._last.get(move)
         if last is not None and token <= last[0] and number < last[1]:
-            self._cover("an act of a mover comes after a later one")
+            self._cover("an act of a mover arrives after one that was sent later")
             raise StoreUnavailable(f"shard {self.name}", "the connection has ended")
         try:
             self.database.show(move, token)

@@ -131,7 +131,7 @@ class Processes:
                 self._resume(process)
 
     def kill(self, name: str) -> None:
-        """Drop all callbacks of a process for ever. Its tasks are kept, so that none is collected and runs on."""
+        """Drop all callbacks of a process for ever. Its tasks are kept: a collected task would run its `finally`."""
         process = self.known(name)
         self._graves.extend(asyncio.all_tasks(self._loop))
         process.state = ProcessState.DEAD

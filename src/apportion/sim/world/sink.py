@@ -56,7 +56,7 @@ class Sink:
         )
         accepted = await self._sent(_Write(token=token, values=(value,)))
         if accepted is None:
-            raise StoreUnavailable("the sink", "no reply came", "It may have been written. Write it again.")
+            raise StoreUnavailable("the sink", "no reply came", "The value may have been written. Write it again.")
         if not accepted:
             raise Fenced(token.resource, token, str(self.accepted[token.resource][0]))
 

@@ -131,7 +131,8 @@ class FaultyTransactions(TaskTransactions):
             if self._troubles.happens(odds.transaction, "transaction lost: its commit", self._process):
                 raise StoreUnavailable(NAME, "the connection broke before the commit")
         if self._troubles.happens(odds.transaction, "transaction lost: its reply", self._process):
-            raise StoreUnavailable(NAME, "the connection broke after the commit")
+            hint = "The transaction may have been committed: look for its rows before you repeat it."
+            raise StoreUnavailable(NAME, "the connection broke after the commit", hint)
 
     def completion(self, receipt: Receipt) -> TaskStatement:
         return self._inner.completion(receipt)

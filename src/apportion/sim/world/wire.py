@@ -28,8 +28,9 @@ class NoReply(Exception):
 class FaultyWire:
     """The way of one process to one store.
 
-    `accepted_life` is the newest life of the store that a request of this handle has met. `heard_life` is the newest
-    one that its caller knows of. Outside the simulation, each request names the life that its caller knows.
+    `accepted_life` is the newest life of the store in which a scan or listing of this handle was carried out.
+    `heard_life` is the newest life that its caller knows: a lost reply tells it nothing. Outside the simulation, each
+    request names the life that its caller knows.
     """
 
     def __init__(self, process: str, troubles: Troubles, *, now: float) -> None:
@@ -40,7 +41,7 @@ class FaultyWire:
         self.connected_at: float = now
 
     def must_know_its_life(self) -> None:
-        """Raise `StoreWentBack` if the store has begun a life that the caller does not know."""
+        """Raise `StoreWentBack` if a scan or listing was carried out in a life that the caller does not know."""
         if self.accepted_life != self.heard_life:
             raise StoreWentBack(NAME, f"life {self.heard_life}", f"life {self.accepted_life}")
 

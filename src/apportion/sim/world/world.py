@@ -67,7 +67,7 @@ class World(AbstractContextManager["World", None]):
     of `sim.invariants.handlers` hold too, once a process opens any part of `apportion`. Those of
     `sim.invariants.tasks`, `.keys` and `.schedules` hold once a process opens tasks. A broken invariant ends `run` with
     `InvariantBroken`. With `collect`, the violation is only added to `checker.violations`. A world that runs more than
-    `step_limit` callbacks also ends `run` in this way.
+    `step_limit` callbacks ends `run` with `InvariantBroken` too, also with `collect`.
 
     With `group_url`, the world has a second store, in memory: processes find it under this URL, and open groups there.
     The attribute `group` is this store, with faults, lives and a clock of its own. Without `group_url`, `group` is the

@@ -22,8 +22,8 @@ async def _went_back(stage: Stage, ask: Callable[[], Awaitable[object]], what: s
             answer = await stage.available(ask)
         except StoreWentBack:
             return
-        holds(isinstance(answer, Unknown), f"{what} on a handle that saw more raises StoreWentBack: {answer}")
-    raise AssertionError(f"{what} on a handle that saw more never raised StoreWentBack")
+        holds(isinstance(answer, Unknown), f"{what} after a later revision was seen raises StoreWentBack: {answer}")
+    raise AssertionError(f"{what} after a later revision was seen never raised StoreWentBack")
 
 
 async def _commit_went_back(stage: Stage) -> None:
@@ -144,7 +144,7 @@ async def a_copy_that_keeps_the_identity_of_its_store_is_seen_without_a_word(sta
 
 @case("durable", "fencing")
 async def a_copy_that_keeps_the_identity_of_its_store_gives_no_token_twice_once_it_is_told(stage: Stage) -> None:
-    """After `apportion store restored`, each process gets later tokens; a handle that saw more raises StoreWentBack."""
+    """Tokens are later after `apportion store restored`; a handle that saw later revisions raises `StoreWentBack`."""
     given = await _restored_in_place(stage)
     await administration(stage.rig.url(stage.namespace)).restored()
     await _later_tokens(stage, given)

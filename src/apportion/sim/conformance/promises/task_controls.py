@@ -14,7 +14,7 @@ _PER_MS = 1_000
 
 @task_case()
 async def a_paused_queue_is_not_claimed_and_its_runs_go_on(stage: TaskStage) -> None:
-    """While a queue is paused nobody claims from it, or takes over its old work; its open claims are settled."""
+    """Nobody claims from a paused queue, or takes over its old work. Its open claims can still be settled."""
     ids = await stage.add(*[stage.new() for _ in range(3)])
     worker, dead = await stage.worker(), await stage.worker()
     (claim,) = await stage.claim(worker)

@@ -177,7 +177,7 @@ async def a_right_to_tasks_that_is_taken_for_a_moment_is_missed_and_then_works_a
 
 
 async def _denied(stage: TaskStage, ask: Callable[[], Awaitable[None]], told: _Told) -> None:
-    """Repeat an enqueue until it fails. A broken connection may first have to be made again."""
+    """Repeat an enqueue until `_DENIED` of them have failed. A broken connection may first have to be made again."""
     ends = stage.stage.clock.elapsed() + stage.stage.patience_seconds
     while len(told.failed) < _DENIED:
         await ask()

@@ -150,7 +150,7 @@ async def a_released_run_counts_as_nothing(stage: TaskStage) -> None:
 
 @task_case()
 async def a_run_that_came_to_its_own_end_clears_crashes_and_deaths(stage: TaskStage) -> None:
-    """A task that wants to run again later has not ended its process, so its crashes and deaths begin anew."""
+    """A task that wants to run again later has not ended its process, so its crashes and deaths count from 0 again."""
     claim = await _settled(stage, "retry", "crashed")
     worker = await stage.worker()
     claim = await stage.claimed(worker)
@@ -170,7 +170,7 @@ async def a_run_that_failed_for_the_last_time_is_a_dead_letter(stage: TaskStage)
 
 @task_case()
 async def a_task_whose_child_processes_ended_twice_in_a_row_is_dead(stage: TaskStage) -> None:
-    """One crash makes a task a suspect, and the second condemns it; a failure between them begins anew."""
+    """A crash makes a task a suspect, and a second one in a row condemns it. A failure in between clears the crash."""
     claim = await _settled(stage, "crashed", "retry", "crashed")
     same(("ready", 1, 1, 0, "it was crashed"), await _counts(stage, claim), "the counts")
     worker = await stage.worker()

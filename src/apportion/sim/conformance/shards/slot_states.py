@@ -37,7 +37,7 @@ async def a_change_leaves_rows_of_other_states_as_they_are(stage: MoveStage) -> 
 
 @shard_case
 async def a_change_sets_the_number_or_keeps_it(stage: MoveStage) -> None:
-    """The number is announced, kept when the slot settles, and gone when it is withdrawn."""
+    """A row gets the number of a table version by `announce`, keeps it in later states, and loses it by `withdraw`."""
     await stage.change("two", "prepare")
     same([SlotRow(state="incoming")] * 3, await stage.rows("two"), "rows")
     await stage.change("two", "announce", number=NUMBER)

@@ -49,7 +49,7 @@ async def an_older_token_changes_nothing_on_a_shard(stage: MoveStage) -> None:
 
 @shard_case
 async def an_older_token_changes_nothing_through_a_channel(stage: MoveStage) -> None:
-    """A chunk, an entry or a mark of an older mover never comes late."""
+    """An act of an older mover is refused, however late it comes: it copies, applies and verifies nothing."""
     await stage.fill(*GROUP.slots)
     channel = await stage.prepared()
     for name in ("capture", "copy", "uncapture"):
