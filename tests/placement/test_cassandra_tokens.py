@@ -105,7 +105,7 @@ def test_tokens_come_sorted_in_the_order_of_the_nodes(values):
         ({"a": [1]}, r"tokens of node 'b' is None, expected at least one"),
         ({"a": [1], "b": []}, r"tokens of node 'b' is None"),
         ({}, r"tokens of node 'a' is None"),
-        ({"a": [1, 1], "b": [2]}, r"token of node 'a' twice is 1, expected a token that is listed once"),
+        ({"a": [1, 1], "b": [2]}, r"token of node 'a', listed twice, is 1, expected a token that is listed once"),
         ({"a": [1, 7], "b": [7]}, r"token of nodes 'a' and 'b' is 7, expected a token that is listed once"),
         (
             {"a": [2**63], "b": [1]},

@@ -48,7 +48,7 @@ def test_a_key_is_in_the_list_where_the_dumb_twin_finds_it(pairs, other):
     [
         ({"a": ["de"], "b": ["us", "de"]}, "'de', expected once, in one list; it is in that of 'a' and that of 'b'"),
         ({"a": ["de"], "b": [b"de"]}, "b'de', expected once, in one list; it is in that of 'a' and that of 'b'"),
-        ({"a": ["de", "de"]}, "'de', expected once, in one list; it is in that of 'a'"),
+        ({"a": ["de", "de"]}, "'de', expected once, in one list; it is in that of 'a' twice"),
         ({"a": [7], "b": [b"\7\0\0\0\0\0\0\0"]}, "it is in that of 'a' and that of 'b'"),
         ({"a": [UUID(int=0)], "b": [str(UUID(int=0))]}, "it is in that of 'a' and that of 'b'"),
     ],

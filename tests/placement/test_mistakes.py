@@ -215,7 +215,7 @@ Ranges(["a", "b"], bounds=[5], owners=["a", "b"]).route("k") | key is 'k' | Ints
 Ranges(["a", "b"], bounds=["m"], owners=["a", "b"]).keys_of("m") | range is 'm' | Pass a range that scan named.
 Lists(["a", "b"], values={"a": "k"}) | values of 'a' is 'k' | Put a single value in a list: [value].
 Lists(["a", "b"], values={"z": ["k"]}) | node id is 'z' | Add the node first, or use an id of the
-Lists(["a", "b"], values={"a": ["k"], "b": ["k"]}) | value is 'k' | Remove it from the wrong list.
+Lists(["a", "b"], values={"a": ["k"], "b": ["k"]}) | value is 'k' | List it once, at its owner.
 Lists(["a", "b"], values={"a": ["k"]}).route("j") | 'j' is in no list, and there is no default | Add it to the list
 Lists(["a", "b"], values=["k"]) | values is a list | Write values={"db-eu": ["de", "fr"],
 Lists(["a", "b"], values={"a": ["k"]}, default="z") | node id is 'z' | Add the node first, or use an id of the

@@ -211,7 +211,7 @@ unsafe fn chunk_of(py: Python<'_>, kind: &str, array: &Array, start: usize) -> P
         return refused("number of buffers", array.n_buffers, buffers);
     }
     if array.buffers.is_null() {
-        return refused("address of the buffers", 0, "that of some");
+        return refused("address of the buffers", 0, "another address than 0");
     }
     // SAFETY: there are as many addresses of buffers, as the caller says.
     let buffers = unsafe { slice::from_raw_parts(array.buffers, array.n_buffers as usize) };

@@ -119,7 +119,7 @@ class PlacementSpec:
 
 
 def check_placement(name: str, placement: Placement, call: str = "route_many") -> None:
-    """Raise `InvalidInput` for a value without a call of placements, or for a class in place of its object."""
+    """Raise `InvalidInput` for a value without the method `call`, or for a class instead of one of its objects."""
     if isinstance(placement, type) or not callable(getattr(placement, call, None)):
         raise InvalidInput(name, placement, "a placement", "Build one, say Ring(topology).")
 

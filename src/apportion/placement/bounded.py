@@ -140,7 +140,8 @@ class Bounded:
         hint = "50 caps a load at 1.05 times its share."
         check_int("headroom_thousandths", self.headroom_thousandths, 1, MOST_HEADROOM, hint=hint)
         if not callable(getattr(self.placement, "preference", None)) or not hasattr(self.placement, "hasher"):
-            raise InvalidInput("placement", self.placement, "a placement", "Build one, say Ring(topology).")
+            hint = "Build one, say Ring(topology)."
+            raise InvalidInput("placement", self.placement, "a placement with a hasher", hint)
         eligible = sum(node.weight > 0 for node in self.topology)
         try:
             self.placement.preference(b"", eligible, spread="best-effort")
@@ -275,5 +276,5 @@ def refuse_repeats(keys: tuple[Key, ...]) -> NoReturn:
     last = {key_bytes(key): place for place, key in enumerate(keys)}
     twice = next(key for place, key in enumerate(keys) if last[key_bytes(key)] != place)
     raise InvalidInput(
-        "keys", twice, "different keys", "Drop the repeated ones; a text is the same key as its UTF-8 bytes."
+        "keys", twice, "each key once", "Drop the repeated ones; a text is the same key as its UTF-8 bytes."
     )

@@ -4,8 +4,8 @@ Other packages add placements through the entry point group `apportion.placement
 `name = "module:SPEC"`. Entry points are read only if a name is unknown here or all names are listed. No entry point
 can take over a name of this package.
 
-If a layout prescribes a hash, its file has the hash as `HASHER`. The function `hasher` finds that hash by the label
-that tables contain.
+If a layout prescribes a hash that `hashers` does not have, its file has the hash as `HASHER`. The function `hasher`
+finds that hash by the label that tables contain.
 """
 
 from collections.abc import Iterator

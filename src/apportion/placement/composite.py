@@ -216,7 +216,8 @@ def _check_positive(name: str, value: int, hint: str) -> None:
 def _mark_of(separator: str) -> bytes:
     """Return the bytes of a separator; refuse one that can be read as a part of the number after it."""
     if not isinstance(separator, str) or not separator or _SIGNS.intersection(separator):
-        raise InvalidInput("separator", separator, "a str without digits and without -", 'Use "|".')
+        expected = "a str of one character or more, without digits and without -"
+        raise InvalidInput("separator", separator, expected, 'Use "|".')
     mark = key_bytes(separator)
     if len(mark) > MAX_SEPARATOR_BYTES:
         raise InvalidInput("separator", separator, f"at most {MAX_SEPARATOR_BYTES} bytes", 'Use "|".')

@@ -2,7 +2,7 @@
 
 Promises: a key with an exception is at the node of its exception, and that node is first in its preference lists.
 Every other key is where the base puts it, and moves when the base moves it.
-Refuses: a topology without a node that has an exception. Exceptions are never dropped silently.
+Refuses: a topology in which the node of an exception is missing or drains. Exceptions are never dropped silently.
 
 Format: `docs/algorithms/directory.md`.
 Source: lookup tables before a hash, as the lookup vindexes of Vitess.
@@ -24,7 +24,7 @@ from apportion.placement.shapes.key_by_key import AS_THEY_ARE, KeyByKey, check_o
 from apportion.placement.spread import Spread
 
 MAX_EXCEPTIONS = 2**20
-_GIVE_AWAY = "Give it to a node that stays by with_exception(key, node_id), or drop it by without_exception(key)."
+_GIVE_AWAY = "Call with_exception(key, node_id) with a node that stays, or drop it with without_exception(key)."
 
 
 @brief

@@ -43,7 +43,7 @@ class Frozen(Tabular):
 
     def __init__(self, table: Table, *, hasher: str | Hasher | None = None) -> None:
         if not isinstance(table, Table) or not table.is_measurable:
-            hint = "Pass the table() of a placement; route bytes by Ranges."
+            hint = "Pass the table() of a placement that hashes keys. For ranges of bytes, route by the Ranges itself."
             raise InvalidInput("table", table, "a Table over tokens", hint)
         self._fill_frozen(table.topology, _hasher_of(table.hasher, hasher), [table])
         self._lay_table(self._leaders)
@@ -136,7 +136,7 @@ class Frozen(Tabular):
 
     def on(self, topology: Topology) -> Self:
         """Raise `CannotPlace`: a table does not know how it was made."""
-        hint = "Move the placement that made it, and publish its table."
+        hint = "Call on(topology) of the placement that made the table, and publish the table of the result."
         raise CannotPlace(f"a table of {self.topology!r} names no owners on {topology!r}.", hint)
 
     def __eq__(self, other: object) -> bool:

@@ -4,7 +4,8 @@
 secret, anyone can find keys that all go to one node. `docs/hashers.md` names the systems that use the other hash
 functions.
 
-Promises: fixed for ever, by stored vectors. Refuses: Python's `hash()`, which differs between processes.
+Promises: the functions never change, and stored test vectors check this.
+Refuses: Python's `hash()`, which differs between processes.
 Source: xxhash, mmh3 and siphash24 (their packages), hashlib and binascii.
 """
 
@@ -120,13 +121,13 @@ def get(name: str = DEFAULT, *, key: bytes | None = None) -> NamedHasher:
 
 
 def resolve(hasher: str | Hasher, *, least_bits: int = 1) -> Hasher:
-    """Return the hasher that a caller named or passed; `InvalidInput` if it has too few bits for a placement."""
+    """Return the hasher that a caller named or passed; `InvalidInput` if its bits do not suit a placement."""
     found = get(hasher) if isinstance(hasher, str) else hasher
     if not callable(getattr(found, "digest", None)) or type(getattr(found, "bits", None)) is not int:
         raise InvalidInput("hasher", hasher, "a name or a Hasher", "Call hashers.names() for the names.")
     if not least_bits <= found.bits <= 64:
         expected = f"a hash of {'' if least_bits == 64 else f'{least_bits} to '}64 bits; it has {found.bits}"
-        hint = "With too few positions, nodes collide and shares are uneven. Use Slots, or another hasher."
+        hint = "With too few positions, nodes collide; more than 64 bits do not fit. Use another hasher, or Slots."
         raise InvalidInput("hasher", found.label, expected, hint)
     return found
 

@@ -33,8 +33,8 @@ def bucket(number: int, buckets: int) -> int:
     """
     if type(number) is not int or type(buckets) is not int or not (0 <= number < 2**64 and 0 < buckets < 2**31):
         value = number if type(buckets) is int and 0 < buckets < 2**31 else buckets
-        hint = "Hash the key first."
-        raise InvalidInput("jump input", value, "a number in 0 .. 2**64 - 1 and 1 .. 2**31 - 1 buckets", hint)
+        hint = "The number is the hash of a key; the buckets are a count."
+        raise InvalidInput("jump input", value, "a number in 0 .. 2**64 - 1, or buckets in 1 .. 2**31 - 1", hint)
     candidate, jump = -1, 0
     while jump < buckets:
         candidate = jump

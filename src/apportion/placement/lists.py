@@ -2,7 +2,7 @@
 
 Promises: a value is in one list, or the lists are refused. A key moves only when its value is put into another list.
 An unlisted key goes to `default`; without a default, it is refused.
-Refuses: to choose owners, weights, second owners, and a topology without a node that has a list.
+Refuses: weights, second owners, and the choice of owners; a topology in which a node with a list is missing or drains.
 
 Format: `docs/algorithms/lists.md`.
 Source: list partitioning of SQL databases, as in PostgreSQL's PARTITION BY LIST.
@@ -116,8 +116,8 @@ def _owners_of(values: Mapping[str, Iterable[Key]]) -> dict[bytes, str]:
     for node_id, value in _pairs(values):
         data = key_bytes(value)
         if data in owners:
-            where = f"that of {owners[data]!r}" + ("" if owners[data] == node_id else f" and that of {node_id!r}")
-            raise InvalidInput("value", value, f"once, in one list; it is in {where}", "Remove it from the wrong list.")
+            where = f"that of {owners[data]!r}" + (" twice" if owners[data] == node_id else f" and that of {node_id!r}")
+            raise InvalidInput("value", value, f"once, in one list; it is in {where}", "List it once, at its owner.")
         if len(owners) == MAX_VALUES:
             hint = "Group the values, or place them by hash: Slots."
             raise InvalidInput("values", f"{MAX_VALUES} and more", f"at most MAX_VALUES = {MAX_VALUES}", hint)

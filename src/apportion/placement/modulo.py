@@ -56,7 +56,7 @@ class Modulo(Rebuilt, Computed):
             hasher=self.hasher.label,
             hash=key_hash,
             owner=owner,
-            why=f"hash % {nodes} = {key_hash % nodes}; another number moves nearly every key",
+            why=f"hash % {nodes} = {key_hash % nodes}; another number of nodes moves nearly every key",
             if_owner_left=left,
         )
 

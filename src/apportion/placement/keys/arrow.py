@@ -217,7 +217,7 @@ def _chunk(kind: str, array: _Array, start: int) -> Iterator[Key]:
         expected = f"{fewest}" if fewest == most else f"{fewest} to {most}"
         refuse_array("number of buffers", array.n_buffers, expected)
     if not array.buffers:
-        refuse_array("address of the buffers", 0, "that of some")
+        refuse_array("address of the buffers", 0, "another address than 0")
     buffers = list((c_void_p * array.n_buffers).from_address(array.buffers))
     if not buffers[1]:
         refuse_array("address of buffer 1", 0, "that of a buffer")

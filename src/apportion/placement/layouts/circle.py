@@ -3,7 +3,7 @@
 The base of `ketama`, `nginx` and `envoy`. Each of these adds the places of a server's tokens.
 
 Promises: the answer of the other system, even if that system leaves a light server without a token. Such a server
-owns nothing. A preference list that would need such a server is refused, and the error names the server.
+owns nothing. A preference list that would need such a server is refused, and the error lists only the others.
 Refuses: another hasher, and weights that the other system could not hold. If servers share a token, the smaller id
 owns it; the other systems leave this to the way in which they sort.
 """

@@ -99,7 +99,7 @@ class Kafka(Ordered):
             hasher=self.hasher.label,
             hash=key_hash,
             owner=self.order[number],
-            why=f"(hash & 0x7fffffff) % {partitions} = {number}; another number moves nearly every key",
+            why=f"(hash & 0x7fffffff) % {partitions} = {number}; another number of partitions moves nearly every key",
             if_owner_left=self.order[partition(key, partitions - 1)] if is_last else None,
         )
 

@@ -102,13 +102,16 @@ def _host_or_address(node_id: str) -> str:
 
 
 def _libketama_groups(weights: Sequence[int]) -> list[int]:
-    """Return the groups of each server. The product in doubles loses no bit, so it is rounded only once, at the end."""
+    """Return the number of groups of each server. A group is the four tokens of one MD5.
+
+    The product in doubles loses no bit, so it is rounded only once, at the end.
+    """
     servers, total = len(weights), _float32(sum(weights))
     return [int(_float32(_float32(_float32(weight) / total) * 40.0 * servers)) for weight in weights]
 
 
 def _libmemcached_groups(weights: Sequence[int]) -> list[int]:
-    """Return the groups of each server, every step rounded to float32.
+    """Return the number of groups, of four tokens, of each server. Every step is rounded to float32.
 
     The library adds 1e-10 before it rounds down. That never matters: float32 numbers of 0.5 or more lie at least 5e-8
     apart.

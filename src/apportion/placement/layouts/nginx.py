@@ -60,7 +60,7 @@ class Nginx(Rebuilt, Foreign):
 
 
 def _label(node_id: str) -> bytes:
-    """Return host, NUL and port of a server, the beginning of its points."""
+    """Return host, NUL and port of a server: the bytes from which its points are computed."""
     if node_id[:5].lower() == "unix:":
         return node_id[5:].encode() + b"\0"
     host, colon, digits = node_id.rpartition(":")

@@ -56,7 +56,7 @@ class KeyByKey(OtherNames, ABC):
         return (owner,)
 
     def table(self, replicas: int = 1, *, spread_level: int | None = None, spread: Spread = "strict") -> Table | None:
-        """Return None after checking the options, unless there is a table."""
+        """Check the options and return None; a subclass that has a table returns it."""
         spread_rule(self.topology, replicas, level=spread_level, spread=spread)
         return None
 

@@ -1,4 +1,4 @@
-"""Preferences: the preference lists of both routers, one key or many at a time."""
+"""Preferences: the preference lists of `router` and `range_router`, one key or many at a time."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from apportion.placement.spread import Spread
 
 
 class Preferences(ABC):
-    """The part that both routers have in common."""
+    """The part that `ReferenceRouter` and `ReferenceRangeRouter` have in common."""
 
     __slots__ = ()
 

@@ -4,8 +4,8 @@ Use it to see the moves of a change before they happen: read the cluster's token
 plan.
 
 Promises: Cassandra's own tokens and replica lists, in its order (releases 3.0 to 5.0). The tables hold all of them,
-so plans are exact. A node that comes receives replicas and moves none between others. The same holds for a node that
-goes.
+so plans are exact. A node that comes takes replicas from others, and a node that goes leaves its replicas to others.
+No replica moves between the other nodes.
 Refuses: to choose tokens, because Cassandra's allocation is random or reads the whole cluster. Pass the tokens that
 nodes have or will have. It refuses weights; give a node more tokens instead. It refuses tables for RandomPartitioner
 and ByteOrderedPartitioner, because their tokens do not fit into 64 bits; `replicas_of` walks their rings.

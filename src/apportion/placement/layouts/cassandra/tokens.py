@@ -73,8 +73,8 @@ def tokens_of_nodes(
             rules.check(f"token of node {node.id!r}", value)
             if value in held:
                 one, other = held[value], node.id
-                owners = f"node {one!r} twice" if one == other else f"nodes {one!r} and {other!r}"
-                hint = "A token has one owner: drop it at one of them."
+                owners = f"node {one!r}, listed twice," if one == other else f"nodes {one!r} and {other!r}"
+                hint = "A token has one owner: list it once."
                 raise InvalidInput(f"token of {owners}", value, "a token that is listed once", hint)
             held[value] = node.id
     own_by_id: dict[str, list[TokenKind]] = {node_id: [] for node_id in topology.ids}
