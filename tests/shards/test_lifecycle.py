@@ -63,7 +63,7 @@ def steps(two, *moves):
             TWO,
             (replace(MOVE, state="complete"),),
             "soaking",
-            "old rows of 1 move stay on one, until clean may delete them in 540 s",
+            "old rows of 1 move stay on one, and may be deleted in 540 s",
             "clean URL world",
         ),
         (

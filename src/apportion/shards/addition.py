@@ -93,5 +93,5 @@ async def _reached(followed: FollowedSet, shard: str, replication_url: str) -> N
     if isinstance(outcome, api.Unknown):
         raise StoreUnavailable("the control store", outcome.reason)
     if isinstance(outcome, api.Refused):
-        hint = "Nothing of it was changed. Run the same call again."
+        hint = "The URL was not written. Run the same call again."
         raise Conflict(f"the record of shard {shard} changed while its replication URL was written.", hint)

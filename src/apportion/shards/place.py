@@ -211,7 +211,7 @@ def placed(shards: Mapping[str, ShardRecord]) -> dict[str, ShardRecord]:
 
 
 def _check_file(shard: str, url: URL) -> None:
-    """Refuse a URL of SQLite that names a database in memory, or that has options, which no other process would get."""
+    """Refuse a URL of SQLite that names a database in memory, or that has options: a mover opens the path alone."""
     if url.get_backend_name() == "sqlite":
         if url.database in (None, "", ":memory:"):
             found, hint = f"{url}", "Write sqlite:///path/to/file.db."

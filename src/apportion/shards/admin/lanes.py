@@ -1,7 +1,7 @@
 """Lanes: moves of one mover's term that run at once, each with connections of its own.
 
-Each lane takes the next group that may run beside those under way. So a group that waits for a lock or a server holds
-up its own lane alone.
+Each lane takes the next group that may run beside those under way. So a group delays only its own lane while it waits
+for a lock or a server.
 
 Promises: after a move that was paused or aborted, no other begins; those under way go on to their ends. After an error,
 or when the call is cancelled, each move under way first ends a fence that stands. Then all of them rest.

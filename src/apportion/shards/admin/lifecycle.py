@@ -93,7 +93,7 @@ def _under_way(
 
 def _soaking(shard: ShardStatus, moves: Sequence[MoveStatus], commands: _Commands, soaked: float) -> ShardStep:
     left = max(move.since for move in moves) - soaked
-    lasts = f"until clean may delete them in {left:.0f} s" if left > 0 else "and may be deleted"
+    lasts = f"and may be deleted in {left:.0f} s" if left > 0 else "and may be deleted"
     sources = ", ".join(sorted({move.source for move in moves}))
     return _of(
         shard, "soaking", f"old rows of {_count(len(moves), 'move')} stay on {sources}, {lasts}", commands("clean")

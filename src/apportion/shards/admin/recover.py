@@ -1,7 +1,7 @@
 """Recover: brings a control store that was restored from an old copy up to the state of its shards.
 
     read       the slot rows of every shard, and the remains that moves have left there
-    close      the target of a move that is taken back loses the numbers of its slots, and accepts nobody
+    close      a move that is taken back: the slot rows on its target lose their version, and accept nobody
     publish    the table of the owners, and in the same commit a record of each move to end
     end        the moves, one after another, as any mover does
 

@@ -31,7 +31,7 @@ Hurry = Callable[[str], AbstractAsyncContextManager[None]]
 
 # No table has this version. So rows with different numbers match no table, and the number is announced again.
 _MIXED = Version(incarnation=0, number=0)
-_ENDED = frozenset({"complete", "aborted"})  # then the capture is of use only to be removed
+_ENDED = frozenset({"complete", "aborted"})  # then a rest of the log counts as a capture, so that it is removed
 _SOURCE: tuple[SlotState, ...] = ("owner", "incoming", "fenced", "moved")
 _TARGET: tuple[SlotState | None, ...] = (None, "moved", "incoming", "fenced", "owner")
 

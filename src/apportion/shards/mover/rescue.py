@@ -34,7 +34,7 @@ RESCUE_SECONDS = 30.0
 
 
 async def rescued(url: str, name: str, shards: Mapping[str, ShardRecord], slots: Sequence[int]) -> None:
-    """End the fence of slots, on the I/O thread. Return when the time is over, without a `TimeoutError`."""
+    """End the fence of slots, on the I/O thread. Give up after `RESCUE_SECONDS`, without an error."""
     async with opened(url) as store:
         sites = sites_of(name, shards)
         nodes = {shard: record.node(shard) for shard, record in shards.items()}

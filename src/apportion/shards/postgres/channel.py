@@ -241,9 +241,10 @@ class PostgresChannel:
         return {name for _, name in wanted} <= {name for (name,) in logged}, int(lag), mark
 
     def _all_logged(self, tables: Sequence[ServerTable], logged: Sequence[Sequence[Any]]) -> bool:
-        """Return whether the changes of all tables are logged. After a change of a schema, the next call mends the log.
+        """Return whether the changes of all tables are logged.
 
-        `Unequal` without such a change.
+        If a table is not logged after a change of a schema, the next call mends the log. Without such a change, a table
+        that is not logged is `Unequal`.
         """
         lost = sorted({each.name for each in tables} - {name for (name,) in logged})
         if lost and not self._is_changed:

@@ -267,7 +267,7 @@ class ShardServer:
             raise went_back((self.place.set_name, self.place.shard), noted, found, ())
 
     async def _translated(self, error: psycopg.Error, within: float) -> ApportionError:
-        """Return our error for an error of the server. After an error of the driver, a mover would leave its fence."""
+        """Return our error for an error of the server. With an error of the driver, a mover would not end its fence."""
         code = error.sqlstate or ""
         if code in _HELD:
             return StoreUnavailable(self.name, await self._holders(within))

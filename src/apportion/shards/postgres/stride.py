@@ -1,7 +1,7 @@
 """Stride: sequences of several shards give out no number twice. Each counts by 64, and each shard has a residue.
 
-A row keeps its number when it moves to another shard, so the numbers of all shards have to differ. Sequences of one
-database begin anew above every number that any shard gave out before.
+A row keeps its number when it moves to another shard, so the numbers of all shards have to differ. A sequence that
+gets a stride begins anew above every number that any shard gave out before.
 
 Promises: a stride that was made is left as it is, so a call that was cut off is finished by the same call again.
 Programs go on meanwhile: each sequence is locked only while it changes.

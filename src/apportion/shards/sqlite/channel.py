@@ -101,7 +101,7 @@ class SqliteChannel:
         await self._source.close()
 
     def _checked(self, connection: sqlite3.Connection) -> tuple[ShardTable, ...]:
-        """Return the tables. `BadSnapshot` if the copy has another progress than one for each of them."""
+        """Return the tables. `BadSnapshot` if a copy that has begun does not have one cursor for each table."""
         tables = self._equal.read(connection)
         require_all(connection, self._group.move, [table.name for table in tables])
         return tables

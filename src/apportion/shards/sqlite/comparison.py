@@ -84,8 +84,8 @@ class RowComparison:
     def has_missed_all(self, connection: sqlite3.Connection) -> bool:
         """Whether a finished comparison has compared no row, although the source has rows that are not in the log.
 
-        Such rows may have come, and left the log, since an earlier call began the comparison. `Unequal` if this call
-        began it.
+        If an earlier call began the comparison, such rows may be new ones, whose log entries were applied since. If
+        this call began the comparison, `Unequal` is raised.
         """
         if self._open() is not None or any(each.rows for each in self._now.values()):
             return False

@@ -1,4 +1,4 @@
-"""Takeover in SQLite: adds a column that may be empty, and triggers that empty it when a row changes its slot.
+"""Takeover in SQLite: adds a column that may be empty, and triggers that empty it when the key of a row changes.
 
 To add NOT NULL or a foreign key, SQLite would need a copy of the table, made under the lock of the file. So triggers do
 this work here. The triggers of the fence refuse each row without a slot, because no shard owns it. Other triggers

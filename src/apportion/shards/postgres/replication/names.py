@@ -3,9 +3,9 @@
     publication, subscription    apportion_<move>_<mark of set and move>
     replication slot             the same, and a mark of the mover's token
 
-So every process can look for the objects of a move, also for those that a killed mover has made. Replication slots of
-all databases of a server share their names, hence the mark of the set. No mover uses the slot of another one, unless a
-subscription names it already.
+So every process can look for the objects of a move, also for those that a killed mover has made. The name of a
+replication slot is unique among all databases of a server, hence the mark of the set. No mover uses the slot of another
+one, unless a subscription names it already.
 """
 
 import re

@@ -197,7 +197,7 @@ async def drop_slots(connection: Connection, name: str, move: str, shard: str, *
 
 
 async def note_subscription(connection: Connection, move: str, subscription: int) -> None:
-    """List the subscription on the source before it makes slots there."""
+    """List the subscription on the source, before the subscription makes replication slots there."""
     await rows(connection, _KEEP, move, SUBSCRIPTION, f"{subscription}")
 
 

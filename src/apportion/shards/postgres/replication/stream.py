@@ -4,8 +4,8 @@
     slot     make the replication slot of this mover, and drop those of other movers
     make     make the subscription without workers, list it on the source, and start its workers
 
-Promises: after a call that was cut off anywhere, the next call goes on. If its slot is lost before the copy has ended,
-the stream begins anew.
+Promises: after a call that was cut off anywhere, the next call goes on. If the replication slot is lost before the copy
+has ended, the stream begins anew.
 Refuses: to go on with a subscription that fails again and again, that is disabled, or whose slot is lost. The error
 says so, and an operator looks at the server's log.
 """
@@ -79,9 +79,10 @@ class RowStream:
             pass
 
     async def _slot(self, token: FencingToken) -> str:
-        """Make the replication slot of this mover, and drop those of others. An older mover drops its own slot again.
+        """Make the replication slot of this mover, and drop those of others.
 
         A transaction that has written cannot make a slot. So the token is compared in another transaction, afterwards.
+        If the token is older than that of another mover, the new slot is dropped, and `Fenced` is raised.
         """
         move, source = self._group.move, self._source
         slot = slot_name(self._name, token)
