@@ -33,7 +33,7 @@ def apply(
 ) -> None:
     """Make the table that a plan leads to; refuse if the table is not the one that the plan was made from.
 
-    The table before stays in the folder FILE.kept, or in the store, for `apportion undo`.
+    The replaced table is kept in the folder FILE.kept, or in the store, for `apportion undo`.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def apply(
 def _publish(plan: Path, table: StoredTable, *, force: bool, json: bool) -> None:
     """Publish the table that a plan leads to, and report it."""
     if force:
-        hint = "A table in a store is replaced by a plan that was made from it: leave --force out."
+        hint = "Leave it out: --force replaces files. A plan changes only the stored table that it was made from."
         raise InvalidInput("--force", "given", "no --force with a table in a store", hint)
     with Progress("applying", is_shown=not json):
         done = table.changed(partial(apply_to, _plan_in(plan)))

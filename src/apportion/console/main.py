@@ -109,7 +109,7 @@ SHARD_COMMANDS = {
     "doctor": "Compare a set with its databases, and its databases with each other.",
     "drain": "Give all slots of a shard to the others.",
     "init": "Make a set of shards out of databases.",
-    "labels": "Print the labels at which a fire drill can kill a mover.",
+    "labels": "Print the names of the points at which a fire drill can kill a mover.",
     "pause": "Pause the moves that have not switched.",
     "pin": "Give slots of their own to keys without rows.",
     "plan": "Show the slots, rows and bytes that a change moves.",
@@ -163,7 +163,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         code = application(taken)(with_url(given, os.environ), exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except ApportionError as error:
-        error.hint += f"\nRead: {', '.join(taken.options)}." if taken.options else ""
+        error.hint += f"\nOrigin: {', '.join(taken.options)}." if taken.options else ""
         return _failed(error, options, is_json=taken.is_json)
     except CycloptsError as error:
         return _failed(mistakes.of_parser(error, application()), options, is_json=taken.is_json)
@@ -185,7 +185,7 @@ def _make_streams_usable() -> None:
 def _cannot_print(error: OSError, *, is_json: bool) -> int:
     """Report that the output could not be written, unless the reader of the output has gone.
 
-    An error with the name of a file, or of a missing folder, is no error of the output.
+    If the error names a file, or the current folder is gone, report an error of that path instead.
     """
     if error.filename is not None or error.errno == errno.ENOENT:
         path = "the current folder" if error.filename is None else os.fsdecode(error.filename)

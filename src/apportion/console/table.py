@@ -148,7 +148,7 @@ def _exported(source: PlacementOptions, replicas: int | None) -> Table:
     table = source.load_placement().table(1 if replicas is None else replicas)
     if table is None:
         hint = "Route with this placement directly: it has no table to save."
-        raise InvalidInput("--placement", source.placement, "one that has a table: slots or ring", hint)
+        raise InvalidInput("--placement", source.placement, "one that has a table, such as slots or ring", hint)
     return table
 
 

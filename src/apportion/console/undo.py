@@ -1,7 +1,7 @@
 """`apportion undo`: go back to the table (or assignment) before the last change.
 
-Promises: the file is the one before, byte for byte. In a store, the table before is published as the next version. A
-second undo goes back further. The undone table stays kept, so the same plan can be applied again.
+Promises: an undo brings the earlier file back, byte for byte. In a store, the earlier table is published as the next
+version. A second undo goes back further. The undone table stays kept, so the same plan can be applied again.
 Refuses: to move data. `apportion plan --to` tells the moves before an undo.
 """
 

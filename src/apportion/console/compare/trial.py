@@ -51,7 +51,7 @@ def _built(spec: PlacementSpec, trial: KeyTrial) -> tuple[Placement, int]:
 
 
 def _replicated(spec: PlacementSpec, trial: KeyTrial) -> Placement | None:
-    """Return the placement of an assignment with replicas, where the spec takes one and zones matter."""
+    """Return the placement with replicas; None if the spec takes no assignment, or if the nodes have no zones."""
     if spec.takes != "assignment" or not trial.has_zones:
         return None
     slots = len(compose(spec.name, trial.topology).assignment.rows)  # type: ignore[attr-defined]

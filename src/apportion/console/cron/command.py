@@ -93,7 +93,7 @@ def plan_cron(app: App, /, *, json: Json = False) -> int:
 
 
 def apply_cron(app: App, /, *, json: Json = False) -> None:
-    """Store the schedules of a program. Last slots stay, and a new rule fires no slot of the past."""
+    """Store the schedules of a program. A changed one keeps its last slot; a new rule fires no slot of the past."""
     program = program_at(app)
     report.print_applied(program.name, _answer(cron.apply(program), json=json), json=json)
 

@@ -1,4 +1,4 @@
-"""Stalls: the worker process of a demonstration of tasks, until SIGTERM; the script may stop one run of it.
+"""Stalls: a worker process of a demonstration of tasks. It works until SIGTERM; the script may stop one run.
 
 The line `stall` on its standard input stops the next run before its transaction. The worker prints a line then, and the
 next input line lets the run continue, without any check. At the end of the input the worker leaves.

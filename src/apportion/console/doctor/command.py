@@ -37,14 +37,14 @@ class Check:
 
 
 def doctor(*, store: str | None = None, json: Json = False) -> int:
-    """Check hash functions, the ring, plug-ins and versions. Exit code 1 if something would give wrong answers.
+    """Check hash functions, the ring, plug-ins and versions. Exit code 1 if a check needs attention.
 
     The output names the implementation in use, native twin or reference, and the reason. With a store, check the store.
 
     Parameters
     ----------
     store
-        URL of a store to check instead: reach, setup, promises and speed.
+        URL of a store to check instead: reach, setup, promises and speed. Then only an error gives exit code 1.
     """
     if store is not None:
         return doctor_store(store, json=json)

@@ -101,7 +101,7 @@ def of_parser(error: CycloptsError, app: "App") -> InvalidInput:
     """Return an error of the parser as one of ours. It names the origin of an option from the environment or a file."""
     ours, token = _in_our_words(error, app), getattr(error, "token", None)
     if isinstance(token, Token) and token.source != "cli":
-        ours.hint += f"\nRead: {token.keyword} from {'the environment' if token.source == 'env' else token.source}."
+        ours.hint += f"\nOrigin: {token.keyword} from {'the environment' if token.source == 'env' else token.source}."
     return ours
 
 

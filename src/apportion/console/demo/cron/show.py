@@ -70,7 +70,7 @@ def _disturb(nodes: Nodes, screen: Screen, week: int) -> None:
         screen.say(f"week {week}: node-2 is killed with SIGKILL")
         nodes.killed("node-2")
     elif week == _STOPPED_WEEK:
-        screen.say(f"week {week}: node-3 is stopped with SIGSTOP; node-1 goes on alone, and a new node-2 comes")
+        screen.say(f"week {week}: node-3 is stopped with SIGSTOP; node-1 goes on, and a new node-2 joins it")
         nodes.stopped("node-3")
         nodes.start("node-2")
     elif week == _WOKEN_WEEK:

@@ -1,7 +1,8 @@
 """Year: the schedules of the demonstration, and the table that their tasks write to.
 
-Each of three zones has three weekly schedules; two of them lie within the changes of the clocks. The table has no
-unique key, so that a slot with two tasks would be seen. A row is written in the transaction that completes its task.
+Each of three zones has three weekly schedules. In each zone, a change of the clocks skips or repeats the time of one or
+two of them. The table has no unique key, so that a slot with two tasks would be seen. A row is written in the
+transaction that completes its task.
 """
 
 import os

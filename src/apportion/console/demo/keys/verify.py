@@ -55,7 +55,7 @@ def _of(made: Sequence[tuple[str, int]], country: str) -> list[tuple[str, int]]:
 def _overlaps(lines: Sequence[Line], country: str) -> int:
     """Return how many runs of a country began before the previous run had ended.
 
-    A process that is killed, or stopped past its lease, may run nothing from then on.
+    A run also ends when its process is killed, or is stopped for longer than its lease.
     """
     mine = [line for line in lines if line.get("country") == country]
     runs = sorted((line["at"], _end(line, mine, lines)) for line in mine if line["word"] == "begun")

@@ -113,7 +113,7 @@ def _reversed(troop: Troop, screen: Screen) -> None:
 
 
 def _crash(world: DemoWorld, screen: Screen, server: Crashing) -> None:
-    """Let the source of a move crash in its middle, and start it again."""
+    """In the middle of a move, let the source crash; then start the source again."""
     ends = time.monotonic() + PATIENCE_SECONDS
     while not any(move.state in _UNDER_WAY for move in asyncio.run(admin.status(world.url, SET)).moves):
         if time.monotonic() > ends:

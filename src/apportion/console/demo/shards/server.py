@@ -2,7 +2,7 @@
 
 Promises: it listens on no port; only its user and root reach its socket. It stops at the end of its block, however the
 block ends. It has a process group of its own, so Ctrl-C in a terminal does not stop it before the verification.
-Refuses: to run as root, because PostgreSQL refuses it. Root runs it as the user `postgres`.
+Refuses: root as its user, as PostgreSQL does. If root starts the demonstration, the server runs as `postgres`.
 """
 
 import os
@@ -25,7 +25,8 @@ _MOST_SOCKET_BYTES, _MOST_NAME_BYTES = 107, len(f"/one/.s.PGSQL.{PORT}")
 _ROOT_RUNS_AS = "postgres"
 _HOMES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
 
-# The workers of a subscription start anew at once after a crash of the source, and not up to five seconds later.
+# `wal_retrieve_retry_interval`: after a crash of the source, the workers of a subscription start anew at once. With the
+# default, they would start up to five seconds later.
 _SETTINGS = {
     "listen_addresses": "",
     "wal_level": "logical",
@@ -140,7 +141,7 @@ def _programs() -> Path:
     found.sort(key=lambda each: [int(part) for part in "".join(c if c.isdigit() else " " for c in str(each)).split()])
     if not on_path and not found:
         hint = "Install the package postgresql, for example: apt install postgresql"
-        raise InvalidInput("initdb", "absent", "that of PostgreSQL on the PATH or in /usr/lib/postgresql", hint)
+        raise InvalidInput("initdb", "absent", "one on the PATH, in /usr/lib/postgresql or in /usr/pgsql-*", hint)
     if os.geteuid() == 0 and _ROOT_RUNS_AS not in {each.pw_name for each in pwd.getpwall()}:
         hint = f"Make the user: useradd --system {_ROOT_RUNS_AS}. Or run this command as another user than root."
         raise InvalidInput(f"user {_ROOT_RUNS_AS}", "absent", "one that can run PostgreSQL for root", hint)

@@ -41,7 +41,7 @@ def show_tasks(screen: Screen, *, stays: bool, selftest: bool) -> list[Verdict]:
 def _play(fleet: Fleet, screen: Screen, names: list[str]) -> None:
     counts, lease = Counts(fleet.file), LEASE.total_seconds()
     screen.say(f"{len(WORKERS)} workers count the functions in {len(names)} files of Python's own library, a task per")
-    screen.say(f"file, in {fleet.url}. Count and completion are one commit. Their lease is {lease:g} s.")
+    screen.say(f"file, in {fleet.url}. Count and completion are one commit. The lease is {lease:g} s.")
     enqueue(fleet.url, names)
     enqueue(fleet.url, [FAILS])
     counts.make()
