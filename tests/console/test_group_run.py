@@ -161,8 +161,8 @@ def test_the_commands_of_a_runner_that_is_paused_are_killed_before_others_take_o
 def test_a_command_that_ends_by_itself_is_started_again_later_each_time(tmp_path):
     with runner(tmp_path, "a", ENDING, partitions=1):
         eventually(lambda: len(begun(tmp_path)[0]) >= 3)
-        eventually(lambda: "started again in 2 s" in said(tmp_path, "a"))
-    pauses = re.findall(r"ended by itself \(exit code 3\); started again in (\S+) s", said(tmp_path, "a"))
+        eventually(lambda: "starts again in 2 s" in said(tmp_path, "a"))
+    pauses = re.findall(r"ended by itself \(exit code 3\); starts again in (\S+) s", said(tmp_path, "a"))
     assert ["0.5", "1", "2"] == pauses[:3]
     assert 1 == len({token for _, token in begun(tmp_path)[0]}), "one grant, one token"
 

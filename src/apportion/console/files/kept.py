@@ -7,7 +7,7 @@ the same bytes as `table.json` is the current one. So one rename, to `table.json
 Promises: both tables of a change are kept before the file is replaced. A writer that dies at any moment leaves the old
 table or the new one, and each kept file whole. No two kept files are equal, and the one before the current one
 is the last to be removed.
-Refuses: to lock. The caller is `alone` with the file.
+Refuses: to lock. A caller that writes holds the lock of `OutputFile.alone`.
 """
 
 import os

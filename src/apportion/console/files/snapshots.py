@@ -61,7 +61,8 @@ def replace_table(value: Table, output: OutputFile, *, before: Epoch | None = No
 def save_assignment(after: Assignment, output: OutputFile, *, before: Assignment | None, is_plan: bool) -> None:
     """Write the assignment that follows `before`. It may replace only `before` or an equal assignment.
 
-    A plan may also replace another plan that was made from `before`. A replaced plan is not kept.
+    With `is_plan`, the assignment is the target of a plan. It may then also replace another target that was made from
+    `before`, and the replaced file is not kept.
     """
     output.check()
     with output.alone():

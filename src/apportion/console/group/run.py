@@ -1,12 +1,12 @@
 """`apportion group run`: a member of a group that runs a command for each partition it owns, in any language.
 
 Promises: a partition has one command at a time. A command and all of its descendants are one work. The work ends
-before the partition is handed over: by SIGTERM, and by SIGKILL once the drain times out. The keeper kills all works at
-the deadline of the session, before others may take over. A command that ends by itself, or that cannot be started, is
-started again, later each time. SIGTERM, SIGINT and SIGHUP hand over all partitions. A second signal kills all works,
-then the runner.
-Refuses: to depend on its report lines. It does not protect other systems from requests of a killed command: those
-systems must check its token.
+before the partition is handed over: by SIGTERM, and by SIGKILL once the drain times out. The keeper, the process that
+starts the commands, kills all works at the deadline of the session, before others may take over. A command that ends by
+itself, or that cannot be started, is started again, later each time. SIGTERM, SIGINT and SIGHUP hand over all
+partitions. A second signal kills all works, then the runner.
+Refuses: to stop or to wait if its report lines cannot be written. It does not protect other systems from requests of a
+killed command: those systems must check its token.
 """
 
 import asyncio
@@ -191,7 +191,7 @@ class _Runner:
                 self._say(partition, "killed", _KILLED)
                 group.token(partition)
             pause = FIRST_PAUSE_SECONDS if loop.time() - began >= STEADY_SECONDS else pause
-            self._say(partition, "ended", f"ended by itself ({how}); started again in {pause:g} s")
+            self._say(partition, "ended", f"ended by itself ({how}); starts again in {pause:g} s")
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await lost.wait()

@@ -53,7 +53,7 @@ class Taken:
             origins = {each.keyword if each.source == "env" else each.source for each in argument.tokens}
             self.options.extend(f"{argument.name} from {each}" for each in origins if each not in (None, "cli"))
             for each in argument.tokens:
-                if "\0" in each.value:  # a file may hold it, and no name of a file
+                if "\0" in each.value:  # a file of options may hold a NUL, but a path may not
                     hint = "Leave out the character that is shown escaped."
                     raise InvalidInput(argument.name, each.value, "text without NUL", hint)
             if argument.name == "--json" and argument.tokens:

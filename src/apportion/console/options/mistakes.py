@@ -133,7 +133,8 @@ def _unknown_command(word: str, command: str, known: list[str]) -> InvalidInput:
 
 
 def _unknown_option(option: str, command: str, own: list[str], app: "App") -> InvalidInput:
-    option = f"--{option[1:-1]}" if option.startswith("[") else option  # of a file
+    # The parser writes the option `nodes` of a file as [nodes].
+    option = f"--{option[1:-1]}" if option.startswith("[") else option
     known = [name for name in own if option.startswith("--no-") or not name.startswith("--no-")]
     field, value, see = f"option of {command}", _safe(option), f"See {command} --help."
     error = UnknownOption(field, value, known) if known else InvalidInput(field, value, "no option", see)

@@ -96,7 +96,7 @@ class StoredTable:
         url = url or os.environ.get(VARIABLE, "")
         if not (mark and url and name and is_number) or "@" in rest:
             expected = "URL#NAME, or URL#NAME/NUMBER for a kept table"
-            hint = f"Write it like sqlite:///work.db#orders. {VARIABLE} gives the URL of #orders."
+            hint = f"Write it like sqlite:///work.db#orders, or #orders if {VARIABLE} has the URL."
             raise InvalidInput(self.option, "(not shown)", expected, hint)
         return url, name, int(number) if slash else None
 

@@ -1,7 +1,7 @@
 """Parts of pages: document, header, section, figure with its table, legend.
 
-Promises: a page fetches nothing and runs nothing (a document forbids both to the browser). A wide table scrolls by
-itself. Text arguments are shown as text.
+Promises: a page fetches nothing and runs nothing (a document forbids both to the browser). A wide table scrolls
+in its own box. Text arguments are shown as text.
 Refuses: a date, so that pages made twice are equal.
 """
 
@@ -62,7 +62,7 @@ def figure(picture: str, listed: str) -> str:
 
 
 def table_of(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, best: str = "") -> str:
-    """Return a table that scrolls by itself if it is too wide, also by keyboard; its first column names the rows.
+    """Return a table in a box; a wide table scrolls in it, also by keyboard. The first column names the rows.
 
     Rows with a cell `best` stand out.
     """

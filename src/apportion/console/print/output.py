@@ -1,8 +1,8 @@
 """Output: JSON with a format version, or columns.
 
 Names and keys come from outside, so no printed text is read as markup.
-Promises: the JSON of every command is one object with `format_version` and `command`; columns are never cut, and
-nothing wraps inside a word.
+Promises: each JSON object on standard output has `format_version` and `command`; columns are never cut, and nothing
+wraps inside a word.
 """
 
 import json

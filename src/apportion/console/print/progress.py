@@ -1,8 +1,8 @@
 """Progress: one line on standard error while a command works, so that nobody wonders whether it hangs.
 
 Promises: the line comes after two seconds, changes twice per second, and is gone when the block ends, however it ends.
-Without a terminal there is no line and no timer. The timer is one of the system, because a thread would slow down
-each allocation, and so `route` by 3 %.
+Without a terminal there is no line and no timer. The timer is a signal of the system (SIGALRM). A thread would slow
+down each allocation, which costs `route` 3 %.
 Refuses: to guess the time that is left.
 """
 

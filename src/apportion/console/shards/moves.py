@@ -210,7 +210,7 @@ def clean_shards(
     name: SetName,
     /,
     *,
-    soak: Annotated[timedelta, Parameter(help="Shortest time since a move has ended.")] = admin.SOAK,
+    soak: Annotated[timedelta, Parameter(help="Clean only moves that ended at least this long ago.")] = admin.SOAK,
     json: Json = False,
 ) -> None:
     """Delete the old rows of moves that have ended, in small transactions."""
@@ -223,7 +223,7 @@ def clean_shards(
 
 
 def labels_shards(*, json: Json = False) -> None:
-    """Print the labels at which APPORTION_SHARDS_STOP_AT kills a mover, for fire drills."""
+    """Print the labels of the points at which APPORTION_SHARDS_STOP_AT kills a mover, for fire drills."""
     if json:
         print_json("shards labels", labels=list(labels()))
         return

@@ -176,7 +176,7 @@ def resize_tasks(
 
 
 def cancel_tasks(url: Url, /, *ids: TaskId, chosen: Chosen = ALL_BY_ID, json: Json = False) -> int:
-    """Cancel tasks: waiting ones at once; workers are asked to stop running ones. Exit code 1 if one had ended.
+    """Cancel tasks: waiting ones at once; the worker of a running one is asked to end it. Exit code 1 if one had ended.
 
     Name tasks by id, or all ready and delayed ones of a queue: --queue mail
     """

@@ -1,4 +1,4 @@
-"""Near queue: a note on standard error if a command was for a queue without tasks, and a name like it has some.
+"""Near queue: a note that a queue has no tasks and no workers, and that another queue has nearly its name.
 
 A queue needs no declaration: it can be paused before its first task. So a misspelt name is no error.
 """
