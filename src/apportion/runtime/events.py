@@ -163,7 +163,7 @@ class Unpublished(GroupEvent):
 class HandlerFailed(GroupEvent):
     """A handler of a partition raised an error, or did not end in time (None).
 
-    The handler is called again after `seconds`. If `seconds` is None, the session is over, and no further call comes.
+    The handler is called again after `seconds`. If `seconds` is None, it is not called again.
     """
 
     partition: int

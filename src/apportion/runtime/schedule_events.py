@@ -66,7 +66,7 @@ class SlotsMissed(ScheduleEvent):
 @brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleDisagreed(ScheduleEvent):
-    """The stored slot has fired, but the rule has no such slot with the zone data of this host. Told once per schedule.
+    """The stored slot is no slot of the rule by the zone data of this host. Told once per schedule.
 
     `stored_tzdata` is the version of the zone data with which the slot was computed, `tzdata` that of this host.
     """

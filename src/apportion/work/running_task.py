@@ -46,7 +46,7 @@ class Desk(Protocol):
         """Write a note of a run, from any event loop; `ClaimLost` when its claim is no longer open."""
 
     async def once(self, step: OnceStep) -> OnceState:
-        """Write a step to the log of effects, from any event loop; see `stepped` in `work.effects.once`."""
+        """Write a step to the idempotency log, from any event loop; see `stepped` in `work.effects.once`."""
 
     @property
     def transactions(self) -> TaskTransactions:
