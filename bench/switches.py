@@ -50,14 +50,14 @@ class Place(shards.Sharded, Base):
     visits: Mapped[int] = mapped_column(default=0)
 
 
-def _keys(table: SlotTable) -> dict[int, str]:
-    """Return a key for each slot of the group; all of them lie on the first shard."""
+def keys_of(table: SlotTable, slots: int = SLOTS) -> dict[int, str]:
+    """Return keys of slots on the first shard, each key by its slot. The first `SLOTS` slots are those of the group."""
     keys: dict[int, str] = {}
     for number in count():
         slot = table.slot(f"{number}")
         if table.shard(slot) == "one":
             keys.setdefault(slot, f"{number}")
-        if len(keys) == SLOTS:
+        if len(keys) == slots:
             break
     return keys
 
@@ -82,13 +82,19 @@ class Switches:
 
 def measured(control: str, open_sites: Callable[[], ShardSites], observer: MoveObserver = lambda _: None) -> Switches:
     """Move a group to and fro while processes write to it."""
-    keys = _keys(asyncio.run(admin.status(control, "world")).table)
-    writers = [_Writer(control, keys, seed) for seed in range(WRITERS)]
+    keys = keys_of(asyncio.run(admin.status(control, "world")).table)
+    writers = started_writers(control, keys)
+    ends = asyncio.run(_moved(control, open_sites(), tuple(sorted(keys)), observer))
+    return Switches(ends=ends, done=[[at for _, at in writer.ended()] for writer in writers])
+
+
+def started_writers(control: str, keys: dict[int, str]) -> "list[Writer]":
+    """Start the processes that write to the slots of some keys; return them when all have written for a while."""
+    writers = [Writer(control, keys, seed) for seed in range(WRITERS)]
     for writer in writers:
         writer.ready()
     time.sleep(WARM_SECONDS)
-    ends = asyncio.run(_moved(control, open_sites(), tuple(sorted(keys)), observer))
-    return Switches(ends=ends, done=[writer.ended() for writer in writers])
+    return writers
 
 
 async def _moved(
@@ -117,8 +123,8 @@ async def _moved(
     return list(ends.values())
 
 
-class _Writer:
-    """A process that writes until it is told to end, and then tells the time of each success."""
+class Writer:
+    """A process that writes until it is told to end, and then tells the begin and the end of each write."""
 
     def __init__(self, control: str, keys: dict[int, str], seed: int) -> None:
         context = get_context("spawn")
@@ -130,24 +136,25 @@ class _Writer:
         """Wait until it writes."""
         self._pipe.recv()
 
-    def ended(self) -> list[float]:
+    def ended(self) -> list[tuple[float, float]]:
         """End it; return the times."""
         self._pipe.send(None)
-        times: list[float] = self._pipe.recv()
+        times: list[tuple[float, float]] = self._pipe.recv()
         self._process.join()
         return times
 
 
 def _written(control: str, keys: dict[int, str], seed: int, pipe: Connection) -> None:
-    draw, times = random.Random(seed), list[float]()
+    draw, times = random.Random(seed), list[tuple[float, float]]()
     with sync.open_shards(control, "world", base=Base) as router:
         own = {key: uuid5(UUID(int=seed), key) for key in keys.values()}
         for key, row in own.items():
             router.run(key, partial(_add, Place(id=row, country=key)))
         pipe.send(None)
         while not pipe.poll():
+            began = time.monotonic()
             _write(router, *draw.choice(sorted(own.items())))
-            times.append(time.monotonic())
+            times.append((began, time.monotonic()))
             time.sleep(THINK_SECONDS)
     pipe.send(times)
 

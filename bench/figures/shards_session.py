@@ -21,7 +21,7 @@ from bench.clock import Turn, race, speed_ratio
 from bench.goal import at_most
 from bench.row import Row
 
-KEY, ROWS, MANY, ROUNDS, QUERIES, COMMITS = "FR", 1_000, 20_000, 25, 200, 20
+KEY, MANY, ROUNDS, QUERIES, COMMITS = "FR", 20_000, 101, 50, 5
 QUERY, COMMIT, UPDATE = at_most(1.15, "x bare"), at_most(1.25, "x bare"), at_most(3.5, "x bare")
 
 

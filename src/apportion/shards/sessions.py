@@ -30,7 +30,7 @@ from apportion.shards.models import Reference, Sharded, rule_of
 from apportion.shards.pin import Pin
 from apportion.shards.pins.key_kinds import check_kind
 from apportion.shards.pins.pinned_slot import PinnedSlot
-from apportion.shards.pins.reach import SlotOption, check_core, check_parts
+from apportion.shards.pins.reach import OneSlotOption, SlotOption, check_core, check_parts
 from apportion.shards.pins.slot_criterion import SlotCriterion
 
 _FRESH = "Run the work again in a fresh session, as router.run(key, work) does."
@@ -114,8 +114,7 @@ def _guarded(state: ORMExecuteState) -> Any:  # noqa: ANN401 - the result of a s
     if state.is_select:
         if isinstance(state.statement, CompoundSelect):
             check_parts(state.statement)
-        limited = state.statement.options(_ONE_SLOT if len(pin.slots) == 1 else _criteria(pin.slots))
-        state.statement = _grouped(limited)
+        state.statement = _limited(state.statement, _one_option(pin.slots))
         return None
     mapper = state.bind_mapper
     is_sharded = mapper is not None and issubclass(mapper.class_, Sharded)
@@ -126,30 +125,67 @@ def _guarded(state: ORMExecuteState) -> Any:  # noqa: ANN401 - the result of a s
     if state.is_update and mapper is not None and is_sharded:
         _check_update(state, mapper, pin)
     if state.is_update or state.is_delete:
-        check_parts(state.statement)
-        _check_reach(state.statement, pin)
-        if state.execution_options.get("dml_strategy") == "core_only":
-            raise _without_slot("an update or a delete with the strategy core_only", pin, "Leave out dml_strategy.")
-        state.statement = _grouped(state.statement.options(_criteria(pin.slots)))
+        _limit_change(state, session)
     return None
 
 
-def _grouped(statement: Any) -> Any:  # noqa: ANN401 - a copy of a statement
+def _limit_change(state: ORMExecuteState, session: PinnedSession) -> None:
+    """Add the criterion of the slot to an update or a delete, or refuse the statement."""
+    check_parts(state.statement)
+    _check_reach(state.statement, session.pin)
+    if state.execution_options.get("dml_strategy") == "core_only":
+        hint = "Leave out dml_strategy."
+        raise _without_slot("an update or a delete with the strategy core_only", session.pin, hint)
+    if _has_nothing_to_change(session, state):
+        state.update_execution_options(synchronize_session=False)
+        state.statement = _limited(state.statement, _one_option(session.pin.slots))
+    else:
+        state.statement = _limited(state.statement, _criteria(session.pin.slots))
+
+
+def _has_nothing_to_change(session: PinnedSession, state: ORMExecuteState) -> bool:
+    """Whether the session has no object that an update or a delete would change too. Then none is looked for."""
+    wish = state.execution_options.get("synchronize_session", "auto")
+    statement: Any = state.statement
+    is_empty = len(session.identity_map) == 0 and not session.new
+    return is_empty and wish in ("auto", "evaluate") and not statement._returning
+
+
+def _one_option(slots: tuple[int, ...]) -> SlotOption:
+    """Return the cheapest criteria of slots. The session cannot evaluate those of one slot for its objects."""
+    option: SlotOption = _ONE_SLOT if len(slots) == 1 else _criteria(slots)
+    return option
+
+
+def _limited(statement: Any, option: SlotOption) -> Any:  # noqa: ANN401 - a statement
+    """Return a copy of a statement with an option. The method `options` does the same in twice the time."""
+    copied = statement._generate()
+    copied._with_options += (option,)
+    _group(copied)
+    return copied
+
+
+def _group(statement: Any) -> None:  # noqa: ANN401 - a copy of a statement
     """Put conditions with text in parentheses. Otherwise an OR in the text would end the criterion of the slot."""
-    criteria = getattr(statement, "_where_criteria", ())
-    if any(isinstance(each, _GROUPED) for each in criteria):
-        statement._where_criteria = tuple(Grouping(each) if isinstance(each, _GROUPED) else each for each in criteria)
-    for inner in (*getattr(statement, "_from_obj", ()), *getattr(statement, "_raw_columns", ())):
-        if isinstance(inner, AliasedReturnsRows):
-            _grouped(inner)
-    for inner in (*getattr(statement, "selects", ()), getattr(statement, "element", None)):
-        if inner is not None:
-            _grouped(inner)
-    return statement
+    for each in getattr(statement, "_where_criteria", ()):
+        if isinstance(each, _GROUPED):
+            statement._where_criteria = tuple(
+                Grouping(each) if isinstance(each, _GROUPED) else each for each in statement._where_criteria
+            )
+            break
+    for name in ("_from_obj", "_raw_columns"):
+        for inner in getattr(statement, name, ()):
+            if isinstance(inner, AliasedReturnsRows):
+                _group(inner)
+    for inner in getattr(statement, "selects", ()):
+        _group(inner)
+    inner = getattr(statement, "element", None)
+    if inner is not None:
+        _group(inner)
 
 
 _GROUPED = (TextClause, BooleanClauseList)
-_ONE_SLOT = SlotOption(Sharded, lambda model: SlotCriterion(model.slot == PinnedSlot()), include_aliases=True)
+_ONE_SLOT = OneSlotOption(Sharded, lambda model: SlotCriterion(model.slot == PinnedSlot()), include_aliases=True)
 
 
 @lru_cache(maxsize=4096)

@@ -32,6 +32,18 @@ class SlotOption(LoaderCriteriaOption):
         super().process_compile_state(compile_state)
 
 
+class OneSlotOption(SlotOption):
+    """The criterion of the slot that the transaction is pinned to.
+
+    There is one such option. So SQLAlchemy need not derive its cache key anew at each execution.
+    """
+
+    _traverse_internals = LoaderCriteriaOption._traverse_internals
+
+    def _gen_cache_key(self, *_: object) -> tuple[object, ...]:
+        return (OneSlotOption,)
+
+
 def check_core(statement: Any) -> None:  # noqa: ANN401 - any statement
     """Raise `InvalidInput` if a statement that SQLAlchemy takes for one of Core names a sharded model."""
     if isinstance(statement, ClauseElement):

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from time import monotonic
 
 from apportion.errors import Unequal
+from apportion.runtime.both import both
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import key_log
 from apportion.shards.postgres.server import ShardServer, rows
 from apportion.shards.postgres.tables import ServerTable
-from apportion.shards.postgres.transport import digest, slots_of, text
+from apportion.shards.postgres.transport import digest, slot_totals, text
 from apportion.stores.postgres.driver import Connection
 
 VERIFY_SECONDS = 1.0
@@ -63,8 +64,8 @@ class RowDigests:
             await rows(connection, f"{into} VALUES (%s, %s::jsonb)", name, key)
 
     async def _compared(self, here: Connection, there: Connection, table: ServerTable) -> None:
-        counted = f"SELECT slot, count(*), sum({digest(table)}) FROM {table.name} kept WHERE {slots_of(self._group)}"
-        found = [await rows(each, f"{counted} GROUP BY slot".replace("%", "%%")) for each in (here, there)]
+        counted = slot_totals(self._group, table).replace("%", "%%")
+        found = await both(rows(here, counted), rows(there, counted))
         first, second = ({slot: (count, total) for slot, count, total in each} for each in found)
         slots = sorted(slot for slot in first | second if first.get(slot) != second.get(slot))
         if not slots:

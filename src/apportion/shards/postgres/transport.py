@@ -8,6 +8,7 @@ Refuses: to write over a row of a slot that does not move. `Unequal` names the k
 
 # ruff: noqa: S608 - names are quoted, values are bound or quoted
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from apportion.shards.postgres.tables import Rivalry, ServerTable, columns
 from apportion.stores.postgres.driver import Connection, psycopg
 
 STAGE = "pg_temp.apportion_stage"
+_EXACT = re.compile(r"bigint|boolean|bytea|date|integer|smallint|uuid|timestamp(\(\d\))? with(out)? time zone")
+_TEXT = re.compile(r"text|character varying(\(\d+\))?")
 
 
 def slots_of(group: MoveGroup) -> str:
@@ -45,6 +48,26 @@ def given(forms: Sequence[tuple[str, str]], keys: Sequence[str]) -> str:
 def digest(table: ServerTable, alias: str = "kept") -> str:
     """Return the expression for the digest of a row, a number of 60 bits."""
     return f"('x' || left(md5(ROW({table.listed(alias)})::text), 15))::bit(60)::bigint"
+
+
+def slot_totals(group: MoveGroup, table: ServerTable) -> str:
+    """Return the query for the number of rows, and a digest of them, of each slot of a group.
+
+    A row's digest is the server's hash of the row, hashed once more. Without the second hash, two rows that exchanged
+    their values would cancel out. The server's hash takes equal values for one, as 1.0 and 1.00. So a value of such a
+    type is hashed as its text. Two servers may hash in different ways. Then all slots differ, and a look at each row
+    decides. Cost: a quarter of the time of `digest`.
+    """
+    row = ", ".join(_hashable(f"kept.{name}", kind) for name, kind in table.columns)
+    total = f"bit_xor(hashint8extended(hash_record_extended(ROW({row}), 0), 0))"
+    return f"SELECT slot, count(*), {total} FROM {table.name} kept WHERE {slots_of(group)} GROUP BY slot"
+
+
+def _hashable(column: str, kind: str) -> str:
+    """Return a column so that different values have different hashes: a text by its bytes, in any collation."""
+    if _EXACT.fullmatch(kind):
+        return column
+    return f'{column} COLLATE "C"' if _TEXT.fullmatch(kind) else f'{column}::text COLLATE "C"'
 
 
 async def staged(source: Connection, target: Connection, table: ServerTable, where: str) -> int:

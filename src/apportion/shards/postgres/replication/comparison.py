@@ -16,10 +16,11 @@ from time import monotonic
 from typing import TypeAlias, TypeVar
 
 from apportion.errors import Unequal
+from apportion.runtime.both import both
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.server import ShardServer, Work, rows
 from apportion.shards.postgres.tables import ServerTable, columns
-from apportion.shards.postgres.transport import digest, given, slots_of, text
+from apportion.shards.postgres.transport import digest, given, slot_totals, slots_of, text
 from apportion.stores.postgres.driver import Connection
 
 VERIFY_SECONDS = 1.0
@@ -72,13 +73,7 @@ class StreamDigests:
         return found
 
     async def _on_both(self, read: Work[Result]) -> tuple[Result, Result]:
-        """Read the source, and then the target while the reading of the source is still open."""
-
-        async def _both(here: Connection) -> tuple[Result, Result]:
-            found = await read(here)
-            return found, await self._target.read(read)
-
-        return await self._source.read(_both)
+        return await both(self._source.read(read), self._target.read(read))
 
 
 def refusal(wrong: Suspects) -> Unequal:
@@ -89,10 +84,8 @@ def refusal(wrong: Suspects) -> Unequal:
 
 
 async def _totals(connection: Connection, group: MoveGroup, table: ServerTable) -> dict[int, tuple[int, int]]:
-    counted = (
-        f"SELECT slot, count(*), sum({digest(table)}) FROM {table.name} kept WHERE {slots_of(group)} GROUP BY slot"
-    )
-    return {slot: (count, total) for slot, count, total in await rows(connection, counted.replace("%", "%%"))}
+    found = await rows(connection, slot_totals(group, table).replace("%", "%%"))
+    return {slot: (count, total) for slot, count, total in found}
 
 
 async def _marks_of_slot(connection: Connection, table: ServerTable, slot: int) -> dict[str, int]:
