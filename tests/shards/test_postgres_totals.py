@@ -17,7 +17,7 @@ GROUP = MoveGroup(move="m1", source="one", target="two", slots=(1, 2))
 
 # Each type has pairs of values that differ. PostgreSQL takes some of them for equal, and hashes these alike.
 PAIRS = {
-    "bigint": [("1", "4294967297"), ("0", None)],
+    "bigint": [("1", "4294967297"), ("0", "4294967297"), ("-1", "4294967295"), ("0", None)],
     "smallint": [("1", "-1")],
     "boolean": [("true", "false"), ("false", None)],
     "text": [("a", "A"), ("", None), ("a", "a "), ("é", "e\u0301")],
@@ -28,7 +28,11 @@ PAIRS = {
     "uuid": [("00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000000")],
     "date": [("2026-01-01", "2026-01-02"), ("infinity", "-infinity")],
     "timestamp(3) without time zone": [("2026-01-01 00:00:00.001", "2026-01-01")],
-    "timestamp with time zone": [("2026-01-01 00:00:00.000001Z", "2026-01-01Z")],
+    "timestamp without time zone": [("1999-12-31 23:59:59.999999", "2000-01-01 01:11:34.967295")],
+    "timestamp with time zone": [
+        ("2026-01-01 00:00:00.000001Z", "2026-01-01Z"),
+        ("2000-01-01Z", "2000-01-01 01:11:34.967297Z"),
+    ],
     "numeric": [("1.0", "1.00"), ("0", "0.0"), ("NaN", "Infinity")],
     "double precision": [("0", "-0"), ("0.1", "0.10000000000000002")],
     "interval": [("1 day", "24:00:00"), ("1 mon", "30 days")],
@@ -38,14 +42,18 @@ PAIRS = {
     "numeric[]": [("{1.0}", "{1.00}"), ("{}", "{NULL}")],
     "text[]": [("{NULL}", '{"NULL"}')],
     "public.citext": [("a", "A")],
-    "mood": [("calm", "angry")],
+    "mood": [("calm", "angry"), ("calm", "serene")],
+    "bpchar": [("a", "a ")],
     "point": [("(1,2)", "(1,3)")],
     "xml": [("<a/>", "<a></a>")],
 }
 SETUP = (
     "CREATE EXTENSION IF NOT EXISTS citext SCHEMA public",
     "CREATE COLLATION pg_temp.nocase (provider = icu, locale = 'und-u-ks-level1', deterministic = false)",
-    "CREATE TYPE pg_temp.mood AS ENUM ('calm', 'angry')",
+    "CREATE TYPE pg_temp.mood AS ENUM ('calm', 'serene', 'angry')",
+    "CREATE FUNCTION pg_temp.said(pg_temp.mood) RETURNS text"
+    " RETURN CASE $1 WHEN 'angry' THEN 'bad' ELSE 'good' END",
+    "CREATE CAST (pg_temp.mood AS text) WITH FUNCTION pg_temp.said(pg_temp.mood)",
     "SET search_path = pg_catalog, pg_temp",
     "SET extra_float_digits = 3",
 )

@@ -20,8 +20,14 @@ from apportion.shards.postgres.tables import Rivalry, ServerTable, columns
 from apportion.stores.postgres.driver import Connection, psycopg
 
 STAGE = "pg_temp.apportion_stage"
-_EXACT = re.compile(r"bigint|boolean|bytea|date|integer|smallint|uuid|timestamp(\(\d\))? with(out)? time zone")
+_EXACT = re.compile(r"bytea|boolean|date|integer|smallint|uuid")
 _TEXT = re.compile(r"text|character varying(\(\d+\))?")
+_DIGITS = re.compile(r"\(\d\)")
+_BYTES = {
+    "bigint": "int8send",
+    "timestamp without time zone": "timestamp_send",
+    "timestamp with time zone": "timestamptz_send",
+}
 
 
 def slots_of(group: MoveGroup) -> str:
@@ -54,20 +60,32 @@ def slot_totals(group: MoveGroup, table: ServerTable) -> str:
     """Return the query for the number of rows, and a digest of them, of each slot of a group.
 
     A row's digest is the server's hash of the row, hashed once more. Without the second hash, two rows that exchanged
-    their values would cancel out. The server's hash takes equal values for one, as 1.0 and 1.00. So a value of such a
-    type is hashed as its text. Two servers may hash in different ways. Then all slots differ, and a look at each row
-    decides. Cost: a quarter of the time of `digest`.
+    their values would cancel out. Two servers may hash in different ways. Then all slots differ, and a look at each row
+    decides. Cost: a fifth to a third of the time of `digest`.
     """
-    row = ", ".join(_hashable(f"kept.{name}", kind) for name, kind in table.columns)
-    total = f"bit_xor(hashint8extended(hash_record_extended(ROW({row}), 0), 0))"
+    total = f"bit_xor(hash_numeric_extended(hash_record_extended(ROW({_hashable(table)}), 0)::numeric, 0))"
     return f"SELECT slot, count(*), {total} FROM {table.name} kept WHERE {slots_of(group)} GROUP BY slot"
 
 
-def _hashable(column: str, kind: str) -> str:
-    """Return a column so that different values have different hashes: a text by its bytes, in any collation."""
-    if _EXACT.fullmatch(kind):
-        return column
-    return f'{column} COLLATE "C"' if _TEXT.fullmatch(kind) else f'{column}::text COLLATE "C"'
+def _hashable(table: ServerTable) -> str:
+    """Return the columns of a row so that different values have different hashes.
+
+    The server's hash folds 64 bits to 32: -1 and 4294967295 have the same. So it gets the bytes of such a value. It
+    takes equal values for one, as 1.0 and 1.00, or texts in some collations. So it gets other values as one text, the
+    same as for `digest`. A cast of each value would lose the blanks at the end of a bpchar.
+    """
+    parts, others = list[str](), list[str]()
+    for name, kind in table.columns:
+        column, sent = f"kept.{name}", _BYTES.get(_DIGITS.sub("", kind))
+        if _EXACT.fullmatch(kind):
+            parts.append(column)
+        elif _TEXT.fullmatch(kind):
+            parts.append(f'{column} COLLATE "C"')
+        elif sent:
+            parts.append(f"{sent}({column})")
+        else:
+            others.append(column)
+    return ", ".join([*parts, *([f'ROW({", ".join(others)})::text COLLATE "C"'] if others else [])])
 
 
 async def staged(source: Connection, target: Connection, table: ServerTable, where: str) -> int:
