@@ -51,8 +51,7 @@ SETUP = (
     "CREATE EXTENSION IF NOT EXISTS citext SCHEMA public",
     "CREATE COLLATION pg_temp.nocase (provider = icu, locale = 'und-u-ks-level1', deterministic = false)",
     "CREATE TYPE pg_temp.mood AS ENUM ('calm', 'serene', 'angry')",
-    "CREATE FUNCTION pg_temp.said(pg_temp.mood) RETURNS text"
-    " RETURN CASE $1 WHEN 'angry' THEN 'bad' ELSE 'good' END",
+    "CREATE FUNCTION pg_temp.said(pg_temp.mood) RETURNS text RETURN CASE $1 WHEN 'angry' THEN 'bad' ELSE 'good' END",
     "CREATE CAST (pg_temp.mood AS text) WITH FUNCTION pg_temp.said(pg_temp.mood)",
     "SET search_path = pg_catalog, pg_temp",
     "SET extra_float_digits = 3",

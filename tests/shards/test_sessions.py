@@ -91,6 +91,23 @@ def test_an_orm_update_and_delete_touch_the_slot_alone(router, place):
         assert [7] == session.scalars(select(Place.visits)).all()
 
 
+def test_an_update_that_the_session_is_to_evaluate_is_refused_alike_with_objects_and_without(router, place):
+    several = update(Place).where(Place.id.in_(select(Photo.place_id))).values(visits=5)
+    for holds in (False, True):
+        with router.session(FR) as session:
+            held = session.get(Place, place.id) if holds else None
+            with pytest.raises(InvalidRequestError, match="Could not evaluate"):
+                session.execute(several, execution_options={"synchronize_session": "evaluate"})
+            assert (1, held) == (session.execute(several).rowcount, held)
+
+
+def test_an_update_with_a_cte_tells_the_number_of_its_rows(router, place):
+    found = select(Place.id).where(Place.visits > 0).cte()
+    with router.session(FR) as session:
+        assert 1 == session.execute(update(Place).where(Place.id.in_(select(found.c.id))).values(visits=5)).rowcount
+        assert 1 == session.execute(delete(Photo).where(Photo.place_id.in_(select(found.c.id)))).rowcount
+
+
 OTHER = aliased(Place)
 OR = text("1 = 1 OR 1 = 1")
 

@@ -131,12 +131,12 @@ def _guarded(state: ORMExecuteState) -> Any:  # noqa: ANN401 - the result of a s
 
 def _limit_change(state: ORMExecuteState, session: PinnedSession) -> None:
     """Add the criterion of the slot to an update or a delete, or refuse the statement."""
-    check_parts(state.statement)
+    has_cte = check_parts(state.statement)
     _check_reach(state.statement, session.pin)
     if state.execution_options.get("dml_strategy") == "core_only":
         hint = "Leave out dml_strategy."
         raise _without_slot("an update or a delete with the strategy core_only", session.pin, hint)
-    if _has_nothing_to_change(session, state):
+    if not has_cte and _has_nothing_to_change(session, state):  # SQLite counts rows of a CTE only if they are fetched
         state.update_execution_options(synchronize_session=False)
         state.statement = _limited(state.statement, _one_option(session.pin.slots))
     else:
@@ -148,7 +148,7 @@ def _has_nothing_to_change(session: PinnedSession, state: ORMExecuteState) -> bo
     wish = state.execution_options.get("synchronize_session", "auto")
     statement: Any = state.statement
     is_empty = len(session.identity_map) == 0 and not session.new
-    return is_empty and wish in ("auto", "evaluate") and not statement._returning
+    return is_empty and wish == "auto" and not statement._returning
 
 
 def _one_option(slots: tuple[int, ...]) -> SlotOption:

@@ -10,7 +10,7 @@ Refuses (`InvalidInput`): such a query, also as a part of another statement.
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import ClauseElement, Select
+from sqlalchemy import CTE, ClauseElement, Select
 from sqlalchemy.orm.util import LoaderCriteriaOption
 from sqlalchemy.sql.selectable import SelectBase
 from sqlalchemy.sql.visitors import iterate
@@ -50,11 +50,17 @@ def check_core(statement: Any) -> None:  # noqa: ANN401 - any statement
         _check(iterate(statement))
 
 
-def check_parts(statement: Any) -> None:  # noqa: ANN401 - a statement of the ORM
-    """Raise `InvalidInput` if a query within a statement names a sharded model, and would get no criterion."""
+def check_parts(statement: Any) -> bool:  # noqa: ANN401 - a statement of the ORM
+    """Raise `InvalidInput` if a query within a statement names a sharded model, and would get no criterion.
+
+    Return whether the statement has a CTE.
+    """
+    has_cte = False
     for part in iterate(statement):
         if isinstance(part, Select) and part._propagate_attrs.get("compile_state_plugin") != "orm":
             _check(_within(part))
+        has_cte = has_cte or isinstance(part, CTE)
+    return has_cte
 
 
 def _within(query: ClauseElement) -> Iterator[ClauseElement]:
