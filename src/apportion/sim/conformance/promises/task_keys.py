@@ -10,7 +10,7 @@ from apportion.sim.conformance.task_stage import TaskStage, done, ended, task_ca
 from apportion.stores.keys.questions import BusiestKeys, HeadOfKey, KeyHead, KeyStats, OwnerOfLane
 from apportion.stores.lanes.values import KEYED_LANES, AgreePartitions, MendLane, OwnedLane, ResizePartitions
 from apportion.stores.task_api import TaskStore
-from apportion.stores.task_control import Cancel, Redrive
+from apportion.stores.task_control import Cancel, Hasten, Redrive
 from apportion.stores.task_values import Claim, NewTask, OnDead, Worker
 
 _ROUNDS = 60
@@ -127,6 +127,25 @@ async def a_worker_claims_keyed_tasks_in_its_lanes_alone(stage: TaskStage) -> No
     )
     third = await owner(stage, 0, epoch=2)
     same([ids[0]], [each.task for each in await stage.claim(third, want=9)], "those of the owner of the other lane")
+
+
+@task_case()
+async def a_task_without_a_death_passes_those_that_must_run_alone(stage: TaskStage) -> None:
+    """A session that runs a task with two deaths goes on behind other such tasks, those of keys and plain ones."""
+    for suspects in ([stage.new() for _ in "abc"], [keyed(stage, key) for key in "abc"]):
+        ids = await stage.add(*suspects)
+        for _ in range(2):
+            worker = await owner(stage)
+            same(3, len(await stage.claim(worker, want=6)), "claims of a worker that dies")
+            await stage.end(worker)
+        heir = await owner(stage)
+        same((), await stage.claim(heir, want=6), "the claims after the second death")
+        same(3, await stage.tasks.control(Hasten(tasks=ids)), "tasks that were hastened")
+        (later,) = await stage.add(replace(suspects[0], id=stage.new().id, key=suspects[0].key and "d"))
+        same(2, only(await stage.claim(heir)).deaths, "the deaths of the first task")
+        same(later, only(await stage.claim(heir)).task, "the task beside it")
+        same((), await stage.claim(heir, want=6), "the claims of other tasks with two deaths")
+        await stage.tasks.control(Cancel(tasks=(*ids, later)))
 
 
 @task_case()
