@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from apportion.console.main import main
 from tests.console.running import COMMAND, refused, run
 
 
@@ -49,6 +50,21 @@ def test_an_output_that_is_lost_does_not_hide_that_the_work_was_done(tmp_path):
     process = shell(">/dev/full", "apply", "plan.json", folder=tmp_path)
     assert (1, True) == (process.returncode, b"look before you run it again" in process.stderr)
     assert b"+c" in run("table", "log", folder=tmp_path).stdout
+
+
+@pytest.mark.parametrize("is_full", [True, False], ids=["a full disk", "a pipe without a reader"])
+def test_a_task_is_enqueued_once_although_its_id_cannot_be_printed(is_full, tmp_path, monkeypatch, capfd):
+    read, write = os.pipe()
+    os.close(read)
+    if is_full:
+        os.dup2(os.open("/dev/full", os.O_WRONLY), write)
+    store = f"sqlite:///{tmp_path}/work.db"
+    with os.fdopen(write, "w") as output:
+        monkeypatch.setattr("sys.stdout", output)
+        assert 1 == main(["tasks", "enqueue", store, "mail", "send", "{}"])
+        monkeypatch.undo()
+    assert is_full == ("look before you run it again" in capfd.readouterr().err)
+    assert b"tasks ls: mail: 1 task\n" in run("tasks", "ls", store, "mail", folder=tmp_path).stdout
 
 
 @pytest.mark.slow
