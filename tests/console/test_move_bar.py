@@ -1,5 +1,8 @@
 """The bar of `shards apply`: the rows that were copied, their rate and the time that is left, by the mover's clock."""
 
+import io
+import sys
+
 import pytest
 
 pytest.importorskip("sqlalchemy")
@@ -57,3 +60,16 @@ def test_the_pause_is_the_time_from_the_fence_to_the_switch(capsys):
     shown = capsys.readouterr().out
     assert "250 ms" in shown
     assert "shards apply: world: 1 moves; another process has paused or aborted the rest" in shown
+
+
+class Broken(io.StringIO):
+    """A stream to a pipe that was closed."""
+
+    def write(self, _):
+        raise BrokenPipeError
+
+
+def test_a_wait_that_cannot_be_told_does_not_end_the_move(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Broken())
+    bar = taken(event("waits", 1.0, why="locked"), event("fence", 2.0), event("switch", 2.25))
+    assert 0.25 == bar.moves["a-000"].pause

@@ -95,3 +95,10 @@ def test_a_shard_is_a_file_and_its_url_has_no_options(tmp_path, url, field):
         with pytest.raises(InvalidInput, match=f"^{field} is"):
             asyncio.run(call(files.url, name, {"new": address}, base=Base))
     assert ["control.db", "one.db"] == sorted(path.name for path in tmp_path.glob("*.db*") if "-" not in path.name)
+
+
+@pytest.mark.parametrize("observer", [3, "log", lambda: None])
+def test_an_observer_of_moves_is_a_function_of_one_event(observer):
+    for call in (admin.apply, admin.abort, admin.clean):
+        with pytest.raises(InvalidInput, match=r"^(parameters of )?observer is"):
+            asyncio.run(call("sqlite:///absent.db", SET, observer=observer))

@@ -1,10 +1,10 @@
-"""A mover under its fence: a target that refuses or is silent, and a mover that is cancelled, keep no source closed."""
+"""A mover under its fence: no source stays closed after a refusal, a silence, a cancel or an error of an observer."""
 
 import asyncio
 
 import pytest
 
-from apportion.errors import StoreDenied
+from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable
 from apportion.shards.mover.fence_time import FENCE_SECONDS
 from apportion.tables.layout import Version
 from tests.shards.move_rig import GROUP, Killed, kill, moved, token, until, wish
@@ -180,3 +180,53 @@ def test_a_wish_ends_the_time_before_the_next_attempt(rests, word, state):
     rig, entry = moved(play)
     assert (1, 2) == (rig.labels.count("fence.after"), rig.labels.count("retreat.after") + 1)
     assert entry is None if word == "abort" else state == entry.record.state
+
+
+class Fussy(list):
+    """The events of a move up to one that this observer refuses."""
+
+    def __init__(self, step, error):
+        super().__init__()
+        self.step, self.error = step, error
+
+    def append(self, event):
+        super().append(event.step)
+        if event.step == self.step:
+            raise self.error
+
+
+@pytest.mark.parametrize("step", ["intent", "fence", "announce", "switch"])
+def test_an_observer_that_raises_lets_writers_go_on(step):
+    async def play(rig):
+        rig.events = heard = Fussy(step, KeyError(step))
+        with pytest.raises(KeyError, match=step):
+            await rig.mover().run(GROUP.move, token(1))
+        newest = Version(incarnation=1, number=2)
+        found = rig.one.write(2, 0, 7), rig.two.write(2, 0, 7, newest), heard[-1]
+        rig.events = []
+        return found, await rig.mover().run(GROUP.move, token(2))
+
+    rig, (found, entry) = moved(play)
+    assert (step != "switch", step == "switch", step) == found
+    assert ("complete", 7) == (entry.record.state, rig.two.rows[2, 0])
+
+
+def test_an_observer_that_ends_its_program_does_not_end_the_thread_of_the_mover():
+    async def play(rig):
+        rig.events = Fussy("fence", SystemExit(3))
+        with pytest.raises(InvalidInput, match="observer"):
+            await rig.mover().run(GROUP.move, token(1))
+        return rig.one.write(2, 0, 7)
+
+    assert moved(play)[1]
+
+
+def test_an_observer_that_raises_during_a_wait_ends_the_wait():
+    async def play(rig):
+        rig.events = Fussy("waits", KeyError("waits"))
+        rig.one.refusal = StoreUnavailable("shard one", "it is down")
+        with pytest.raises(KeyError, match="waits"):
+            async with asyncio.timeout(5):
+                await rig.mover().run(GROUP.move, token(1))
+
+    moved(play)

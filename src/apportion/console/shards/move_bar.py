@@ -80,7 +80,8 @@ class MoveBar:
         reason = _AGE.sub("", event.why)
         if reason != self._waits or event.at - self._waits_at >= _WAITS_SECONDS:
             self._waits, self._waits_at = reason, event.at
-            print(f"{event.step}: {event.why}", file=sys.stderr, flush=True)
+            with suppress(OSError):  # a stream that is closed or full does not end the move
+                print(f"{event.step}: {event.why}", file=sys.stderr, flush=True)
 
     def line(self, event: MoveEvent) -> str:
         """Return the line after an event."""

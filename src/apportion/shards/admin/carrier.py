@@ -25,6 +25,7 @@ from apportion.errors import Conflict, NotOwner, PlanRefused
 from apportion.groups.leader import AsyncElection, leader
 from apportion.model.epoch import FencingToken
 from apportion.runtime.clock import SystemClock
+from apportion.runtime.events import checked_observer
 from apportion.runtime.io_thread import io_thread
 from apportion.shards.admin.facts import moves_of
 from apportion.shards.admin.lanes import MoveLanes, MovesMade, beside_of
@@ -178,6 +179,7 @@ async def carried(
     picks shards that may be on any timeline. Its default picks no shard, or each shard if `settles` is False.
     """
     SetKeys(name)
+    observer = checked_observer(observer, "call(…")
     await io_thread().hop(require_made(url))
     async with leader(url, f"{name}.mover", lease_ttl=MOVER_TTL) as election:
         token = await _elected(name, election)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from apportion.errors import InvalidInput
 from apportion.runtime.clock import SystemClock
+from apportion.runtime.events import checked_observer
 from apportion.runtime.io_thread import io_thread
 from apportion.shards.admin.carrier import MoveObserved, carried
 from apportion.shards.admin.facts import moves_of
@@ -23,6 +24,7 @@ SOAK = timedelta(minutes=10)
 
 async def abort(url: str, name: str, *, observer: MoveObserved | None = None) -> MovesMade:
     """Take back all moves that have not switched. Their slots stay on the source, and nothing of the moves is left."""
+    observer = checked_observer(observer, "abort(…")
     await io_thread().hop(wish(url, name, "abort"))
     return await carried(url, name, lambda carrier: carrier.abort(), observer)
 

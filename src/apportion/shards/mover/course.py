@@ -2,8 +2,8 @@
 
 It first guards both shards with the token. Then it reads, does one act, and reads again, until no act is left.
 
-Promises: those of a mover. An error that no wait can mend ends a fence that stands, and is then raised. A move that
-exceeds a limit ends with a reason in words.
+Promises: those of a mover. An error that no wait can mend ends a fence that stands, and is then raised. So does an
+error of the observer. A move that exceeds a limit ends with a reason in words.
 """
 
 import asyncio
@@ -47,7 +47,8 @@ class Course:
         self._delay = RetreatDelay(self._clock)
         self._limits = LimitWatch(means.limits, means.sites, means.clock)
         self._is_cleaned = self._is_last_look = self._is_put_off = self._is_over = self._ends = False
-        self._trouble: ApportionError | None = None
+        self._is_muted = False
+        self._trouble: Exception | None = None
         self.is_rescue: bool = False
         self.entry: MoveEntry | None = None
         self.why: str = ""  # the reason, in words, if a limit has ended the move
@@ -65,6 +66,8 @@ class Course:
                 self._waits(error)
                 if self._is_at_rest():
                     return
+                if self._is_muted and self._trouble is not None and not self._fence.stands:
+                    raise self._trouble from error
                 self._means.check()
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
@@ -127,7 +130,7 @@ class Course:
     def _waits(self, error: ApportionError) -> None:
         """Tell the observer that a store did not answer, or that it denied a request."""
         if self.entry is not None:
-            self._means.tell(self.entry, "waits", rows=self._rows, why=error.problem)
+            self._tell(self.entry, "waits", why=error.problem)
 
     def _note_end(self) -> None:
         """If this mover has to end, keep the error of `check`. No wait can mend it."""
@@ -142,7 +145,7 @@ class Course:
             return False
         if not self._ends and (reason := await self._limits.log_reason(entry, is_urgent=is_urgent)):
             self._ends, self.why, self._trouble = True, reason, None
-            self._means.tell(entry, "ends", rows=self._rows, why=reason)
+            self._tell(entry, "ends", why=reason)
         return self._ends
 
     async def _rests(self, kept: KeptMove) -> bool:
@@ -153,7 +156,7 @@ class Course:
         reason = self._limits.rest_reason(entry.group)
         if reason and await self._book.write(kept, entry.wished("pause")):
             self.why = reason
-            self._means.tell(entry, "rests", rows=self._rows, why=reason)
+            self._tell(entry, "rests", why=reason)
         return bool(reason)
 
     async def _abort(self, kept: KeptMove) -> bool:
@@ -269,8 +272,22 @@ class Course:
         self._means.reached(f"{step}.after")
         state = kept.entry if act.record is None else replace(kept.entry, record=act.record)
         copied, lag = (0, 0) if look is None else (look.channel.copied, look.channel.lag)
-        self._means.tell(state, step, copied=copied, rows=self._rows, lag=lag)
+        self._tell(state, step, copied=copied, lag=lag)
         return True
+
+    def _tell(self, entry: MoveEntry, step: str, *, copied: int = 0, lag: int = 0, why: str = "") -> None:
+        """Tell the observer. One that raises hears nothing more: the move pauses, and the error is raised after that.
+
+        If this mover was cancelled, or is a rescue, the error is dropped.
+        """
+        if self._is_muted:
+            return
+        try:
+            self._means.tell(entry, step, copied=copied, rows=self._rows, lag=lag, why=why)
+        except Exception as error:  # noqa: BLE001 - of the user's function
+            self._is_muted = True
+            if not self.is_rescue:
+                self._trouble = self._trouble or error
 
 
 def _is_to_abort(entry: MoveEntry) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from apportion.errors import InvalidInput
 from apportion.runtime.clock import Clock
 from apportion.shards.mover.accepted_shards import AcceptedShards
 from apportion.shards.mover.acts import MoveActs
@@ -29,7 +30,15 @@ class MoverMeans:
     limits: MoveLimits
 
     def tell(self, entry: MoveEntry, step: str, *, copied: int = 0, rows: int = 0, lag: int = 0, why: str = "") -> None:
-        """Tell the observer of a step that has ended."""
-        if self.observer is not None:
-            at = self.clock.elapsed()
-            self.observer(MoveEvent.of(entry, step, at=at, copied=copied, rows=rows, lag=lag, why=why))
+        """Tell the observer of a step that has ended. `InvalidInput` if it raises SystemExit.
+
+        SystemExit would end the I/O thread, and each caller would wait for ever.
+        """
+        if self.observer is None:
+            return
+        event = MoveEvent.of(entry, step, at=self.clock.elapsed(), copied=copied, rows=rows, lag=lag, why=why)
+        try:
+            self.observer(event)
+        except SystemExit as error:
+            hint = "Let it set a flag, and end the program in its own thread."
+            raise InvalidInput("observer", "one that raises SystemExit", "a function that returns", hint) from error
