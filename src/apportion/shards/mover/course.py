@@ -18,7 +18,7 @@ from apportion.shards.mover.delay import RetreatDelay
 from apportion.shards.mover.fence_time import FENCE_SECONDS, FenceTime
 from apportion.shards.mover.limits import LimitWatch
 from apportion.shards.mover.look import Look, looked
-from apportion.shards.mover.means import MoverMeans
+from apportion.shards.mover.means import KeptError, MoverMeans
 from apportion.shards.mover.records import MoveEntry
 from apportion.shards.mover.stop_points import step_of
 from apportion.shards.reshard import BEFORE_SWITCH, CLEANING, WITH_TARGET, MoveAct, next_act
@@ -282,12 +282,11 @@ class Course:
         """
         if self._is_muted:
             return
-        try:
+        with KeptError() as kept:
             self._means.tell(entry, step, copied=copied, rows=self._rows, lag=lag, why=why)
-        except Exception as error:  # noqa: BLE001 - of the user's function
-            self._is_muted = True
-            if not self.is_rescue:
-                self._trouble = self._trouble or error
+        self._is_muted = kept.error is not None
+        if not self.is_rescue:
+            self._trouble = self._trouble or kept.error
 
 
 def _is_to_abort(entry: MoveEntry) -> bool:

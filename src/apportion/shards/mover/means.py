@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 from apportion.errors import InvalidInput
 from apportion.runtime.clock import Clock
@@ -42,3 +43,17 @@ class MoverMeans:
         except SystemExit as error:
             hint = "Let it set a flag, and end the program in its own thread."
             raise InvalidInput("observer", "one that raises SystemExit", "a function that returns", hint) from error
+
+
+class KeptError:
+    """A block that keeps an error of a function of the user, to be raised later."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, place: object) -> bool:
+        self.error = error if isinstance(error, Exception) else None
+        return self.error is not None
