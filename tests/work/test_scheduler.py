@@ -244,6 +244,26 @@ def test_after_a_commit_that_took_too_long_fewer_schedules_fire_in_one(monkeypat
     assert (30, [100, 25, 6, 12, 3]) == (len(rows), asked[:5])
 
 
+@pytest.mark.parametrize("has_schedule", [False, True])
+def test_an_idle_scheduler_rests_between_its_looks(has_schedule, monkeypatch):
+    fire, looks = MemorySchedules.fire, []
+
+    async def _noted(self, *values, **options):
+        looks.append(1)
+        return await fire(self, *values, **options)
+
+    async def _run():
+        declared = [every_schedule("q", "s", CALL, timedelta(hours=1), {})] if has_schedule else []
+        firing = Scheduler(MemoryTasks(memory()), ["q"], ScheduledHere(declared=declared), by="w")
+        for _ in range(100):
+            await asyncio.sleep(0)
+        await firing.end()
+
+    monkeypatch.setattr(MemorySchedules, "fire", _noted)
+    asyncio.run(_run())
+    assert len(looks) <= 3
+
+
 def test_declared_schedules_are_added_in_each_life_of_the_store():
     async def _run():
         tasks, lives = MemoryTasks(memory()), [1]
