@@ -8,7 +8,8 @@ from sqlalchemy import create_engine
 from apportion.errors import StaleRoute, StoreUnavailable
 from apportion.shards import pin as pins
 from apportion.shards.pin import NotAccepted, Pin
-from apportion.shards.pins.statistics import RouterStatistics
+from apportion.shards.pins import statistics
+from apportion.shards.pins.statistics import FenceWait, RouterStatistics
 from apportion.tables.layout import Version
 
 HASH_SLOTS = 64
@@ -86,3 +87,13 @@ def test_slots_that_came_are_settled_once_and_by_writers_alone():
     for options in ({"is_read_only": True}, {}, {}):
         roads.connect(0, **options)
     assert ([[0]], {5}) == (roads.settlings, roads.arrived)
+
+
+def test_a_wait_counts_from_its_first_refusal(monkeypatch):
+    times = iter([10.0, 13.0])
+    monkeypatch.setattr(statistics, "monotonic", lambda: next(times))
+    counted = RouterStatistics()
+    with FenceWait(counted) as wait:
+        wait.begins()
+        wait.begins()
+    assert 3.0 == counted.fences.seconds
