@@ -219,3 +219,13 @@ def test_an_older_life_of_the_store_comes_before_every_number_of_a_later_one():
 
 def test_the_first_write_keeps_the_number():
     assert SlotRow(state="owner", number=NEWEST) == written(SlotRow(state="incoming", number=NEWEST))
+
+
+@pytest.mark.parametrize(
+    ("way", "label"), [("one-way", "uncapture"), ("reversible", "uncapture"), ("back", "clean-back")]
+)
+def test_an_abort_deletes_old_rows_of_the_target_only_on_the_way_back(way, label):
+    moved, owner = SlotRow(state="moved"), SlotRow(state="owner")
+    record = MoveRecord(state="aborted", way=way)
+    act = next_act(MoveView(record=record, newest=NEWEST, source=owner, target=moved, is_captured=True))
+    assert MoveAct(label=label) == act
