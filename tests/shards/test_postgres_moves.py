@@ -12,7 +12,7 @@ from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable
 from apportion.model.epoch import FencingToken
 from apportion.shards import admin
 from apportion.shards.move_group import MoveGroup
-from apportion.shards.postgres import server
+from apportion.shards.postgres import channel, comparison, server
 from apportion.shards.records import SetKeys, ShardRecord
 from apportion.stores import api
 from apportion.stores.catalog import connect
@@ -189,6 +189,61 @@ def test_a_role_that_may_not_make_the_tables_of_a_move_is_told_before_anything_i
         assert (await admin.apply(mover.url, SET, plan)).is_whole
 
     asyncio.run(main())
+
+
+def logged(files, slots, observer):
+    """Move slots with rows, of which one changes during the move."""
+    for slot in slots:
+        files.sql(
+            "one", "INSERT INTO place (slot, id, country, visits) VALUES (?, gen_random_uuid(), 'FR', 1)", (slot,)
+        )
+
+    def hear(event):
+        if event.step == "capture":
+            files.sql("one", "UPDATE place SET visits = 2 WHERE slot = ?", (slots[0],))
+        observer(event)
+
+    async def main():
+        plan = await admin.plan(files.url, SET, slots=slots, to="two")
+        async with asyncio.timeout(60):
+            return await admin.apply(files.url, SET, plan, observer=hear)
+
+    assert asyncio.run(main()).is_whole
+    assert [(2,)] == files.sql("two", "SELECT visits FROM place WHERE slot = ?", (slots[0],))
+
+
+def test_a_short_lock_of_a_table_of_the_source_only_delays_the_changes(files, monkeypatch):
+    slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot WHERE state = 'owner' LIMIT 2")]
+    replaced, holders = channel.replaced, []
+
+    async def locked(*given):
+        if not holders:
+            holders.append(files.connect("one"))
+            holders[0].execute("LOCK TABLE place IN ACCESS EXCLUSIVE MODE")
+            threading.Timer(0.2, holders[0].close).start()
+        await replaced(*given)
+
+    monkeypatch.setattr(channel, "replaced", locked)
+    logged(files, slots, lambda event: None)
+    assert holders
+
+
+@pytest.mark.parametrize("act", ["staged", "rows"])
+def test_a_lost_connection_to_the_source_is_told_of_the_source(files, monkeypatch, act):
+    slots = [slot for (slot,) in files.sql("one", "SELECT slot FROM apportion_slot WHERE state = 'owner' LIMIT 2")]
+    place, said, cuts = channel if act == "staged" else comparison, [], []
+    done = getattr(place, act)
+
+    async def lost(here, *given):
+        if not cuts:
+            cuts.append(here)
+            cut(here)
+        return await done(here, *given)
+
+    monkeypatch.setattr(place, act, lost)
+    logged(files, slots, lambda event: said.extend([event.why] if event.why else []))
+    assert cuts
+    assert [True] == [each.startswith("shard one is unavailable") for each in said]
 
 
 def test_a_lost_connection_is_told_in_one_line(files):

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from time import monotonic
 
 from apportion.errors import Unequal
-from apportion.runtime.both import both
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import key_log
+from apportion.shards.postgres.script import failing
 from apportion.shards.postgres.server import ShardServer, rows
 from apportion.shards.postgres.tables import ServerTable
 from apportion.shards.postgres.transport import digest, slot_totals, text
@@ -65,15 +65,20 @@ class RowDigests:
 
     async def _compared(self, here: Connection, there: Connection, table: ServerTable) -> None:
         counted = slot_totals(self._group, table).replace("%", "%%")
-        found = await both(rows(here, counted), rows(there, counted))
-        first, second = ({slot: (count, total) for slot, count, total in each} for each in found)
+        with failing(here):
+            found = await rows(here, counted)
+        found_there = await rows(there, counted)
+        first, second = ({slot: (count, total) for slot, count, total in each} for each in (found, found_there))
         slots = sorted(slot for slot in first | second if first.get(slot) != second.get(slot))
         if not slots:
             return
         logged = f"SELECT key::text FROM apportion.{key_log.quoted(key_log.log_name(self._group.move))} WHERE name = %s"
-        excused = {key for (key,) in await rows(here, logged, table.name)}
+        with failing(here):
+            excused = {key for (key,) in await rows(here, logged, table.name)}
         for slot in slots:
-            marks, others = await _marks(here, table, slot), await _marks(there, table, slot)
+            with failing(here):
+                marks = await _marks(here, table, slot)
+            others = await _marks(there, table, slot)
             differ = sorted(key for key in marks | others if marks.get(key) != others.get(key))
             self.wrong += [(table.name, slot, key) for key in differ if key not in excused][:_MOST_WRONG]
 

@@ -8,14 +8,34 @@ The server reads the whole text before it runs the first statement. So a setting
 Source: https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-MULTI-STATEMENT
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from psycopg.sql import SQL
 
 from apportion.stores.postgres.driver import Connection, psycopg
+
+
+class ConnectionFailed(Exception):
+    """An error of a connection in a step that has two of them. Callers of a server never see it.
+
+    `error` is the driver's error, which does not say on which connection it came.
+    """
+
+    def __init__(self, connection: Connection, error: psycopg.Error) -> None:
+        super().__init__(f"{error}")
+        self.connection, self.error = connection, error
+
+
+@contextmanager
+def failing(connection: Connection) -> Iterator[None]:
+    """Name the connection of the driver's errors within the block: `ConnectionFailed`."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise ConnectionFailed(connection, error) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.functions import LOCK_CLASS
 from apportion.shards.postgres.schema import GUARD, mover_mark
-from apportion.shards.postgres.script import Statement, asked, transaction
+from apportion.shards.postgres.script import ConnectionFailed, Statement, asked, transaction
 from apportion.shards.postgres.timeline import NUMBER, TIMELINE, timeline_in
 from apportion.shards.records import REPLICATION_URL
 from apportion.shards.shard_url import address_in
@@ -315,10 +315,17 @@ def _named(holders: Sequence[tuple[int | None, str | None, str, int | None]]) ->
 
 
 async def _run(step: Work[Result], connection: Connection) -> Result:
-    """Run a step. A cancellation cuts the connection, because the driver would wait for the server's consent."""
+    """Run a step. A cancellation cuts the connection, because the driver would wait for the server's consent.
+
+    An error of another connection passes as `ConnectionFailed`, because the step has to begin again there.
+    """
     work = asyncio.ensure_future(step(connection))
     try:
         return await asyncio.shield(work)
+    except ConnectionFailed as failed:
+        if failed.connection is connection:
+            raise failed.error from failed.error.__cause__
+        raise
     except asyncio.CancelledError:
         cut(connection)
         limit = asyncio.get_running_loop().call_later(_CUT_SECONDS, work.cancel)  # it may wait for another server

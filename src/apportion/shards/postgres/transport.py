@@ -9,12 +9,13 @@ Refuses: to write over a row of a slot that does not move. `Unequal` names the k
 # ruff: noqa: S608 - names are quoted, values are bound or quoted
 
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from apportion.errors import InvariantBroken, Unequal
 from apportion.shards.move_group import MoveGroup
-from apportion.shards.postgres.script import Statement, script
+from apportion.shards.postgres.script import Statement, failing, script
 from apportion.shards.postgres.server import count
 from apportion.shards.postgres.tables import Rivalry, ServerTable, columns
 from apportion.stores.postgres.driver import Connection, psycopg
@@ -94,11 +95,19 @@ async def staged(source: Connection, target: Connection, table: ServerTable, whe
     await script(target, _written(f"DROP TABLE IF EXISTS {STAGE}"), _written(made))
     into = f"COPY {STAGE} ({table.listed()}) FROM STDIN"
     select = f"COPY (SELECT {table.listed()} FROM {table.name} WHERE {where}) TO STDOUT"
-    async with source.cursor() as here, target.cursor() as there:
-        async with here.copy(select.encode()) as rows_out, there.copy(into.encode()) as rows_in:
+    async with target.cursor() as there:
+        async with there.copy(into.encode()) as rows_in, aclosing(_parts(source, select)) as rows_out:
             async for part in rows_out:
                 await rows_in.write(part)
         return there.rowcount
+
+
+async def _parts(source: Connection, select: str) -> AsyncGenerator[bytes | bytearray | memoryview, None]:
+    """Yield the parts of a COPY. `ConnectionFailed` names the source, because the caller is a step of the target."""
+    with failing(source):
+        async with source.cursor() as here, here.copy(select.encode()) as rows_out:
+            async for part in rows_out:
+                yield part
 
 
 async def placed(
