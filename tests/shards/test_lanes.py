@@ -205,6 +205,12 @@ def test_a_wrong_number_of_moves_at_once_is_refused(files, wrong):
         applied(files, parallel=wrong)
 
 
+@pytest.mark.parametrize("wrong", ["plan.json", b"{}", ()])
+def test_anything_but_a_plan_is_refused(files, wrong):
+    with pytest.raises(InvalidInput, match="expected a ShardPlan, or None"):
+        asyncio.run(admin.apply(files.url, SET, wrong))
+
+
 @pytest.mark.parametrize("word", ["pause", "abort"])
 def test_a_wish_is_heard_by_all_moves_at_once(files, word):
     plan, heard = drained(files), []

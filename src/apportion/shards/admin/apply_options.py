@@ -35,7 +35,12 @@ def move_limits(*, most_wal_bytes: float, attempts: int) -> MoveLimits:
 
 
 def moves_at_once(parallel: int, plan: ShardPlan | None) -> int:
-    """Return the number of moves of a plan that run at once."""
+    """Return the number of moves of a plan that run at once. `InvalidInput` for anything but a plan."""
+    if plan is not None and not isinstance(plan, ShardPlan):
+        hint = (
+            "Make one: await admin.plan(URL, SET, ...). A saved plan is read by decode_shard_plan(file.read_bytes())."
+        )
+        raise InvalidInput("plan", plan, "a ShardPlan, or None", hint)
     if type(parallel) is not int or not 1 <= parallel <= MOST_AT_ONCE:
         hint = "Each one has connections of its own. The default is 1."
         raise InvalidInput("parallel", parallel, f"a whole number of 1 to {MOST_AT_ONCE}", hint)
