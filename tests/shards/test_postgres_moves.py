@@ -2,13 +2,14 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import quote
 
 import psycopg
 import pytest
 
-from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable
+from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
 from apportion.model.epoch import FencingToken
 from apportion.shards import admin
 from apportion.shards.move_group import MoveGroup
@@ -163,6 +164,28 @@ def test_a_vacuum_gives_way_to_a_mover_within_its_wait_for_a_lock(files):
             await place.close()
 
     assert [("10ms",)] == asyncio.run(main())
+
+
+def test_each_write_compares_the_timeline_because_a_pooler_may_have_another_server_by_now(files):
+    host, port = files.rig.address()
+    address = f"postgresql://{OWNER}:{quote(SECRET, safe='')}@{host}:{port}/{files.name('one')}"
+    place = server.ShardServer(server.ServerPlace(set_name=SET, shard="one", address=address))
+    group = MoveGroup(move="m", source="one", target="two", slots=(1,))
+    token = FencingToken(resource="world.mover", holder="a", incarnation=1, epoch=9)
+
+    async def write():
+        await place.write(group, token, lambda connection: server.rows(connection, "SELECT 1"))
+
+    async def main():
+        await write()
+        place.place = replace(place.place, timeline=replace(place.timeline, number=place.timeline.number + 1))
+        try:
+            with pytest.raises(StoreWentBack):
+                await write()
+        finally:
+            await place.close()
+
+    asyncio.run(main())
 
 
 RIGHTS = {
