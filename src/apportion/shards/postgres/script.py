@@ -26,7 +26,8 @@ class ConnectionFailed(Exception):
 
     def __init__(self, connection: Connection, error: psycopg.Error) -> None:
         super().__init__(f"{error}")
-        self.connection, self.error = connection, error
+        self.connection: Connection = connection
+        self.error: psycopg.Error = error
 
 
 @contextmanager
