@@ -61,10 +61,10 @@ decode(saved, Topology, cluster=3) | snapshot kind is 'table' | Pass a snapshot 
 decode(saved, [Topology]) | snapshot kind is a list | Save the table() or
 decode(saved.replace(b'"format_version":1', b'"format_version":9'), Topology) | snapshot kind is 'table' | Pass a
 decode("/tmp/file.json", Table) | snapshot is '/tmp/file.json' | Open the file in binary mode.
-Frozen(ring) | table is a Ring | Pass the table() of a placement; route
-Frozen(assignment) | table is an Assignment | Pass the table() of a placement; route
+Frozen(ring) | table is a Ring | Pass the table() of a placement that hashes
+Frozen(assignment) | table is an Assignment | Pass the table() of a placement that hashes
 Frozen(saved) | table is b'{"apportion":"table","format_version":2,"cluster":"","chec… (7156 long) | Pass the table()
-Frozen(None) | table is None | Pass the table() of a placement; route
+Frozen(None) | table is None | Pass the table() of a placement that hashes
 Frozen.load("t.json") | snapshot is 't.json' | Open the file in binary mode.
 Frozen.load(encode(assignment)) | snapshot kind is 'assignment' | Pass a snapshot of that kind.
 Frozen.load(encode(table), hasher="md5") | hasher is 'md5' | Leave it out, or pass the right one.
