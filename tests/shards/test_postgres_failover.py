@@ -193,6 +193,7 @@ def test_a_fail_over_of_either_shard_in_a_move_takes_the_move_back(files, cluste
     def failing(event):
         if event.step == step and not over.ident:
             over.start()
+            over.join()  # else the mover might switch before the fail-over
 
     with opened(files) as router:
         moving, own = keys_of(router, source, 1) + keys_of(router, "one", 2)[1:]
@@ -202,7 +203,6 @@ def test_a_fail_over_of_either_shard_in_a_move_takes_the_move_back(files, cluste
         plan = asyncio.run(admin.plan(files.url, SET, slots=[router.slot(moving)], to=target))
         with pytest.raises(StoreWentBack):
             asyncio.run(admin.apply(files.url, SET, plan, observer=failing))
-        over.join()
         refused(router, own, "is under way")
         if target == "one":
             ledger.add(added(router, moving))  # its source is open again
