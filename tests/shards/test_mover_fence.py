@@ -6,6 +6,7 @@ import pytest
 
 from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable
 from apportion.shards.mover.fence_time import FENCE_SECONDS
+from apportion.tables import layout
 from apportion.tables.layout import Version
 from tests.shards.move_rig import GROUP, Killed, kill, moved, token, until, wish
 
@@ -44,6 +45,18 @@ def test_a_target_that_is_silent_under_the_fence_does_not_keep_the_source_closed
     rig, (is_written, entry) = moved(play)
     assert is_written
     assert ("complete", 2, 7) == (entry.record.state, entry.record.attempt, rig.two.rows[2, 0])
+
+
+def test_the_table_is_in_memory_before_writers_wait(monkeypatch):
+    labels, read_payload = [], layout.payload_of
+
+    async def play(rig):
+        monkeypatch.setattr(layout, "payload_of", lambda *of: labels.append(rig.labels[-1]) or read_payload(*of))
+        return await rig.mover().run(GROUP.move, token(1))
+
+    _, entry = moved(play)
+    assert "complete" == entry.record.state
+    assert {"intent.before"} == {*labels}
 
 
 @pytest.mark.parametrize("point", ["intent.after", "fence.after", "announce.after", "switch.after"])

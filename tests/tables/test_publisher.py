@@ -1,13 +1,15 @@
 """Publishing: a crash, a lost reply or another publisher at any of its commits leaves a whole version to be read."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from apportion import Assignment, Topology, tables
-from apportion.errors import Conflict, InvalidInput, StaleEpoch, StoreUnavailable, StoreWentBack
+from apportion.errors import BadSnapshot, Conflict, InvalidInput, StaleEpoch, StoreUnavailable, StoreWentBack
 from apportion.stores import Absent, Put, Unchanged
 from apportion.stores.requests import Space
+from apportion.tables import layout
 from apportion.tables.publisher import Publisher, publish
 from tests.tables.sample import (
     HOWS,
@@ -26,6 +28,7 @@ from tests.tables.sample import (
 )
 
 OLD, NEW, NEXT = many(1), many(2), many(3)
+NEARLY_OLD = replace(OLD, rows=(*OLD.rows[:-1], OLD.rows[0]))
 COMMITS = 3  # of each of these values within SMALL
 
 
@@ -269,6 +272,50 @@ def test_the_value_that_newest_read_is_not_published_over_a_later_version():
             await publisher.publish(read_first)
         assert same(NEW, (await read(handle(shared)))[1])
         assert 3 == (await publisher.publish(OLD)).version.number
+
+    asyncio.run(main())
+
+
+def test_newest_decodes_no_chunk_again_that_nobody_wrote_since(monkeypatch):
+    async def main():
+        shared = memory()
+        publisher = Publisher(handle(shared), NAME)
+        await publisher.publish(OLD)
+        monkeypatch.setattr(layout, "payload_of", lambda link, *_: pytest.fail(f"{link} was decoded"))
+        assert same(OLD, await publisher.newest())
+        await publisher.publish(NEW)
+        assert same(NEW, await publisher.newest())
+
+    asyncio.run(main())
+
+
+def test_newest_reads_the_deltas_of_another_publisher_on_top_of_the_version_in_memory(monkeypatch):
+    async def main():
+        shared, decoded, read_payload = memory(), [], layout.payload_of
+        publisher = Publisher(handle(shared), NAME)
+        await publisher.publish(OLD)
+        await publish(handle(shared), NAME, NEARLY_OLD)
+        monkeypatch.setattr(layout, "payload_of", lambda *of: decoded.append(of[0].version) or read_payload(*of))
+        assert same(NEARLY_OLD, await publisher.newest())
+        assert [2] == decoded
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("damage", ["chunk", "gone", "kind"])
+def test_newest_sees_damage_though_it_has_the_version_in_memory(damage):
+    async def main():
+        shared = memory()
+        store = handle(shared)
+        publisher = Publisher(store, NAME)
+        await publisher.publish(OLD)
+        items = {item.key: item for item in (await store.scan(KEYS.prefix)).items}
+        key = KEYS.head if damage == "kind" else next(key for key in items if key != KEYS.head)
+        value = items[key].value.replace(b'"assignment"', b'"table"') if damage == "kind" else b"junk"
+        puts, deletes = ([], [key]) if damage == "gone" else ([Put(key=key, value=value)], [])
+        await store.commit(when=[Unchanged(key=key, revision=items[key].revision)], puts=puts, deletes=deletes)
+        with pytest.raises(BadSnapshot, match="damaged"):
+            await publisher.newest()
 
     asyncio.run(main())
 

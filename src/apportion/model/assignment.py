@@ -15,7 +15,7 @@ from apportion.model.certificate import Certificate
 from apportion.model.epoch import Epoch, content_digest
 from apportion.model.plan import Change, Move, moves_of
 from apportion.model.rows import Row, Rows
-from apportion.model.topology import MAX_ZONE_LEVELS, Topology, check_name
+from apportion.model.topology import MAX_ZONE_LEVELS, Topology, check_names
 
 PreferenceList = tuple[str, ...]
 """Node ids that hold a partition, the leader first."""
@@ -258,8 +258,7 @@ def _refuse_row(row: Row, nodes: int) -> None:
 
 
 def _check_names(names: tuple[str, ...]) -> None:
-    for name in names:
-        check_name("partition id", name)
+    check_names("partition id", names)
     check_each_once(names)
 
 

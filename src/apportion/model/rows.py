@@ -50,9 +50,10 @@ class Rows(Sequence[Row]):
         if isinstance(rows, Rows):
             return rows
         listed = rows if isinstance(rows, (list, tuple)) else list(rows)
-        width = max(map(len, listed), default=1) or 1
-        padded = chain.from_iterable((*row, *repeat(NOBODY, width - len(row))) for row in listed)
-        return cls(array("I", padded), width=width)
+        lengths = set(map(len, listed))
+        width = max(lengths, default=1) or 1
+        equal = listed if lengths == {width} else ((*row, *repeat(NOBODY, width - len(row))) for row in listed)
+        return cls(array("I", chain.from_iterable(equal)), width=width)
 
     def first_invalid(self, nodes: int) -> int | None:
         """Return the first row that is not a list of distinct indexes below `nodes`, None if all rows are. O(size)."""

@@ -169,7 +169,7 @@ def resolved(
     value in `at` and the deltas after that link. Raises `BadSnapshot` when a chunk is missing or damaged, or the value
     has another epoch.
     """
-    if at is not None and at[0] in head.links:
+    if at is not None and at[0] in head.links and kind_of(at[1]) == head.kind:
         value, links = at[1], head.links[head.links.index(at[0]) + 1 :]
     else:
         value, links = (

@@ -34,6 +34,7 @@ from apportion.tables.layout import (
     resolved,
     routed,
 )
+from apportion.tables.published_state import PublishedState
 
 _TRIES = 3
 _PERHAPS = "The value may be published already or later. Publish it again: the newest value is not published twice."
@@ -51,25 +52,6 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """The state of a name as its publisher knows it: the head, its value, and the revision that wrote each key.
-
-    `number` is the number of the last version. If the head or its chunks are damaged, `head` is None. Then `number` is
-    the larger of the store's revision and the highest version in the keys. A version has no number above the store's
-    revision, unless a caller asked for one. So no lost version had a number above `number`. `saved` is the value of a
-    head that is damaged only in its counts of chunks. All chunks exist then, and the epoch confirms the value.
-    """
-
-    incarnation: int
-    head: Head | None
-    value: Routing | None
-    revisions: dict[str, int]
-    number: int
-    is_damaged: bool = False
-    saved: Routing | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Extra:
     """The compares and puts that a caller adds to the commits of a version, and the number that the caller wants."""
 
@@ -82,12 +64,12 @@ class _Extra:
         """Whether the value is published even if it is the newest already."""
         return bool(self.puts) or self.number is not None
 
-    def numbered(self, known: _Known) -> _Known:
+    def numbered(self, known: PublishedState) -> PublishedState:
         """Return a state with the wanted number as its next number; `StaleEpoch` if that number was reached."""
         if self.number is None or self.number == known.number + 1:
             return known
         if self.number <= known.number:
-            raise StaleEpoch(f"version {self.number}", _said(known))
+            raise StaleEpoch(f"version {self.number}", known.said)
         return replace(known, head=None, value=None, number=self.number - 1)  # a delta cannot skip numbers
 
 
@@ -104,8 +86,9 @@ class Publisher:
         self._store = store
         self._keys = TableKeys(name)
         self._incarnation = incarnation
-        self._known: _Known | None = None
-        self._followed: _Known | None = None  # the state that `newest` read
+        self._known: PublishedState | None = None
+        self._followed: PublishedState | None = None  # the state that `newest` read
+        self._valued: PublishedState | None = None  # the last state with a value: unchanged chunks are not read again
         self._last = Version(incarnation=0, number=0)  # the newest version that this publisher saw
 
     async def publish(
@@ -142,9 +125,9 @@ class Publisher:
             if tried is not None and known.head is not None and known.number > tried.number:
                 raise self._refusal(tried, known, unsure=unsure)
             if refused_from is not None:
-                if not _is_damaged_since(refused_from, known):
+                if not known.is_damaged_since(refused_from):
                     raise self._refusal(refused_from, known, unsure=unsure)
-                known = _anew(known)
+                known = known.anew()
             nonce = uuid4().hex[:12]
             attempts.add(nonce)
             outcome = await self._attempt(extra.numbered(known), value, extra, nonce)
@@ -177,7 +160,7 @@ class Publisher:
         value = known.saved if known.value is None else known.value
         if value is None:
             raise self._unreadable(known)
-        self._known = _anew(known)
+        self._known = known.anew()
         return await self.publish(value)
 
     async def is_intact(self) -> bool:
@@ -189,7 +172,7 @@ class Publisher:
         needed = [self._keys.head, *(key for link in known.head.links for key in self._keys.parts(link))]
         return all(key in found and found[key] == known.revisions.get(key) for key in needed)
 
-    async def _read(self, *, unsure: bool) -> _Known:
+    async def _read(self, *, unsure: bool) -> PublishedState:
         """Return the remembered state and forget it, or scan the store. The caller sets it again."""
         known, self._known = self._known, None
         if known is not None:
@@ -204,10 +187,13 @@ class Publisher:
             raise StoreWentBack(f"table {self._keys.name}", f"life {self._incarnation}", f"life {scan.incarnation}")
         return self._found(scan)
 
-    def _found(self, scan: api.Scan) -> _Known:
+    def _found(self, scan: api.Scan) -> PublishedState:
         """Return the state that a scan shows. No version is built on a head that is damaged or went back."""
         chunks = {item.key: item.value for item in scan.items}
-        head, value = self._newest(chunks)
+        revisions = {item.key: item.revision for item in scan.items}
+        known = self._valued
+        at = None if known is None else known.still_at(self._keys, scan.incarnation, revisions)
+        head, value = self._newest(chunks, at)
         seen = self._last.number if self._last.incarnation == scan.incarnation else 0
         is_damaged = value is None and self._keys.head in chunks
         number = max([0, *map(self._keys.version_of, chunks)]) if head is None else head.version
@@ -215,15 +201,17 @@ class Publisher:
             is_damaged, value = True, None
             number = max([scan.revision, *map(self._keys.version_of, chunks)])
         self._last = max(self._last, Version(incarnation=scan.incarnation, number=number if value else seen))
-        return _Known(
+        found = PublishedState(
             incarnation=scan.incarnation,
             head=None if is_damaged else head,
             value=value,
-            revisions={item.key: item.revision for item in scan.items},
+            revisions=revisions,
             number=number,
             is_damaged=is_damaged,
             saved=None if head is None or not is_damaged else self._saved(head, chunks),
         )
+        self._valued = self._valued if value is None else found
+        return found
 
     def _saved(self, head: Head, chunks: dict[str, bytes]) -> Routing | None:
         """Return the value of a head with a wrong count of its chunks, None if the chunks give no value."""
@@ -231,12 +219,14 @@ class Publisher:
             return resolved(recounted(head, self._keys, chunks), self._keys, chunks)
         return None
 
-    def _newest(self, chunks: dict[str, bytes]) -> tuple[Head | None, Routing | None]:
+    def _newest(
+        self, chunks: dict[str, bytes], at: tuple[VersionLink, Routing] | None
+    ) -> tuple[Head | None, Routing | None]:
         """Return the head and its value, each None if damaged; `BadSnapshot` for a head that a later release wrote."""
         head = None
         try:
             head = decode_head(chunks[self._keys.head]) if self._keys.head in chunks else None
-            return head, None if head is None else resolved(head, self._keys, chunks)
+            return head, None if head is None else resolved(head, self._keys, chunks, at=at)
         except InvalidInput:
             if is_of_later_release(chunks[self._keys.head]):
                 raise
@@ -250,7 +240,7 @@ class Publisher:
             raise InvalidInput(f"kind of {self._keys.name}", kind_of(value), f"{head.kind}, as published before", hint)
         return head.epoch == value.epoch
 
-    async def _attempt(self, known: _Known, value: Routing, extra: "_Extra", nonce: str) -> api.Outcome:
+    async def _attempt(self, known: PublishedState, value: Routing, extra: "_Extra", nonce: str) -> api.Outcome:
         """Write the chunks and the head of the next version. A commit that fails has no effect on readers."""
         limits = self._store.capabilities()
         part_bytes = max(1, min(limits.max_value_bytes, limits.max_commit_bytes // 2))
@@ -286,11 +276,12 @@ class Publisher:
         if isinstance(outcome, api.Committed):
             revisions |= {put.key: outcome.revision for put in (*last, pointer)}
             there = {key: revision for key, revision in revisions.items() if key not in old}
-            self._known = _Known(incarnation=life, head=head, value=value, revisions=there, number=number)
+            self._known = PublishedState(incarnation=life, head=head, value=value, revisions=there, number=number)
+            self._valued = self._known
             self._last = max(self._last, Version(incarnation=life, number=number))
         return outcome
 
-    def _unneeded(self, known: _Known, head: Head, room: CommitRoom) -> list[str]:
+    def _unneeded(self, known: PublishedState, head: Head, room: CommitRoom) -> list[str]:
         """Return keys that no reader of the new head needs, as many as the commit can delete.
 
         Keys are deleted only by a commit that replaces the head. So these keys still exist if the head is unchanged.
@@ -299,34 +290,20 @@ class Publisher:
         old = sorted(known.revisions.keys() - needed)
         return old[: room.takes(2 * key_bytes(key) for key in old)]
 
-    def _unreadable(self, known: _Known) -> BadSnapshot:
+    def _unreadable(self, known: PublishedState) -> BadSnapshot:
         found = "damaged" if known.is_damaged else "nothing"
         hint = "Publish the table to repair it. Until then followers keep their present version."
         return BadSnapshot(f"table {self._keys.name}", found, "a version that can be read", hint)
 
-    def _refusal(self, before: _Known, now: _Known, *, unsure: bool) -> Exception:
+    def _refusal(self, before: PublishedState, now: PublishedState, *, unsure: bool) -> Exception:
         if unsure:
             return StoreUnavailable("the store", "a reply was lost, and then another publisher was first", _PERHAPS)
         if before.revisions.get(self._keys.head) != now.revisions.get(self._keys.head):
-            return StaleEpoch(_said(before), _said(now))
+            return StaleEpoch(before.said, now.said)
         return Conflict(
             f"table {self._keys.name} was not published: a compare of `when` did not hold.",
             "Nothing was published. Read the compared keys again. If this leader has lost its term, stop publishing.",
         )
-
-
-def _anew(known: _Known) -> _Known:
-    """Return the state marked as damaged: the next version is whole, and has an unused number."""
-    number = max([known.number, *known.revisions.values()])
-    return replace(known, head=None, value=None, number=number, is_damaged=True)
-
-
-def _is_damaged_since(before: _Known, now: _Known) -> bool:
-    """Whether a commit failed because of damaged keys, and not because of another publisher."""
-    if now.is_damaged:
-        return True
-    ours = {} if before.head is None or before.head != now.head else before.revisions
-    return any(now.revisions.get(key) != revision for key, revision in ours.items())
 
 
 def _published(incarnation: int, links: Sequence[VersionLink], link: VersionLink, value: Routing) -> Published:
@@ -336,10 +313,6 @@ def _published(incarnation: int, links: Sequence[VersionLink], link: VersionLink
         size_bytes=link.size_bytes,
         is_snapshot=link == links[0],
     )
-
-
-def _said(known: _Known) -> str:
-    return "none: nothing was published" if known.head is None else f"{known.head.epoch}, version {known.head.version}"
 
 
 async def publish(

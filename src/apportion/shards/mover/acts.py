@@ -85,8 +85,11 @@ class MoveActs:
         """Write the record.
 
         The record `fenced` comes before a fence. It is written only if the last commit was quick. Otherwise the old
-        record is written again, which measures the time of a commit anew.
+        record is written again, which measures the time of a commit anew. The table is read before it too, so that the
+        switch has it in memory while writers wait.
         """
+        if record.state == "fenced":
+            await self._publisher.newest()
         seconds = self._book.commit_seconds
         if record.state == "fenced" and (seconds is None or seconds > INTENT_SECONDS):
             await self._book.write(kept, kept.entry)
