@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 import apportion
-from apportion.errors import Conflict, InvalidInput, NotOwner, PlanRefused
+from apportion.errors import Conflict, InvalidInput, NotOwner, PlanRefused, StaleEpoch
 from apportion.groups.leader import AsyncElection
 from apportion.shards import admin
 from apportion.shards.admin import ends
@@ -173,12 +173,46 @@ def test_a_soak_is_a_time(files, soak):
         act("clean", files, soak=soak)
 
 
-def test_a_plan_of_another_set_or_of_an_old_table_is_refused(files):
-    plan = act("plan", files, slots=range(64), to="two")
-    act("apply", files, act("plan", files, slots=plan.groups[0].slots[:3], to="two"))
-    act("clean", files, soak=NOW)
-    with pytest.raises(PlanRefused, match="lie at both"):
+def test_a_plan_of_an_old_table_is_refused_and_changes_no_weight(files):
+    first, second, *_ = act("plan", files, slots=range(64), to="two").groups[0].slots
+    old = act("plan", files, weights={"one": 3})
+    act("apply", files, act("plan", files, slots=[first], to="two"))
+    before = act("status", files)
+    with pytest.raises(StaleEpoch, match=r"made from epoch [0-9]+:1, but the current epoch is [0-9]+:2\.") as refused:
+        act("apply", files, old)
+    assert "apportion shards plan URL SET" in refused.value.hint
+    after = act("status", files)
+    assert (before.version, before.moves, before.shards) == (after.version, after.moves, after.shards)
+    assert act("apply", files, act("plan", files, slots=[second], to="two")).is_whole
+
+
+def test_a_plan_that_was_cut_off_goes_on_after_the_moves_of_others_that_it_has_ended_and_after_pins(files, tmp_path):
+    asyncio.run(admin.add(files.url, SET, {"three": f"sqlite:///{tmp_path}/three.db"}, base=Base))
+    owners = act("status", files).table.owners
+    first, second, *_ = (slot for slot, shard in owners.items() if shard == "one")
+    third = next(slot for slot, shard in owners.items() if shard == "two")
+
+    class Cut(Exception):
+        pass
+
+    def cut(event):
+        if event.step == "capture":
+            raise Cut
+
+    with pytest.raises(Cut):
+        act("apply", files, act("plan", files, slots=[first], to="two"), observer=cut)
+    plan = act("plan", files, slots=[second, third], to="three")
+    with pytest.raises(Cut):
+        act("apply", files, plan, observer=lambda event: cut(event) if event.group in plan.moves else None)
+    act("pin", files, ["a new key"], base=Base)
+    assert moves(plan) == list(act("apply", files, plan).moves)
+    assert ["two", "three", "three"] == [act("status", files).table.owners[slot] for slot in (first, second, third)]
+    with pytest.raises(StaleEpoch):
         act("apply", files, plan)
+
+
+def moves(plan):
+    return [each.move for each in plan.moves]
 
 
 def test_a_carrier_that_is_elected_no_more_begins_no_other_move(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion import Assignment, Topology
-from apportion.errors import BadSnapshot, InvalidInput, NoNodes, PlanRefused, UnknownOption
+from apportion.errors import BadSnapshot, InvalidInput, NoNodes, PlanRefused, StaleEpoch, UnknownOption
 from apportion.model import codec
 from apportion.model.topology import Node
 from apportion.shards.plan import (
@@ -146,12 +146,34 @@ def test_slots_that_another_move_has_are_refused():
     found = facts(["one"] * 8, {"one": 1, "two": 0}, moving={0: "a1-000"})
     with pytest.raises(PlanRefused, match=r"1 of its slots belong to 1 earlier moves, such as a1-000"):
         plan_slots(found, [0, 1], "two")
-    plan = plan_slots(found, [1, 2], "two")
-    check_plan(plan, "world", {1: plan.moves[0].move, 2: plan.moves[0].move})
+    plan, table = plan_slots(found, [1, 2], "two"), found.table
+    check_plan(plan, "world", table, {1: plan.moves[0].move, 2: plan.moves[0].move}, set())
     with pytest.raises(PlanRefused, match="such as zz"):
-        check_plan(plan, "world", {2: "zz"})
+        check_plan(plan, "world", table, {2: "zz"}, set())
     with pytest.raises(InvalidInput, match="a plan for set moon"):
-        check_plan(plan, "moon", {})
+        check_plan(plan, "moon", table, {}, set())
+
+
+def version(number, incarnation=1):
+    return Version(incarnation=incarnation, number=number)
+
+
+def test_a_plan_is_carried_out_from_its_own_version_and_after_its_own_switches_alone():
+    before = facts(["one"] * 512, {"one": 1, "two": 0}, ["one"])
+    half = facts(["two"] * 256 + ["one"] * 256, {"one": 1, "two": 0}, ["one"])
+    pinned = facts(["two"] * 256 + ["one"] * 256, {"one": 1, "two": 0}, ["one"] * 3)
+    plan = plan_slots(before, range(512), "two")
+
+    def check(found, number, begun=()):
+        check_plan(plan, "world", replace(found.table, version=number), {}, {*begun})
+
+    for found, number in ((before, 7), (half, 8), (pinned, 10)):
+        check(found, version(number))
+        for other in (version(number - 1), version(number + 1), version(number, incarnation=2)):
+            check(found, other, [plan.moves[1].move])
+            with pytest.raises(StaleEpoch, match=f"made from epoch 1:7, but the current epoch is {other}") as refused:
+                check(found, other, ["zz"])
+            assert "apportion shards plan URL SET" in refused.value.hint
 
 
 def test_a_plan_that_is_applied_again_goes_on_with_the_groups_that_are_left():

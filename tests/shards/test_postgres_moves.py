@@ -214,6 +214,48 @@ def test_a_role_that_may_not_make_the_tables_of_a_move_is_told_before_anything_i
     asyncio.run(main())
 
 
+LACKING = {
+    "TRIGGER": "place",
+    "INSERT, DELETE": "photo",
+    "UPDATE": "place",
+    "UPDATE, INSERT": "apportion.slot",
+    "INSERT": "apportion.fences",
+    "DELETE": "apportion.move",
+}
+
+
+@pytest.mark.parametrize("shard", ["one", "two"])
+def test_a_role_that_lacks_a_right_on_a_table_is_told_by_the_doctor_and_by_apply_before_anything_is_made(mover, shard):
+    mover.rig.sql("GRANT SET ON PARAMETER session_replication_role TO mover", database="postgres")
+
+    async def main():
+        plan = await admin.plan(mover.url, SET, slots=[5, 6], to="two")
+        for rights, table in LACKING.items():
+            mover.sql(shard, f"REVOKE {rights} ON {table} FROM mover")
+            lacking, name = ", ".join(sorted(rights.split(", "))), table if "." in table else f"public.{table}"
+            error = await denied(mover, plan)
+            assert f"shard {shard} denies the request: its role lacks {lacking} on table {name}." == error.problem
+            assert f"GRANT {lacking} ON {name} TO the role of the mover." in error.hint
+            mover.sql(shard, f"GRANT {rights} ON {table} TO mover")
+        mover.sql(shard, f"ALTER TABLE place OWNER TO {OWNER}; GRANT ALL ON place TO mover")
+        assert "table place belongs to another role" in (await denied(mover, plan)).problem
+        mover.sql(shard, "ALTER TABLE place OWNER TO mover")
+        assert (await admin.apply(mover.url, SET, plan)).is_whole
+
+    asyncio.run(main())
+
+
+async def denied(files, plan):
+    """Return the refusal of a plan, in the words of the doctor, after a look that nothing was made."""
+    async with asyncio.timeout(20):
+        with pytest.raises(StoreDenied) as refusal:
+            await admin.apply(files.url, SET, plan)
+    assert () == (await admin.status(files.url, SET)).moves
+    found = [each for each in await admin.doctor(files.url, SET, base=None, is_whole=False) if each.verdict != "ok"]
+    assert (refusal.value.problem, refusal.value.hint) in [(each.found, each.advice) for each in found]
+    return refusal.value
+
+
 def logged(files, slots, observer):
     """Move slots with rows, of which one changes during the move."""
     for slot in slots:

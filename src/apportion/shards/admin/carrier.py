@@ -77,15 +77,15 @@ class Carrier:
     ) -> MovesMade:
         """Finish all moves that have begun, then make the moves of a plan. At most `parallel` moves run at once."""
         followed = self.followed
-        moves = await moves_of(followed)
-        if plan is not None:
-            moving = {slot: move for move, slots in moves.moving.items() for slot in slots}
-            check_plan(plan, followed.keys.name, moving)
-            await set_weights(self.followed, plan.weights)
-        planned = {} if plan is None else dict(zip((each.move for each in plan.moves), plan.groups, strict=True))
+        moves, table = await moves_of(followed), table_of(followed.follower.routes)
         begun = [kept.entry.group for _, kept in sorted(moves.kept.items()) if kept.entry.record.state not in _OVER]
         names = {group.move for group in begun}
-        table = table_of(followed.follower.routes)
+        if plan is not None:
+            _check_reversed(plan, moves)
+            moving = {slot: move for move, slots in moves.moving.items() for slot in slots}
+            check_plan(plan, followed.keys.name, table, moving, names)
+            await set_weights(self.followed, plan.weights)
+        planned = {} if plan is None else dict(zip((each.move for each in plan.moves), plan.groups, strict=True))
         fresh = () if plan is None else groups_to_move(plan, table)
         groups = (*begun, *(each for each in fresh if each.move not in names))
 
@@ -114,8 +114,6 @@ class Carrier:
         rows, size = (0, 0) if planned is None else (planned.rows, planned.bytes)
         if kept is None:
             await mover.begin(group, size, is_reversible=is_reversible)
-        elif kept.entry.group != group:
-            raise PlanRefused("the move was reversed; run apportion shards clean URL SET first", group.move)
         elif kept.entry.wish == "pause":
             await mover.book.write(kept, kept.entry.wished("go"))
         return await mover.run(group.move, self.token, rows=rows)
@@ -281,6 +279,14 @@ async def _worked(
             return await work(carrier)
     finally:
         await set_left(followed)
+
+
+def _check_reversed(plan: ShardPlan, moves: KnownMoves) -> None:
+    """Refuse a plan with a move whose slots went back."""
+    for move in plan.moves:
+        kept = moves.kept.get(move.move)
+        if kept is not None and kept.entry.record.state in _OVER and kept.entry.group != move:
+            raise PlanRefused("the move was reversed; run apportion shards clean URL SET first", move.move)
 
 
 def check_records(moves: KnownMoves) -> None:

@@ -149,8 +149,9 @@ async def apply(
     - `observer`: a function that is called with each `MoveEvent`, in the I/O thread.
 
     The same call again finishes a call that was cut off. While another process moves slots of the set, this call waits.
-    After a move that a limit has ended, no other begins, and `why` of the result is the reason. `PlanRefused` if a slot
-    of the plan now lies on another shard. `InvalidInput` for an impossible channel.
+    After a move that a limit has ended, no other begins, and `why` of the result is the reason. `StaleEpoch` if the
+    table has changed since the plan was made, by anything but the plan itself and pins. `PlanRefused` for a plan with a
+    move that was reversed, or with a slot of another move. `InvalidInput` for an impossible channel.
     """
     wish = channel_wish(
         channel,

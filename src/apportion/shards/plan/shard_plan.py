@@ -3,18 +3,19 @@
 The id of a plan is the digest of its content. The id of each move begins with the id of its plan. So a plan that is
 applied again finds the moves that it began before.
 
-Promises: a plan is carried out only if each of its groups lies as a whole on its source or on its target.
+Promises: a plan is carried out from the version of the table that it was made from, or goes on after its own switches.
+Each of its groups lies as a whole on its source or on its target.
 Refuses: groups of more than 256 slots, and a slot in two groups.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from apportion.errors import InvalidInput, PlanRefused
+from apportion.errors import InvalidInput, PlanRefused, StaleEpoch
 from apportion.errors.brief import brief
 from apportion.shards.move_group import MOST_SLOTS, MoveGroup
 from apportion.shards.slots import SlotTable
@@ -132,12 +133,31 @@ def groups_to_move(plan: ShardPlan, table: SlotTable) -> tuple[MoveGroup, ...]:
     return tuple(left)
 
 
-def check_plan(plan: ShardPlan, name: str, moving: Mapping[int, str]) -> None:
-    """Refuse a plan of another set, and slots that another move has already."""
+def check_plan(plan: ShardPlan, name: str, table: SlotTable, moving: Mapping[int, str], begun: Set[str]) -> None:
+    """Refuse a plan of another set or of an older table, and slots that another move has already.
+
+    `moving` maps slots to the ids of their moves, and `begun` has the moves that are not over. `StaleEpoch` for a plan
+    of an older table.
+    """
     if plan.name != name:
         raise InvalidInput("plan", f"a plan for set {plan.name}", f"a plan for set {name}", "Name the set of the plan.")
+    if not begun & {move.move for move in plan.moves}:
+        _check_newest(plan, table)
     others = [moving[slot] for move in plan.moves for slot in move.slots if moving.get(slot, move.move) != move.move]
     check_free(others)
+
+
+def _check_newest(plan: ShardPlan, table: SlotTable) -> None:
+    """Raise `StaleEpoch` unless all later versions come from the plan, or from keys that were pinned since.
+
+    Each group that has switched, and each pin, has made one version. A pin moves no slot.
+    """
+    switched = sum({table.owners.get(slot) for slot in move.slots} == {move.target} for move in plan.moves)
+    pinned = len(table.owners) - plan.total
+    if table.version != replace(plan.version, number=plan.version.number + switched + pinned):
+        error = StaleEpoch(seen=plan.version, current=table.version)
+        error.hint = "Nothing was changed. Plan again: apportion shards plan URL SET -o FILE"
+        raise error
 
 
 def check_free(moves: Sequence[str]) -> None:

@@ -1,7 +1,8 @@
 """Readiness: finds the obstacles to a move between two servers, before any part of the move is made.
 
 Promises: each refusal names the shard, what was found there, and the next step. Nothing is written.
-Refuses: a role that may not write rows without their triggers, or that may not make the tables of a move. A standby,
+Refuses: a role that may not write rows without their triggers, or that may not make the tables of a move. A role that
+does not own the tables, or that lacks a right on one of them. A standby,
 unlogged tables, tables that inherit from a sharded one, and prepared transactions on either shard. Two databases that
 encode or sort texts differently. A target that has rows of the moving slots already.
 
@@ -17,7 +18,7 @@ from apportion.errors import InvalidInput, StoreDenied
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.script import Statement, script
 from apportion.shards.postgres.server import REPLICA, rows
-from apportion.shards.postgres.tables import ServerTable
+from apportion.shards.postgres.tables import ServerTable, require_table_rights
 from apportion.stores.postgres.driver import Connection
 
 _DATABASE = """SELECT pg_is_in_recovery(), pg_encoding_to_char(encoding), datlocprovider::text, datcollate, datctype
@@ -107,6 +108,7 @@ async def require_rights(connection: Connection, shard: str) -> None:
     if not may_log:
         hint = "As an administrator: GRANT CREATE ON SCHEMA apportion TO the role of the mover."
         raise StoreDenied(f"shard {shard}", "its role may not make tables in the schema apportion", hint)
+    await require_table_rights(connection, shard)
 
 
 async def require_no_rows(connection: Connection, group: MoveGroup, tables: Sequence[ServerTable]) -> None:

@@ -61,6 +61,12 @@ _OUTSIDE = """SELECT format('%%I.%%I', n.nspname, c.relname), f.confrelid::regcl
     WHERE f.contype = 'f' AND f.conparentid = 0 AND f.confrelid = ANY (%s::oid[])
     AND NOT f.conrelid = ANY (%s::oid[]) ORDER BY 1, 2"""
 _OF_OTHERS = """SELECT relname FROM pg_class WHERE oid = ANY (%s::oid[]) AND NOT pg_has_role(relowner, 'USAGE')"""
+_LACKING = """SELECT format('%%I.%%I', n.nspname, c.relname), string_agg(wanted, ', ' ORDER BY wanted)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    CROSS JOIN unnest(ARRAY['DELETE', 'INSERT', 'SELECT', 'TRIGGER', 'UPDATE']) wanted
+    WHERE (c.oid = ANY (%s::oid[]) OR wanted <> 'TRIGGER' AND n.nspname = 'apportion'
+    AND c.relname IN ('slot', 'fences', 'move', 'marker')) AND NOT has_table_privilege(c.oid, wanted)
+    GROUP BY 1 ORDER BY 1 LIMIT 1"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,19 +140,31 @@ async def require_movable(connection: Connection, shard: str) -> None:
     """Raise unless a mover can log the changes of all sharded tables, and delete their rows.
 
     `InvalidInput` for a table that has the index of a sharded table and no triggers. `InvalidInput` also for a table
-    outside of the set with a foreign key to a sharded table: it would name rows that have moved away. `StoreDenied` for
-    tables of another role.
+    outside of the set with a foreign key to a sharded table: it would name rows that have moved away. Errors are also
+    those of `require_table_rights`.
     """
     found = dict(await rows(connection, _FOUND))
     for name in sorted({name for (name,) in await rows(connection, _INDEXED)} - {*found.values()}):
         hint = f"Make them, then go on: apportion shards add URL SET {shard}=URL --models MODULE:Base"
         raise InvalidInput(f"triggers of table {name} in shard {shard}", "absent", "those of a sharded table", hint)
-    for (name,) in await rows(connection, _OF_OTHERS, [*found]):
-        raise StoreDenied(f"shard {shard}", f"table {name} belongs to another role", OWN_TABLES)
+    await require_table_rights(connection, shard)
     for name, parent in await rows(connection, _OUTSIDE, [*found], [*found]):
         hint = "Declare it as shards.Sharded with this parent, or drop the foreign key."
         problem = f"a foreign key to {parent}"
         raise InvalidInput(f"table {name} in shard {shard}", problem, "none from outside of the set", hint)
+
+
+async def require_table_rights(connection: Connection, shard: str) -> None:
+    """Raise `StoreDenied` unless the role owns the sharded tables, and has all rights on them and on those of moves.
+
+    An owner may have revoked rights of its own.
+    """
+    sharded = [*dict(await rows(connection, _FOUND))]
+    for (name,) in await rows(connection, _OF_OTHERS, sharded):
+        raise StoreDenied(f"shard {shard}", f"table {name} belongs to another role", OWN_TABLES)
+    for name, lacking in await rows(connection, _LACKING, sharded):
+        hint = f"As an administrator: GRANT {lacking} ON {name} TO the role of the mover."
+        raise StoreDenied(f"shard {shard}", f"its role lacks {lacking} on table {name}", hint)
 
 
 def _table(
