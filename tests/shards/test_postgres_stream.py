@@ -4,10 +4,13 @@ import asyncio
 import threading
 from contextlib import AsyncExitStack, contextmanager
 
+import psycopg
 import pytest
 
 from apportion.errors import InvalidInput
+from apportion.shards.postgres.replication import target
 from apportion.shards.postgres.replication.channel import NativeChannel
+from apportion.shards.postgres.server import ShardServer
 from apportion.sim.conformance.shards.stage import GROUP, TOKEN, MoveStage, key_of
 from tests.shards.postgres_rig import ServerShardRig, drop_slots, drop_subscriptions
 
@@ -133,6 +136,35 @@ def test_a_stream_that_another_program_has_ended_is_told():
         await (await stage.shard("two")).drop(GROUP, TOKEN)
         await channel.uncapture(TOKEN)
         assert ([], []) == (await stage.left_behind(), stage.pair.catalog_names())
+
+    played(play)
+
+
+def test_no_statement_message_or_log_shows_the_password_of_a_subscription():
+    async def play(stage):
+        rig, place, told = stage.pair.rig, stage.pair.place("one"), []
+        log = rig.folder / "server.log"
+        before = log.stat().st_size
+        server = ShardServer(stage.pair.place("two"))
+
+        async def _made(connection):
+            await connection.execute("SELECT set_config('log_statement', 'all', true)")
+            await target.subscribe(connection, "apportion_x", "slot_x", place.address)
+            running = f"SELECT query FROM pg_stat_activity WHERE pid = {connection.info.backend_pid}"
+            told.extend(rig.sql(running))
+
+        async def _failed(connection):
+            unknown = place.address.replace(place.address.rpartition("/")[2], "absent")
+            with pytest.raises(psycopg.OperationalError, match='database "absent" does not exist') as error:
+                await target.subscribe(connection, "apportion_x", "slot_x", unknown)
+            told.extend(getattr(error.value.diag, name) for name in ("context", "internal_query", "message_detail"))
+
+        await server.rehearse(_made)
+        await server.rehearse(_failed)
+        await server.close()
+        told.append(log.read_bytes()[before:])
+        assert "DO $made$" in f"{told}"
+        assert "cAnAry" not in f"{told}"
 
     played(play)
 

@@ -8,7 +8,7 @@ Refuses: writes that the rows of slots do not accept, and tokens that are older 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from apportion.errors import StaleRoute
+from apportion.errors import InvariantBroken, StaleRoute
 from apportion.guards.rule import decide
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup, RowChange
@@ -108,6 +108,13 @@ class ShardDatabase:
             )
             for log in self.logs.values():
                 log.add(place)
+
+    def bring(self, group: MoveGroup, changes: Mapping[RowPlace, Row | None]) -> None:
+        """Write rows of a move; `InvariantBroken` unless all its slots are incoming here."""
+        kept = [self.slots.get(slot) for slot in group.slots]
+        if any(each is None or each.row.state != "incoming" for each in kept):
+            raise InvariantBroken(f"rows of move {group.move} were to be written while a slot was not incoming")
+        self.put(changes)
 
     def show(self, move: str, token: FencingToken) -> None:
         """Keep the token of a mover; `Fenced` if a newer one was seen for the move."""

@@ -110,7 +110,7 @@ class MemoryChannel:
             if database.cursors.get(group.move, CopyCursor()) == before:
                 old = database.read(group.slots, before.after)
                 gone = [each for each in old if each not in rows and (after.is_copied or each <= max(rows))]
-                database.put({**dict.fromkeys(gone), **rows})
+                database.bring(group, {**dict.fromkeys(gone), **rows})
                 database.cursors[group.move] = after
 
         await self._target.guarded("copy", group.move, token, _perform)
@@ -130,7 +130,8 @@ class MemoryChannel:
                 del entries[number]
 
         last, rows = await self._source.read("log", _part)
-        await self._target.guarded("apply", move, token, lambda database: database.put(rows))
+        if rows:
+            await self._target.guarded("apply", move, token, lambda database: database.bring(self._group, rows))
         await self._source.guarded("forget", move, token, _forget)
 
     async def verify(self, attempt: int, token: FencingToken) -> None:

@@ -12,7 +12,7 @@ from apportion.shards.channel import ChannelWish
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.replication.choice import ReplicationFacts, obstacle_in, warning_of
 from apportion.shards.postgres.replication.names import object_name
-from apportion.shards.postgres.replication.target import UNLOGGED, subscription
+from apportion.shards.postgres.replication.target import make_subscription
 from apportion.shards.postgres.server import ShardServer, rows
 from apportion.stores.postgres.driver import Connection, psycopg
 
@@ -87,10 +87,9 @@ async def facts_of(connection: Connection) -> ReplicationFacts:
 
 async def _way(connection: Connection, group: MoveGroup, address: str) -> str:
     """Let the target's server connect to the source. Return its words if it cannot."""
-    made = subscription(object_name("", group.move), address, "slot_name = NONE, copy_data = false")
     try:
-        await rows(connection, UNLOGGED)
-        await rows(connection, made.replace("%", "%%"))
+        options = "slot_name = NONE, copy_data = false"
+        await make_subscription(connection, object_name("", group.move), address, options)
     except psycopg.Error as error:
         said = " ".join((error.diag.message_primary or f"{error}").split())
         return f"the server of shard {group.target} does not reach shard {group.source}: {said}"

@@ -29,10 +29,18 @@ _FOUND = f"""SELECT s.oid::bigint, s.subenabled, s.subslotname, t.apply_error_co
 _COPYING = """SELECT relid::bigint, tuples_processed FROM pg_stat_progress_copy
     WHERE datid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND relid IN
     (SELECT r.srrelid FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid WHERE s.subname = %s)"""
-UNLOGGED = """SELECT set_config(name, kept, true) FROM pg_roles,
+# A subscription has a password. These settings keep the rest of a transaction out of the log of a server.
+_UNLOGGED = """SELECT set_config(name, kept, true) FROM pg_roles,
     (VALUES ('log_statement', 'none'), ('log_min_error_statement', 'panic'), ('log_min_duration_statement', '-1'),
-        ('log_min_duration_sample', '-1')) AS logged (name, kept) WHERE rolname = current_user AND rolsuper"""
-"""The statement that keeps the rest of a transaction out of the log of a server: a subscription has a password."""
+        ('log_min_duration_sample', '-1'), ('log_error_verbosity', 'terse')) AS logged (name, kept)
+    WHERE rolname = current_user AND rolsuper"""
+
+# Roles that watch a server see the text of each statement, and the text of a statement in the context of its error. So
+# the password is a value, and an error is raised anew.
+_KEPT = "SELECT set_config('apportion.connection', %s, true)"
+_MADE = """DO $made$ BEGIN
+    EXECUTE {0} || quote_literal(current_setting('apportion.connection')) || {1};
+EXCEPTION WHEN OTHERS OR query_canceled THEN RAISE EXCEPTION USING MESSAGE = SQLERRM, ERRCODE = SQLSTATE; END $made$"""
 
 _PATIENCE: dict[str, Any] = {
     "connect_timeout": 5,
@@ -75,16 +83,16 @@ async def rows_on_their_way(connection: Connection, name: str) -> dict[int, int]
 
 async def subscribe(connection: Connection, name: str, slot: str, address: str) -> None:
     """Make the subscription without workers. The target connects to the source at this address."""
-    await rows(connection, UNLOGGED)
-    await rows(
-        connection, subscription(name, address, f"slot_name = {text(slot)}, copy_data = true").replace("%", "%%")
-    )
+    await make_subscription(connection, name, address, f"slot_name = {text(slot)}, copy_data = true")
 
 
-def subscription(name: str, address: str, options: str) -> str:
-    """Return the statement that makes a subscription which has no worker yet."""
-    made = f"CREATE SUBSCRIPTION {quoted(name)} CONNECTION {text(conninfo(address))} PUBLICATION {quoted(name)}"
-    return f"{made} WITH (create_slot = false, enabled = false, {options})"
+async def make_subscription(connection: Connection, name: str, address: str, options: str) -> None:
+    """Make a subscription which has no worker yet, in the open transaction. Nobody sees its password."""
+    await rows(connection, _UNLOGGED)
+    await rows(connection, _KEPT, conninfo(address))
+    end = f" PUBLICATION {quoted(name)} WITH (create_slot = false, enabled = false, {options})"
+    made = _MADE.format(text(f"CREATE SUBSCRIPTION {quoted(name)} CONNECTION "), text(end))
+    await rows(connection, made.replace("%", "%%"))
 
 
 def conninfo(address: str) -> str:

@@ -1,6 +1,6 @@
 """Captures: from its start, the log has each change of a moving row, and no other change."""
 
-from apportion.errors import Fenced
+from apportion.errors import Fenced, InvariantBroken
 from apportion.shards.channel import ChannelState
 from apportion.sim.conformance.expect import holds, raises, same
 from apportion.sim.conformance.shards.case import log_case, shard_case
@@ -84,6 +84,18 @@ async def an_entry_is_forgotten_after_the_target_has_its_row(stage: MoveStage) -
     same(1, (await channel.state(1)).lag, "lag")
     await channel.apply(newer)
     await stage.equal()
+
+
+@log_case
+async def a_part_of_the_log_is_applied_to_incoming_slots_alone(stage: MoveStage) -> None:
+    """A part that comes after the switch changes no row of the new owner."""
+    channel = await stage.copied()
+    await stage.pair.write("one", SLOT, {7: "before"})
+    await stage.switch()
+    await stage.pair.write("two", SLOT, {7: "after"})
+    await raises(InvariantBroken, channel.apply(TOKEN), "a part of the log after the switch")
+    same({7: "after"}, dict(await stage.pair.read("two", SLOT)), "rows of the new owner")
+    same(1, (await channel.state(1)).lag, "lag")
 
 
 @shard_case

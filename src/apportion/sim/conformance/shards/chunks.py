@@ -1,6 +1,7 @@
 """Chunks: the rows of a group are copied while writers write, and a copy never overwrites a newer row."""
 
-from apportion.sim.conformance.expect import holds, same
+from apportion.errors import InvariantBroken
+from apportion.sim.conformance.expect import holds, raises, same
 from apportion.sim.conformance.shards.case import log_case, shard_case
 from apportion.sim.conformance.shards.stage import GROUP, OTHER, STAYS, TOKEN, MoveStage, key_of
 
@@ -106,6 +107,30 @@ async def old_rows_of_the_target_do_not_survive_the_copy(stage: MoveStage) -> No
     channel = await stage.copied()
     await stage.verify(channel)
     await stage.equal()
+
+
+@shard_case
+async def a_copy_begins_with_incoming_slots_alone(stage: MoveStage) -> None:
+    """The first call deletes old rows of the target. After a switch they belong to its new owner."""
+    await stage.fill(SLOT)
+    channel = await stage.prepared()
+    await stage.switch()
+    await stage.pair.write("two", SLOT, {7: "new"})
+    await raises(InvariantBroken, channel.copy(TOKEN), "the first call of a copy after the switch")
+    same({7: "new"}, dict(await stage.pair.read("two", SLOT)), "rows of the new owner")
+
+
+@log_case
+async def a_chunk_is_written_to_incoming_slots_alone(stage: MoveStage) -> None:
+    """A chunk that comes after the switch brings no row to the new owner."""
+    await stage.fill(SLOT)
+    channel = await stage.prepared()
+    await channel.copy(TOKEN)
+    holds(not (await channel.state(1)).is_copied, "a chunk is left")
+    before = dict(await stage.pair.read("two", SLOT))
+    await stage.switch()
+    await raises(InvariantBroken, channel.copy(TOKEN), "a chunk after the switch")
+    same(before, dict(await stage.pair.read("two", SLOT)), "rows of the new owner")
 
 
 @shard_case
