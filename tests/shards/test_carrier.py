@@ -236,6 +236,21 @@ def test_a_carrier_that_is_elected_no_more_begins_no_other_move(tmp_path, monkey
 
 
 @pytest.mark.parametrize("call", ["apply", "abort", "clean"])
+def test_a_second_call_says_that_it_waits_for_the_process_that_moves_slots(files, caplog, call):
+    async def main():
+        async with apportion.leader(files.url, f"{SET}.mover") as first:
+            await first.wait_until_elected()
+            second = asyncio.create_task(getattr(admin, call)(files.url, SET))
+            async with asyncio.timeout(20):
+                while "and this call waits, for" not in caplog.text:
+                    await asyncio.sleep(0.05)
+        return await second
+
+    assert asyncio.run(main()).is_whole
+    assert f"set {SET}: another process moves its slots (see apportion group explain URL {SET}.mover 0)" in caplog.text
+
+
+@pytest.mark.parametrize("call", ["apply", "abort", "clean"])
 def test_a_call_that_is_asked_to_end_while_it_waits_for_its_election_says_how_to_go_on(files, monkeypatch, call):
     wait = AsyncElection.wait_until_elected
 

@@ -27,6 +27,7 @@ from apportion.model.epoch import FencingToken
 from apportion.runtime.clock import SystemClock
 from apportion.runtime.events import checked_observer
 from apportion.runtime.io_thread import io_thread
+from apportion.runtime.waits import said
 from apportion.shards.admin.facts import moves_of
 from apportion.shards.admin.lanes import MoveLanes, MovesMade, beside_of
 from apportion.shards.admin.places import open_sites
@@ -186,9 +187,14 @@ async def carried(
 
 
 async def _elected(name: str, election: AsyncElection) -> FencingToken:
-    """Wait until this process is elected. `Conflict` if it is asked to end meanwhile, for example by SIGTERM."""
+    """Wait until this process is elected. `Conflict` if it is asked to end meanwhile, for example by SIGTERM.
+
+    A long wait is logged with the command that names the other process.
+    """
+    see = f"apportion group explain URL {name}.mover 0"
     try:
-        return await election.wait_until_elected()
+        with said(lambda: f"set {name}: another process moves its slots (see {see}), and this call waits"):
+            return await election.wait_until_elected()
     except NotOwner as error:
         raise _asked_to_end(name) from error
 
