@@ -138,6 +138,20 @@ def test_a_generated_slot_is_refused_before_anything_is_made(make_set, monkeypat
     assert [] == made.sql("two", "SELECT 1 FROM pg_namespace WHERE nspname = 'apportion'")
 
 
+@pytest.mark.live
+def test_one_database_under_two_names_of_its_host_is_refused_before_anything_is_made(make_set, monkeypatch, tmp_path):
+    made, control = make_set("postgresql", shards=("one",)), f"sqlite:///{tmp_path}/control.db"
+    as_role(monkeypatch, OWNER)
+    url = made.place("two")
+    shards = {"a": ShardRecord(url=url), "b": ShardRecord(url=url.replace("127.0.0.1", "localhost"))}
+    said = f"database of shard b is '{made.name('two')}', expected another one than that of shard a"
+    with pytest.raises(InvalidInput, match=said) as refused:
+        asyncio.run(found(control, SET, shards, Base, SLOTS))
+    assert "Nothing was written." in refused.value.hint
+    assert [] == made.sql("two", "SELECT 1 FROM pg_namespace WHERE nspname = 'apportion'")
+    asyncio.run(found(control, SET, {"c": shards["b"]}, Base, SLOTS))
+
+
 def test_an_old_server_is_refused():
     connection = SimpleNamespace(dialect=SimpleNamespace(server_version_info=(13, 4)))
     meta = ShardMeta(set_id=SET, shard="one", slots=SLOTS, hasher="xxh3-64", format=1)

@@ -26,7 +26,7 @@ from apportion.shards.meta import ShardMeta
 from apportion.shards.models import check_models, tables_of
 from apportion.shards.mover.failover import record_of
 from apportion.shards.numbers import check_given, give_stride
-from apportion.shards.place import DatabasePlace, check_apart, placed
+from apportion.shards.place import DatabasePlace, check_apart, one_database, placed
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, check_shard_id, read_record
 from apportion.shards.references import copy_references
 from apportion.shards.schema import Schema, check_equal, schema_of
@@ -129,13 +129,24 @@ class Founded:
     def holder(self) -> str:
         """Return the shard that has rows, "" if none has.
 
-        Refuse a database of another set, a generated column `slot`, and rows in two databases.
+        Refuse one database for two shards, also under two names of its host. Refuse a database of another set, a
+        generated column `slot`, and rows in two databases.
         """
+        self._check_apart()
         there = [shard for shard in self.shards if self.has_rows(shard)]
         if len(there) > 1:
             hint = "Begin with the database that has the rows. The other shards begin empty, and slots move to them."
             raise InvalidInput("databases with rows", ", ".join(there), "one at most", hint)
         return there[0] if there else ""
+
+    def _check_apart(self) -> None:
+        taken: dict[object, str] = {}
+        for shard, record in self.shards.items():
+            database = DatabasePlace(record.address())
+            with database.reader() as reader:
+                known = within(reader, shard, database.identity) if database.path is None else None
+            if known is not None and taken.setdefault(known, shard) != shard:
+                raise one_database(shard, database.url, f"shard {taken[known]}")
 
     def survey(self) -> SetSurvey:
         """Return the survey of the database that has rows."""

@@ -49,6 +49,8 @@ POSTGRES_ACTS = ("insert", "update", "delete", "truncate")
 _STRAY_SLOTS = """SELECT slot_name FROM pg_replication_slots
     WHERE database = current_database() AND starts_with(slot_name, 'apportion_') AND NOT EXISTS
     (SELECT FROM apportion.move WHERE relation = 'publication' AND starts_with(slot_name, cursor || '_')) ORDER BY 1"""
+_IDENTITY = """SELECT system_identifier::text, oid::text FROM pg_control_system(), pg_database
+    WHERE datname = current_database()"""
 _METAS = {"sqlite": (None, "apportion_meta"), "postgresql": ("apportion", "shard_meta")}
 
 
@@ -90,6 +92,13 @@ class DatabasePlace:
     def timeline(self, connection: Connection) -> Timeline | None:
         """Return the timeline of the server. None for a file, which has none."""
         return timeline_of(connection) if self.url.get_backend_name() == "postgresql" else None
+
+    def identity(self, connection: Connection) -> tuple[str, str] | None:
+        """Return the cluster and the number of a database of a server, the same under each name of its host."""
+        if self.url.get_backend_name() != "postgresql":
+            return None
+        cluster, number = connection.exec_driver_sql(_IDENTITY).one()
+        return cluster, number
 
     def slot_rows(self, connection: Connection) -> dict[int, SlotRow]:
         """Return the rows of the slots that a shard has."""
@@ -178,8 +187,13 @@ def check_apart(store: str, shards: Mapping[str, ShardRecord]) -> None:
         known = (url.host, url.port, url.database) if path is None else _file(path)
         owner = taken.setdefault(known, f"shard {shard}")
         if owner != f"shard {shard}":
-            hint = "Give each shard a database of its own. Nothing was written."
-            raise InvalidInput(f"database of shard {shard}", url.database, f"another one than that of {owner}", hint)
+            raise one_database(shard, url, owner)
+
+
+def one_database(shard: str, url: URL, owner: str) -> InvalidInput:
+    """Return the error for a shard in the database of another shard, or of the control store."""
+    hint = "Give each shard a database of its own. Nothing was written."
+    return InvalidInput(f"database of shard {shard}", url.database, f"another one than that of {owner}", hint)
 
 
 def _file(path: Path) -> object:
