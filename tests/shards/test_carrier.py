@@ -15,7 +15,7 @@ import apportion
 from apportion.errors import Conflict, InvalidInput, NotOwner, PlanRefused, StaleEpoch
 from apportion.groups.leader import AsyncElection
 from apportion.shards import admin
-from apportion.shards.admin import ends
+from apportion.shards.admin import carrier, ends
 from apportion.shards.plan import encode_shard_plan
 from apportion.stores.sqlite.store import SqliteStore
 from tests.shards.sample import SET, Base, Files, Photo, Place
@@ -151,6 +151,27 @@ def test_moves_are_taken_back_and_leave_nothing(files):
     assert admin.MovesMade(moves=()) == act("abort", files)
     assert act("apply", files, plan).is_whole
     assert 64 == shards(files)["two"][0]
+
+
+@pytest.mark.parametrize("command", ["clean", "apply"])
+def test_a_move_whose_mover_was_killed_before_its_release_is_released_by_one_command(files, monkeypatch, command):
+    class Died(Exception):
+        pass
+
+    def dies(label):
+        if label == "release.before":
+            raise Died
+
+    plan = act("plan", files, weights={"two": 3})
+    made = act("apply", files, plan).moves
+    monkeypatch.setattr(carrier, "stop_point", lambda: dies)
+    with pytest.raises(Died):
+        act("clean", files, soak=NOW)
+    monkeypatch.undo()
+    assert ["cleaned"] == [each.state for each in act("status", files).moves]
+    assert admin.MovesMade(moves=made) == act(command, files)
+    assert () == act("status", files).moves
+    assert act("apply", files, act("plan", files, weights={"two": 1})).is_whole
 
 
 def test_weights_are_written_in_one_commit_that_compares_the_records(files, monkeypatch):

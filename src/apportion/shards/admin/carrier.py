@@ -79,7 +79,8 @@ class Carrier:
         """Finish all moves that have begun, then make the moves of a plan. At most `parallel` moves run at once."""
         followed = self.followed
         moves, table = await moves_of(followed), table_of(followed.follower.routes)
-        begun = [kept.entry.group for _, kept in sorted(moves.kept.items()) if kept.entry.record.state not in _OVER]
+        states = {move: kept.entry.record.state for move, kept in moves.kept.items()}
+        begun = [kept.entry.group for move, kept in sorted(moves.kept.items()) if states[move] != "complete"]
         names = {group.move for group in begun}
         if plan is not None:
             _check_reversed(plan, moves)
@@ -92,7 +93,7 @@ class Carrier:
 
         async def _run(mover: Mover, group: MoveGroup) -> bool:
             entry = await self._moved(mover, group, planned.get(group.move), is_reversible=is_reversible)
-            return entry is not None and entry.record.state in _OVER
+            return states.get(group.move) == "cleaned" or (entry is not None and entry.record.state in _OVER)
 
         async with AsyncExitStack() as exits:
             movers = [self.mover]
@@ -120,14 +121,14 @@ class Carrier:
         return await mover.run(group.move, self.token, rows=rows)
 
     async def clean(self, soak: timedelta) -> MovesMade:
-        """Delete the old rows of the moves that have been complete for at least `soak`."""
+        """Delete the old rows of the moves that have been complete for at least `soak`, and release cleaned ones."""
         now, made, is_whole = time.time(), [], True
         moves = await moves_of(self.followed)
         for move, kept in sorted(moves.kept.items()):
             entry = kept.entry
-            if entry.record.state != "complete":
+            if entry.record.state not in _OVER:
                 continue
-            if now - entry.since < soak.total_seconds():
+            if entry.record.state == "complete" and now - entry.since < soak.total_seconds():
                 is_whole = False
                 continue
             self.mover.check()
