@@ -1,4 +1,4 @@
-"""Kills of the servers of a move, at the stop points of its mover: each server comes back at once, or stays away.
+"""Kills at the stop points of a mover: of the servers of its move, each of which comes back at once or stays away.
 
 A server that stays away comes back when each shard that lives has acknowledged writes after the kill. The slots that
 move count for the shard that the newest table names.
@@ -18,7 +18,10 @@ class Died(Exception):
 
 
 class ServerKills:
-    """Kills the servers of two shards. `done` has each kill, and `stuck` each one after which a living shard stood."""
+    """Kills the servers of two shards. `done` has each kill, and `stuck` each one after which a living shard stood.
+
+    A kill is its label, its name, and its time.
+    """
 
     def __init__(self, files, router, acknowledged, slots):
         self._files, self._router, self._acknowledged, self._slots = files, router, acknowledged, slots
@@ -31,12 +34,19 @@ class ServerKills:
             self.join()
         return not (self._is_away and self._relaunch.is_alive())
 
-    def kill(self, name, shard, *, stays_away):
-        """Kill the server of a shard, and begin to start it again."""
+    def note(self, label, name):
+        """Note a kill that is made now."""
+        self.done.append((label, name, time.monotonic()))
+
+    def times(self, kind):
+        """Return the times at which writes of a kind of slots were acknowledged."""
+        return self._acknowledged.times[kind]
+
+    def kill(self, shard, *, stays_away):
+        """Kill the server of a shard after the kill was noted, and begin to start it again."""
         self._is_away = stays_away
-        rig = self._files.rig_of(shard)
+        rig, name = self._files.rig_of(shard), self.done[-1][1]
         _in_thread(lambda: asyncio.run(rig.kill())).join()
-        self.done.append(name)
         at = time.monotonic()
 
         def relaunch():

@@ -2,10 +2,10 @@
 
 python -m tests.live.shard_movers URL FOLDER CHANNEL ID=URL...
 
-An order is a line `MOVE SOURCE TARGET SLOTS EPOCH WISH STOP`. The mover lists the move if it is not there, changes its
+An order is a line `MOVE SOURCE TARGET SLOTS EPOCH WISH STOPS`. The mover lists the move if it is not there, changes its
 wish, and does all acts under a token of that epoch. With the epoch `-`, the token is of an election that has ended. The
-wish `there` makes a reversible move and does not clean up, and `back` reverses it. The mover notes the time of each
-stop point in the file `points`.
+wish `there` makes a reversible move and does not clean up, and `back` reverses it. The mover dies at the first of the
+stop points, which have commas between them. It notes the time of each stop point in the file `points`.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import Mover
 from apportion.shards.mover.rescue import MOVER_TTL, sites_of
 from apportion.shards.mover.reversal import reverse
-from apportion.shards.mover.stop_points import VARIABLE, stop_point
+from apportion.shards.mover.stop_points import StopPoint
 from apportion.shards.records import ShardRecord
 from apportion.stores.catalog import connect
 from tests.shards.sample import SET
@@ -36,18 +36,15 @@ ELECTED = "-"
 
 async def moved(url, folder, channel, places, order):
     """Carry out an order, and say how it ended."""
-    *given, stop = order.split()
-    if stop != "-":
-        os.environ[VARIABLE] = stop
-    points, stops = os.open(f"{folder}/points", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), stop_point()
+    *given, named = order.split()
+    stops = [] if named == "-" else [StopPoint(each) for each in named.split(",")]
 
     def reached(label):
-        os.write(points, f"{given[0]} {label} {time.monotonic():.6f}\n".encode())
-        stops(label)
+        for each in stops:
+            each(label)
 
-    is_over = f"{given[0]} release.before" in (Path(folder) / "points").read_text()
     try:
-        entry, left = await carried_out(url, channel, places, given, reached, is_over=is_over)
+        entry, left = await carried_out(url, folder, channel, places, given, reached=reached)
     except Fenced:  # a router has waited for too long, and was elected
         if given[4] != ELECTED:
             raise
@@ -56,13 +53,20 @@ async def moved(url, folder, channel, places, order):
     print(f"{'over' if entry is None else entry.record.state} {','.join(left) or '-'}", flush=True)
 
 
-async def carried_out(url, channel, places, given, reached, *, is_over):
+async def carried_out(url, folder, channel, places, given, *, reached):
     """Carry out an order. Return the record of the move, and all that is left behind. A move that is over stays so."""
     move, source, target, slots, epoch, wish = given
+    points = os.open(f"{folder}/points", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    is_over = f"{move} release.before" in (Path(folder) / "points").read_text()
+
+    def noted(label):
+        os.write(points, f"{move} {label} {time.monotonic():.6f}\n".encode())
+        reached(label)
+
     store = await connect(url)
     sites = sites_of(SET, {shard: ShardRecord(url=place) for shard, place in places.items()}, ChannelWish(kind=channel))
     nodes = {shard: Node(shard) for shard in SHARDS}
-    mover = Mover(store, SET, sites, nodes, clock=SystemClock(), wall=time.time, reached=reached)
+    mover = Mover(store, SET, sites, nodes, clock=SystemClock(), wall=time.time, reached=noted)
     try:
         kept = (await mover.book.read()).kept.get(move)
         if kept is None and not is_over:
@@ -79,6 +83,7 @@ async def carried_out(url, channel, places, given, reached, *, is_over):
     finally:
         await sites.close()
         await store.close()
+        os.close(points)
 
 
 @asynccontextmanager

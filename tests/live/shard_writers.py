@@ -15,7 +15,7 @@ import time
 from itertools import count, islice
 from uuid import UUID
 
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
 
 from apportion.errors import StaleRoute, StoreUnavailable
 from tests.live.ledgers import write_until_the_input_ends
@@ -68,7 +68,9 @@ def write_countries(router, writer, ledger, stopped, mine, *, pause_seconds=PAUS
         os.write(ledger, f"I {country} {number}\n".encode())
         try:
             router.run(country, lambda session, place=country, value=number: write(session, place, value))
-        except (StaleRoute, StoreUnavailable, OperationalError) as error:  # perhaps it was written, perhaps not
+        except (StaleRoute, StoreUnavailable, DBAPIError) as error:  # perhaps it was written, perhaps not
+            if isinstance(error, (IntegrityError, ProgrammingError)):
+                raise
             os.write(ledger, f"F {country} {number} {type(error).__name__}\n".encode())
         else:
             os.write(ledger, f"A {country} {number} {time.monotonic():.6f}\n".encode())

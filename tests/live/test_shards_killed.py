@@ -49,7 +49,7 @@ class Movers:
         self._process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert "ready" == self._process.stdout.readline().strip()
         self._epochs, self._moves = repeat(ELECTED) if is_elected else count(1), count(1)
-        self._slots = ",".join(map(str, slots))
+        self._slots, self._points = ",".join(map(str, slots)), files.folder / "points"
         self.kills, self.left, self.place = [], [], "one"
 
     def move(self):
@@ -57,14 +57,14 @@ class Movers:
         target = "two" if self.place == "one" else "one"
         return f"m{next(self._moves)} {self.place} {target} {self._slots}"
 
-    def order(self, move, stop="-", wish="go"):
-        """Run a mover; return its last word: killed, or the state of the move."""
-        self._process.stdin.write(f"{move} {next(self._epochs)} {wish} {stop}\n")
+    def order(self, move, stops="-", wish="go"):
+        """Run a mover; return its last word: killed, or the state of the move. It dies at the first of its stops."""
+        self._process.stdin.write(f"{move} {next(self._epochs)} {wish} {stops}\n")
         self._process.stdin.flush()
         word, left = self._process.stdout.readline().strip().split(maxsplit=1)
-        assert word != "failed", (move, stop, left)
+        assert word != "failed", (move, stops, left)
         if word == "killed":
-            self.kills.append(stop)
+            self.kills.append(self._points.read_text().split()[-2])
         elif left != "-" and word == "over":
             self.left.append((move, left))
         return word
