@@ -10,7 +10,7 @@ the driver asyncpg, the others have psycopg.
 import os
 import random
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from uuid import uuid4
 
 from apportion.errors import StaleRoute
@@ -29,14 +29,20 @@ OPTIONS = {
 
 def main(url, folder, first, writers):
     """Let writers work until the input ends."""
+    with pooled(url) as driven:
+        write_with(driven, work_by_turns, folder, first, writers)
+
+
+@contextmanager
+def pooled(url):
+    """Yield a router of each driver, whose connections are those of the poolers."""
     ports = dict(each.split("=") for each in os.environ[PORTS].split(","))
 
     def place(url):
         return url.set(port=int(ports[url.database]))
 
     with ExitStack() as stack:
-        driven = [stack.enter_context(opened(url, driver, place, **options)) for driver, options in OPTIONS.items()]
-        write_with(driven, work_by_turns, folder, first, writers)
+        yield [stack.enter_context(opened(url, driver, place, **options)) for driver, options in OPTIONS.items()]
 
 
 def work_by_turns(driven, writer, ledger, stopped):

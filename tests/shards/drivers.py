@@ -35,6 +35,10 @@ class DrivenRouter:
         """Return the shard of a key."""
         return self.router.shard(key)
 
+    def slot(self, key):
+        """Return the slot of a key."""
+        return self.router.slot(key)
+
     def run(self, key, act):
         """Do an act of a sync session, and commit."""
         if self._wait is None:
