@@ -17,6 +17,9 @@ from apportion.shards.models import check_models
 from apportion.shards.pins.key_kinds import KeyKinds
 from apportion.shards.records import SetKeys
 from apportion.shards.router import POOL_SIZE, FollowedSet, RouterOptions, ShardRouter, set_followed, set_left
+from apportion.shards.scatter.answer import ScatterAnswer
+from apportion.shards.scatter.colocation import SetTables
+from apportion.shards.scatter.scatter import MOST_ROWS, Missing, Scatter, ScatterOptions
 from apportion.shards.slots import ShardKey
 from apportion.stores.catalog import check_url
 from apportion.tables.follower import check_seconds
@@ -64,6 +67,38 @@ class SyncShardRouter(ShardRouter):
                 if attempt + 1 == attempts:
                     raise
         raise InvariantBroken("a run ended without a result and without an error")
+
+    def scatter(
+        self,
+        statement: Any,  # noqa: ANN401 - a select of SQLAlchemy
+        *,
+        timeout: float | None = None,
+        missing: Missing = "error",
+        max_rows: int = MOST_ROWS,
+    ) -> ScatterAnswer:
+        """Answer a `select()` over all shards, as one database with all rows would answer it.
+
+        - `timeout`: the seconds that each shard has. Default: None, no limit.
+        - `missing`: `"report"` leaves out shards without an answer, and the answer names their slots in `missing`.
+          Default: `"error"`, which raises the error of such a shard.
+        - `max_rows`: the most rows of the result. Default: 100 000.
+
+            top = select(Place.country, func.count()).group_by(Place.country).order_by(func.count().desc()).limit(10)
+            for country, places in router.scatter(top):
+                ...
+
+        The answer is a result of SQLAlchemy, with all rows in memory. Objects in it belong to no session.
+        `NotScatterable`: the shards cannot answer together; nothing was read. `TimedOut`: a shard took too long.
+        `StaleRoute`: slots went on moving during three attempts. Other errors are those of the databases.
+        """
+        options = ScatterOptions(timeout=timeout, missing=missing, max_rows=max_rows)
+        learn = partial(self._form.wait, self._thread)
+        tables, gather = SetTables.of(self._options.base), self._form.gather
+        scatter = Scatter(
+            roads=self, followed=self._followed, tables=tables, options=options, gather=gather, wait=learn
+        )
+        found: ScatterAnswer = self._form.take(partial(scatter.answer, statement))
+        return found
 
     def _close_engines(self) -> None:
         """Take the connections away from their sessions, and close the engines that were made."""
@@ -124,6 +159,7 @@ def open_shards(
     check_models(base)
     options = RouterOptions(
         kinds=KeyKinds(base),
+        base=base,
         session={} if session is None else session,
         create_engine=create_engine,
         pool_size=pool_size,

@@ -1,0 +1,54 @@
+"""Plan of a scatter: the statement that each shard runs, and the way in which their rows become one result."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Select
+
+from apportion.shards.scatter.having import Condition
+from apportion.shards.scatter.ordering import OrderKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A column of the result: the places of its parts in a row of a shard, and the function that combines them.
+
+    `combine` is None for a column that all rows of a group share.
+    """
+
+    places: tuple[int, ...]
+    combine: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """Groups that are spread over shards: the places of their keys, their columns, and the condition of HAVING."""
+
+    keys: tuple[int, ...]
+    outputs: tuple[Output, ...]
+    having: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScatterPlan:
+    """The plan of one statement.
+
+    - `names`: the columns of the result. A row of a shard may have more, for the order.
+    - `is_distinct`: equal rows of several shards are one.
+    - `limit`, `offset`: those of the result.
+    - `has_objects`: rows have objects of models.
+    """
+
+    statement: Select[Any]
+    names: tuple[str, ...]
+    order: tuple[OrderKey, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    is_distinct: bool = False
+    has_objects: bool = False
+    groups: Groups | None = None
+
+    @property
+    def width(self) -> int:
+        """The number of columns of the result."""
+        return len(self.names)

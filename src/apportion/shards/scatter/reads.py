@@ -1,0 +1,96 @@
+"""Reads: the transactions of one scatter, one on each shard, and the rows that a statement has there.
+
+A transaction that only reads begins on every shard, and reads the slot rows. When all have done so, it is known which
+shard answers for which slot. While a shard has rows of other slots, as a move leaves and brings them, its statement
+leaves these rows out.
+
+Promises: a shard reads from one snapshot. Objects that were read belong to no session at the end.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from math import inf
+from time import monotonic
+from typing import Any
+
+from sqlalchemy import Connection, Table, select
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session, lazyload
+
+from apportion.errors import TimedOut
+from apportion.shards.models import Sharded
+from apportion.shards.pin import Fence
+from apportion.shards.pins.reach import SlotOption
+from apportion.shards.pins.slot_criterion import SlotCriterion
+from apportion.shards.scatter.ordering import Row
+from apportion.shards.scatter.plan import ScatterPlan
+from apportion.shards.slot_rows import SlotState
+
+_PAGE_ROWS = 32
+
+
+class ShardRead:
+    """The transaction of a scatter on one shard. `seconds` is the time that its statements took."""
+
+    def __init__(self, shard: str, connection: Connection, fence: Fence, timeout: float | None) -> None:
+        self.shard: str = shard
+        self.states: Mapping[int, SlotState] = {}
+        self.rows: Iterator[Row] = iter(())
+        self.seconds: float = 0.0
+        self._connection, self._fence, self._timeout = connection, fence, timeout
+        self._ends_at = inf
+        self._session = Session(bind=connection, autoflush=False)
+
+    def begin(self) -> None:
+        """Begin the transaction, and read the slot rows. `TimedOut` if the shard takes too long."""
+        with self._timed():
+            self._connection.begin()
+            if self._timeout is not None:
+                self._ends_at = monotonic() + self._timeout
+                self._fence.limit(self._connection, self._timeout)
+            self.states = self._fence.states(self._connection)
+
+    def execute(self, plan: ScatterPlan, tables: Sequence[Table], owned: Collection[int]) -> None:
+        """Run the statement over the rows of owned slots. Its rows come in pages when they are asked for."""
+        with self._timed():
+            statement = plan.statement
+            others = tuple(sorted(self._fence.slots(self._connection) - {*owned}))
+            if others and any(self._has_rows(table, others) for table in tables):
+                statement = statement.options(_criterion_without(others))
+            if plan.has_objects:
+                statement = statement.options(lazyload("*"))  # rows of a relation may lie on other shards
+            self.rows = _paged(self._session.execute(statement))
+
+    def end(self) -> None:
+        """End the transaction."""
+        self._session.expunge_all()
+        if self._timeout is not None and not self._connection.invalidated:
+            self._fence.limit(self._connection, None)
+        self._connection.close()
+
+    def _has_rows(self, table: Table, slots: Sequence[int]) -> bool:
+        found = select(table.c.slot).where(table.c.slot.in_(slots)).limit(1)
+        return self._connection.execute(found).first() is not None
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        began = monotonic()
+        try:
+            yield
+        except DBAPIError as error:
+            if monotonic() >= self._ends_at:
+                raise TimedOut(f"the answer of shard {self.shard}", f"{self._timeout:g} s") from error
+            raise
+        finally:
+            self.seconds += monotonic() - began
+
+
+@lru_cache(maxsize=256)
+def _criterion_without(slots: tuple[int, ...]) -> Any:  # noqa: ANN401 - an option of a statement
+    return SlotOption(Sharded, lambda model: SlotCriterion(model.slot.not_in(slots)), include_aliases=True)
+
+
+def _paged(result: Any) -> Iterator[Row]:  # noqa: ANN401 - a result of SQLAlchemy
+    while page := result.fetchmany(_PAGE_ROWS):
+        yield from page

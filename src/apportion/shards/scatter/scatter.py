@@ -1,0 +1,180 @@
+"""Scatter: one statement over all shards of a set, answered as one database with all rows would answer it.
+
+The statement is analysed before any shard is asked. Then all shards are asked at the same time, in transactions that
+see each slot once.
+
+Promises: during a move one shard answers for each slot. An answer that lacks slots is given only to a caller that asked
+for one, and it names these slots.
+Refuses: statements that have no such answer, and more rows than the caller expects.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+
+from apportion.errors import InvalidInput, NotScatterable, StaleRoute, Unavailable, UnknownOption
+from apportion.shards.pin import Fence
+from apportion.shards.router import FollowedSet, shards_in
+from apportion.shards.scatter.analysis import analysed
+from apportion.shards.scatter.answer import ScatterAnswer
+from apportion.shards.scatter.colocation import SetTables
+from apportion.shards.scatter.merge import merged
+from apportion.shards.scatter.plan import ScatterPlan
+from apportion.shards.scatter.reads import ShardRead
+from apportion.shards.slot_rows import SlotState
+from apportion.shards.slots import SlotTable
+from apportion.tables.follower import check_seconds
+from apportion.tables.layout import Version
+
+Missing: TypeAlias = Literal["error", "report"]
+Gather: TypeAlias = Callable[[Sequence[Callable[[], None]]], Sequence[BaseException | None]]
+"""Makes calls at the same time. Returns the error of each call, or None."""
+
+MOST_ROWS = 100_000
+_TRIES = 3
+_WITHIN_SECONDS = 2.0
+_ANSWER: tuple[SlotState, ...] = ("owner", "fenced", "incoming")
+
+
+class ScatterRoads(Protocol):
+    """A router as a scatter needs it."""
+
+    @property
+    def table(self) -> SlotTable:
+        """The table in use."""
+
+    def engine(self, shard: str) -> tuple[Engine, Fence]:
+        """Return the engine of a shard, and its fence."""
+
+    def refreshed(self, version: Version, within_seconds: float) -> SlotTable:
+        """Return a table newer than `version`. `StoreUnavailable` if none came in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScatterOptions:
+    """The limits of a scatter: the seconds for each shard, the answer if shards are missing, and the most rows."""
+
+    timeout: float | None = None
+    missing: Missing = "error"
+    max_rows: int = MOST_ROWS
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None:
+            check_seconds(self.timeout, "timeout")
+        if self.missing not in ("error", "report"):
+            raise UnknownOption("missing", self.missing, ("error", "report"))
+        if type(self.max_rows) is not int or self.max_rows < 1:
+            raise InvalidInput("max_rows", self.max_rows, "an int of at least 1", f"Leave it out to get {MOST_ROWS}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scatter:
+    """A scatter of one router. `gather` makes calls at the same time, and `wait` waits for the control store."""
+
+    roads: ScatterRoads
+    followed: FollowedSet
+    tables: SetTables
+    options: ScatterOptions
+    gather: Gather
+    wait: Callable[[Coroutine[object, object, Any]], Any]
+
+    def answer(self, statement: Any) -> ScatterAnswer:  # noqa: ANN401 - of a caller
+        """Return the rows. `NotScatterable` if the shards cannot answer together; errors are those of the shards."""
+        shards = sorted({*self.followed.shards, *filter(None, self.roads.table.owners.values())})
+        dialects = sorted({self.roads.engine(shard)[0].dialect.name for shard in shards})
+        if len(dialects) > 1:
+            raise NotScatterable(statement, f"the shards are of several kinds: {', '.join(dialects)}")
+        plan = analysed(statement, self.tables, dialects[0])
+        for _ in range(_TRIES):
+            shards = sorted({*self.followed.shards, *filter(None, self.roads.table.owners.values())})
+            with ExitStack() as stack:
+                found = self._tried(plan, shards, stack)
+            if found is not None:
+                return found
+        raise StaleRoute("a slot", "one shard", self.roads.table.version)
+
+    def _tried(self, plan: ScatterPlan, shards: Sequence[str], stack: ExitStack) -> ScatterAnswer | None:
+        """Return the answer, or None while a slot has no shard that answers for it, or two."""
+        reads = self._done([self._opened(shard, stack) for shard in shards], lambda read: read.begin)
+        table, owners = self.roads.table, owners_of({read.shard: read.states for read in reads})
+        if len(reads) < len(shards):  # a shard that does not answer may be the owner of a fenced slot
+            owners = {slot: shard for slot, shard in owners.items() if _is_owner(reads, slot, shard)}
+        elif owners.keys() != table.owners.keys() or None in owners.values():
+            with suppress(Unavailable):
+                self.roads.refreshed(table.version, _WITHIN_SECONDS if owners.keys() != table.owners.keys() else 0.05)
+            return None
+        elif any(read.states.get(slot) == "fenced" for read in reads for slot in owners) and self._has_new_shard():
+            return None
+        owned = {read.shard: {slot for slot, shard in owners.items() if shard == read.shard} for read in reads}
+        tables = tuple(self.tables.sharded)
+        asked = self._done(reads, lambda read: partial(read.execute, plan, tables, owned[read.shard]))
+        answered = {slot for read in asked for slot in owned[read.shard]}
+        return ScatterAnswer(
+            plan.names,
+            self._rows(plan, asked),
+            version=table.version,
+            seconds={read.shard: read.seconds for read in asked},
+            missing=sorted(table.owners.keys() - answered),
+        )
+
+    def _opened(self, shard: str, stack: ExitStack) -> ShardRead:
+        engine, fence = self.roads.engine(shard)
+        connection = engine.connect().execution_options(**fence.snapshot)
+        read = ShardRead(shard, connection, fence, self.options.timeout)
+        stack.callback(read.end)
+        return read
+
+    def _done(self, reads: Sequence[ShardRead], call: Callable[[ShardRead], Callable[[], None]]) -> list[ShardRead]:
+        """Make a call for each shard, all at the same time. Return the reads without an error."""
+        errors = self.gather([call(read) for read in reads])
+        for error in errors:
+            is_missing = isinstance(error, Unavailable | DBAPIError) and self.options.missing == "report"
+            if error is not None and not is_missing:
+                raise error
+        return [read for read, error in zip(reads, errors, strict=True) if error is None]
+
+    def _rows(self, plan: ScatterPlan, reads: Sequence[ShardRead]) -> list[tuple[Any, ...]]:
+        rows = []
+        for row in merged(plan, [read.rows for read in reads]):
+            rows.append(tuple(row))
+            if len(rows) > self.options.max_rows:
+                most = self.options.max_rows
+                raise NotScatterable(plan.statement, f"it has more than {most} rows: add limit(), or raise max_rows")
+        return rows
+
+    def _has_new_shard(self) -> bool:
+        """Whether the set has a shard that was not asked. Such a shard may be the owner of a fenced slot by now."""
+        keys, store = self.followed.keys, self.followed.store
+        items = {item.key: item.value for item in self.wait(store.scan(keys.prefix)).items}
+        found, _ = shards_in(keys, items)
+        is_new = not found.keys() <= self.followed.shards.keys()
+        self.followed.shards.update(found)
+        return is_new
+
+
+def _is_owner(reads: Sequence[ShardRead], slot: int, shard: str | None) -> bool:
+    return any(read.shard == shard and read.states.get(slot) == "owner" for read in reads)
+
+
+def owners_of(states: Mapping[str, Mapping[int, SlotState]]) -> dict[int, str | None]:
+    """Return the shard that answers for each slot. None for a slot that no shard answers for, or two.
+
+    An owner answers. Without an owner, the fenced shard answers, because no other shard has accepted writers. Without a
+    fenced shard, the shard with the incoming slot answers.
+
+    >>> owners_of({"one": {7: "fenced"}, "two": {7: "incoming"}}), owners_of({"one": {7: "owner"}, "two": {7: "owner"}})
+    ({7: 'one'}, {7: None})
+    """
+    found: dict[int, str | None] = {}
+    for slot in {slot for each in states.values() for slot in each}:
+        by_state = Counter(each.get(slot) for each in states.values())
+        state = next((state for state in _ANSWER if by_state[state]), None)
+        answers = [shard for shard, each in states.items() if each.get(slot) == state]
+        found[slot] = answers[0] if state is not None and len(answers) == 1 else None
+    return found
