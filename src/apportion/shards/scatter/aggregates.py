@@ -22,7 +22,7 @@ from sqlalchemy.sql.elements import FunctionFilter, Grouping, Label
 from sqlalchemy.sql.functions import FunctionElement
 
 from apportion.shards.scatter.colocation import Node, node_of
-from apportion.shards.scatter.ordering import OrderKey, Unordered, check_ordered, sort_key
+from apportion.shards.scatter.order import OrderKey, Unordered, check_ordered, sort_key
 
 Combine: TypeAlias = Callable[[Sequence[Any]], Any]
 Decides: TypeAlias = Callable[[Iterable[Node | None]], bool]

@@ -17,10 +17,10 @@ from sqlalchemy.sql.elements import UnaryExpression
 from sqlalchemy.sql.selectable import Exists
 
 from apportion.errors import NotScatterable
-from apportion.shards.scatter.aggregates import aggregate, name_of
+from apportion.shards.scatter.aggregates import Decides, aggregate, name_of
 from apportion.shards.scatter.colocation import SetTables, node_of, subqueries
-from apportion.shards.scatter.having import condition
-from apportion.shards.scatter.ordering import OrderKey, Unordered, check_alike, check_ordered, nulls_first
+from apportion.shards.scatter.group_condition import condition
+from apportion.shards.scatter.order import OrderKey, Unordered, check_alike, check_ordered, nulls_first
 from apportion.shards.scatter.parts import (
     check_statement,
     columns_of,
@@ -112,14 +112,14 @@ class _Split:
 
     def _grouped(self, groups: Sequence[Any]) -> ScatterPlan:
         """Return the plan of groups that are spread over shards. The parts of each group come from all of them."""
-        select = self._select
+        select, known = self._select, self._sources.known
         if select._distinct:
             refuse("it has DISTINCT over groups that are spread over shards")
         if (function := unknown_function([*self._columns, *select._order_by_clauses])) is not None:
             refuse(f"{function} may be an aggregate, and nobody knows how to combine it")
         for each in groups:
             check_alike(each, self._dialect)
-        parts = _Parts(groups, self._sources, self._dialect)
+        parts = _Parts(groups, known.decides, self._dialect)
         for each in self._columns:
             parts.place(each)
         keys = []
@@ -168,8 +168,8 @@ class _Split:
 class _Parts:
     """The columns that a shard sends for each group, and the outputs that are made of them."""
 
-    def __init__(self, groups: Sequence[Any], sources: QuerySources, dialect: str) -> None:
-        self._groups, self._sources, self._dialect = groups, sources, dialect
+    def __init__(self, groups: Sequence[Any], decides: Decides, dialect: str) -> None:
+        self._groups, self._decides, self._dialect = groups, decides, dialect
         self.columns: list[Any] = [each.label(f"apportion_{place}") for place, each in enumerate(groups)]
         self.outputs: list[Output] = []
 
@@ -183,7 +183,7 @@ class _Parts:
     def _aggregate(self, expression: Any) -> Output:  # noqa: ANN401 - any expression
         if name_of(expression) is None:
             refuse(f"{expression} is no group and no aggregate: ask for its parts, and compute it from them")
-        found = aggregate(expression, self._dialect, decides=self._sources.known.decides)
+        found = aggregate(expression, self._dialect, decides=self._decides)
         begin = len(self.columns)
         self.columns += [part.label(f"apportion_{begin + step}") for step, part in enumerate(found.parts)]
         return Output(places=tuple(range(begin, len(self.columns))), combine=found.combine)

@@ -21,7 +21,7 @@ from sqlalchemy.sql.selectable import AliasedReturnsRows, FromGrouping
 from sqlalchemy.types import CHAR
 
 from apportion.shards.models import Reference, Sharded, rule_of
-from apportion.shards.scatter.ordering import Unordered
+from apportion.shards.scatter.order import Unordered
 
 Node: TypeAlias = tuple[object, object]
 """A column of a source, or a value."""

@@ -10,7 +10,7 @@ from heapq import merge
 from itertools import chain, islice
 from typing import Any
 
-from apportion.shards.scatter.ordering import Row, alike, sort_key
+from apportion.shards.scatter.order import Row, alike, sort_key
 from apportion.shards.scatter.plan import Groups, ScatterPlan
 
 

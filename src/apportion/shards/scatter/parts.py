@@ -15,7 +15,7 @@ from sqlalchemy.sql.visitors import iterate
 from apportion.errors import InvalidInput
 from apportion.shards.pins.reach import check_parts
 from apportion.shards.scatter.aggregates import name_of
-from apportion.shards.scatter.ordering import Unordered
+from apportion.shards.scatter.order import Unordered
 
 
 def _words(text: str) -> frozenset[str]:

@@ -5,8 +5,8 @@ from typing import Any
 
 from sqlalchemy import Select
 
-from apportion.shards.scatter.having import Condition
-from apportion.shards.scatter.ordering import OrderKey
+from apportion.shards.scatter.group_condition import Condition
+from apportion.shards.scatter.order import OrderKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

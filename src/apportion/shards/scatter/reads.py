@@ -23,7 +23,7 @@ from apportion.shards.models import Sharded
 from apportion.shards.pin import Fence
 from apportion.shards.pins.reach import SlotOption
 from apportion.shards.pins.slot_criterion import SlotCriterion
-from apportion.shards.scatter.ordering import Row
+from apportion.shards.scatter.order import Row
 from apportion.shards.scatter.plan import ScatterPlan
 from apportion.shards.slot_rows import SlotState
 

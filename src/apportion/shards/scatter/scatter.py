@@ -86,18 +86,22 @@ class Scatter:
 
     def answer(self, statement: Any) -> ScatterAnswer:  # noqa: ANN401 - of a caller
         """Return the rows. `NotScatterable` if the shards cannot answer together; errors are those of the shards."""
-        shards = sorted({*self.followed.shards, *filter(None, self.roads.table.owners.values())})
-        dialects = sorted({self.roads.engine(shard)[0].dialect.name for shard in shards})
+        dialects = sorted({self.roads.engine(shard)[0].dialect.name for shard in self._shards()})
         if len(dialects) > 1:
             raise NotScatterable(statement, f"the shards are of several kinds: {', '.join(dialects)}")
         plan = analysed(statement, self.tables, dialects[0])
         for _ in range(_TRIES):
-            shards = sorted({*self.followed.shards, *filter(None, self.roads.table.owners.values())})
             with ExitStack() as stack:
-                found = self._tried(plan, shards, stack)
+                found = self._tried(plan, self._shards(), stack)
             if found is not None:
                 return found
-        raise StaleRoute("a slot", "one shard", self.roads.table.version)
+        table = self.roads.table
+        raise StaleRoute("a slot", "one shard", table.version)
+
+    def _shards(self) -> list[str]:
+        """Return all known shards of the set. A shard without slots may get them from a move under way."""
+        table, known = self.roads.table, self.followed.shards
+        return sorted({*known, *filter(None, table.owners.values())})
 
     def _tried(self, plan: ScatterPlan, shards: Sequence[str], stack: ExitStack) -> ScatterAnswer | None:
         """Return the answer, or None while a slot has no shard that answers for it, or two."""
@@ -150,11 +154,11 @@ class Scatter:
 
     def _has_new_shard(self) -> bool:
         """Whether the set has a shard that was not asked. Such a shard may be the owner of a fenced slot by now."""
-        keys, store = self.followed.keys, self.followed.store
+        keys, store, known = self.followed.keys, self.followed.store, self.followed.shards
         items = {item.key: item.value for item in self.wait(store.scan(keys.prefix)).items}
         found, _ = shards_in(keys, items)
-        is_new = not found.keys() <= self.followed.shards.keys()
-        self.followed.shards.update(found)
+        is_new = not found.keys() <= known.keys()
+        known.update(found)
         return is_new
 
 

@@ -103,12 +103,12 @@ class QuerySources:
         here, there = self._sharded(left), self._sharded(right)
         if (there and not here) or (join.full and len(here) + len(there) < len(left) + len(right)):
             refuse("an outer join keeps rows of reference tables, which every shard has")
-        trial = self.known.copied()
+        known, trial = self.known, self.known.copied()
         trial.note([join.onclause])
         if not trial.is_connected([*here, *there]):
             refuse(f"rows of an outer join may lie on several shards: {_TOGETHER}")
-        self.known.tie([*here, *there])
-        self.known.optional.update([*there, *(here if join.full else ())])
+        known.tie([*here, *there])
+        known.optional.update([*there, *(here if join.full else ())])
         return [*left, *right]
 
     def _sharded(self, sources: Sequence[object]) -> list[object]:

@@ -1,4 +1,4 @@
-"""Ordering: values from several shards in the order of their database, and equal where the database says so.
+"""Order: values from several shards in the order of their database, and equal where the database says so.
 
 NULL is the greatest value in PostgreSQL and the least in SQLite. NaN is equal to itself, and greater than all numbers.
 Text has the order of its bytes under the collation "C" of PostgreSQL and BINARY of SQLite.

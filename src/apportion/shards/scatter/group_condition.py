@@ -1,4 +1,4 @@
-"""Having: the condition of HAVING, evaluated over groups that were combined from several shards.
+"""Group condition: the condition of HAVING, evaluated over groups that were combined from several shards.
 
 It knows comparisons of groups, aggregates and values, IS NULL, AND, OR and NOT, with the three truth values of SQL.
 
@@ -13,7 +13,7 @@ from sqlalchemy import BinaryExpression, BindParameter, Null, String
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import BooleanClauseList, Grouping, UnaryExpression
 
-from apportion.shards.scatter.ordering import OrderKey, Row, Unordered, sort_key
+from apportion.shards.scatter.order import OrderKey, Row, Unordered, sort_key
 
 Condition: TypeAlias = Callable[[Row], bool | None]
 Place: TypeAlias = Callable[[Any], int]
