@@ -58,12 +58,17 @@ class Differs(AssertionError):
     """An answer has other rows than one database."""
 
 
-def compared(databases, oracle, kind, seeds):
-    """Ask a set and one database for random statements; return the counts of answers and of their clauses."""
+def compared(databases, oracle, kind, seeds, *, clause=""):
+    """Ask a set and one database for random statements; return the counts of answers and of their clauses.
+
+    With a `clause`, only statements that have it are asked.
+    """
     counts = Counter()
     with sync.open_shards(databases.url, SET, base=Base) as router, Session(oracle) as session:
         for seed in seeds:
             drawn = Draw(seed, kind).statement()
+            if clause and clause not in drawn.clauses:
+                continue
             try:
                 answer = router.scatter(drawn.statement)
             except NotScatterable:
