@@ -56,6 +56,14 @@ def test_rows_that_no_move_brought_are_refused_on_a_file(tmp_path):
     assert [("move from one to two", f"{error.problem} {error.hint}")] == told(files)
 
 
+def test_tables_that_differ_are_told_by_the_doctor_in_the_words_of_apply(tmp_path):
+    files = Files(tmp_path)
+    files.sql("two", "ALTER TABLE place ADD COLUMN height integer")
+    error = refused(files, SchemaDiffers)
+    assert "place.height" in error.problem
+    assert [("move from one to two", f"{error.problem} {error.hint}")] == told(files)
+
+
 def test_rows_that_a_move_has_left_are_no_obstacle(tmp_path):
     files = Files(tmp_path)
     files.state("two", 3, "moved")

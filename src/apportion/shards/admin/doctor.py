@@ -192,15 +192,20 @@ async def _pairs(followed: FollowedSet, table: SlotTable, found: Mapping[str, Lo
             subject, said, advice = f"move from {source} to {group.target}", "nothing would stop it", ""
             try:
                 await (await sites.channel(group)).check(0)
-            except SchemaDiffers:
-                continue  # The comparison of the tables reports it.
             except ApportionError as error:
+                if isinstance(error, SchemaDiffers) and _differ(found[source], found[group.target]):
+                    continue  # The comparison of the models' tables reports it.
                 said, advice = error.problem, error.hint
             findings.append(judged(subject, said, advice, verdict="error"))
     for each in await pair_channels(followed.keys.name, followed.shards, groups):
         words = "native" if each.kind == "native" else "log of keys alone"
         findings.append(Finding(subject=f"channel from {source} to {each.target}", found=f"{words}: {each.reason}"))
     return findings
+
+
+def _differ(here: LookedAt, there: LookedAt) -> bool:
+    """Whether the tables of the models differ. False without models."""
+    return bool(here.schema and there.schema and [*schema_differences(("", here.schema), ("", there.schema))])
 
 
 async def _moving(followed: FollowedSet) -> tuple[Mapping[str, tuple[int, ...]], Sequence[BadSnapshot]]:
