@@ -11,6 +11,7 @@ from sqlalchemy.orm.exc import DetachedInstanceError
 
 import apportion
 from apportion.errors import InvalidInput, NotScatterable, StoreClosed, TimedOut, UnknownOption
+from apportion.shards import admin
 from tests.shards.sample import SET, Base, Files, Photo, Place
 
 COUNT = select(func.count()).select_from(Place)
@@ -99,6 +100,25 @@ def test_a_report_names_the_slots_of_a_shard_that_is_away(files):
     assert lost == {*answer.missing}
     assert {"one"} == {*answer.seconds}
     assert 0 < answer.scalar_one() < here
+
+
+def test_a_shard_that_cannot_be_reached_is_reported_too(files):
+    (files.folder / "two.db").rename(files.folder / "elsewhere.db")
+    (files.folder / "two.db").mkdir()  # no file can be opened there
+    with opened(files) as router:
+        with pytest.raises(OperationalError):
+            router.scatter(COUNT)
+        answer = router.scatter(COUNT, missing="report")
+        assert {"one"} == {*answer.seconds}
+        assert all(router.table.owners[slot] == "two" for slot in answer.missing)
+
+
+def test_a_key_with_a_slot_of_its_own_is_read_once(files):
+    asyncio.run(admin.pin(files.url, SET, ["acme"], base=Base))
+    with opened(files) as router:
+        assert router.slot("acme") >= router.table.hash_slots
+        router.run("acme", lambda session: session.add(Place(country="acme")))
+        assert 13 == router.scatter(COUNT).scalar_one()
 
 
 def test_rows_that_a_move_brings_or_leaves_are_counted_once(files):

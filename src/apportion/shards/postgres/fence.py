@@ -110,6 +110,9 @@ class PostgresFence:
 
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
         """Return the state of each slot that has a row here. Leave out an incoming slot that has no number yet."""
+        if self._admission is not None:
+            digits = connection.exec_driver_sql(f"SELECT {NUMBER}").scalar_one()
+            self._admit(connection, int(digits, 16))
         said = "SELECT slot, state FROM apportion.slot WHERE state <> 'incoming' OR number IS NOT NULL"
         return {row[0]: row[1] for row in connection.exec_driver_sql(said)}
 

@@ -7,14 +7,14 @@ leaves these rows out.
 Promises: a shard reads from one snapshot. Objects that were read belong to no session at the end.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from math import inf
 from time import monotonic
 from typing import Any
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Engine, Table, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, lazyload
 
@@ -33,18 +33,21 @@ _PAGE_ROWS = 32
 class ShardRead:
     """The transaction of a scatter on one shard. `seconds` is the time that its statements took."""
 
-    def __init__(self, shard: str, connection: Connection, fence: Fence, timeout: float | None) -> None:
+    def __init__(self, shard: str, engine: Callable[[str], tuple[Engine, Fence]], timeout: float | None) -> None:
         self.shard: str = shard
         self.states: Mapping[int, SlotState] = {}
         self.rows: Iterator[Row] = iter(())
         self.seconds: float = 0.0
-        self._connection, self._fence, self._timeout = connection, fence, timeout
-        self._ends_at = inf
-        self._session = Session(bind=connection, autoflush=False)
+        self._engine, self._timeout, self._ends_at = engine, timeout, inf
+        self._connection: Any = None
+        self._fence: Any = None
+        self._session: Any = None
 
     def begin(self) -> None:
         """Begin the transaction, and read the slot rows. `TimedOut` if the shard takes too long."""
         with self._timed():
+            engine, self._fence = self._engine(self.shard)
+            self._connection = engine.connect().execution_options(**self._fence.snapshot)
             self._connection.begin()
             if self._timeout is not None:
                 self._ends_at = monotonic() + self._timeout
@@ -60,18 +63,29 @@ class ShardRead:
                 statement = statement.options(_criterion_without(others))
             if plan.has_objects:
                 statement = statement.options(lazyload("*"))  # rows of a relation may lie on other shards
-            self.rows = _paged(self._session.execute(statement))
+            self._session = Session(bind=self._connection, autoflush=False)
+            self.rows = self._paged(self._session.execute(statement))
 
     def end(self) -> None:
-        """End the transaction."""
-        self._session.expunge_all()
-        if self._timeout is not None and not self._connection.invalidated:
-            self._fence.limit(self._connection, None)
-        self._connection.close()
+        """End the transaction, if it has begun."""
+        if self._session is not None:
+            self._session.expunge_all()
+        if self._connection is not None:
+            if self._timeout is not None and not self._connection.invalidated:
+                self._fence.limit(self._connection, None)
+            self._connection.close()
 
     def _has_rows(self, table: Table, slots: Sequence[int]) -> bool:
         found = select(table.c.slot).where(table.c.slot.in_(slots)).limit(1)
         return self._connection.execute(found).first() is not None
+
+    def _paged(self, result: Any) -> Iterator[Row]:  # noqa: ANN401 - a result of SQLAlchemy
+        while True:
+            with self._timed():
+                page = result.fetchmany(_PAGE_ROWS)
+            if not page:
+                return
+            yield from page
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
@@ -89,8 +103,3 @@ class ShardRead:
 @lru_cache(maxsize=256)
 def _criterion_without(slots: tuple[int, ...]) -> Any:  # noqa: ANN401 - an option of a statement
     return SlotOption(Sharded, lambda model: SlotCriterion(model.slot.not_in(slots)), include_aliases=True)
-
-
-def _paged(result: Any) -> Iterator[Row]:  # noqa: ANN401 - a result of SQLAlchemy
-    while page := result.fetchmany(_PAGE_ROWS):
-        yield from page

@@ -8,8 +8,7 @@ for one, and it names these slots.
 Refuses: statements that have no such answer, and more rows than the caller expects.
 """
 
-from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +18,9 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from apportion.errors import InvalidInput, NotScatterable, StaleRoute, Unavailable, UnknownOption
-from apportion.shards.pin import Fence
+from apportion.shards.dialects import kind_of
+from apportion.shards.pin import Fence, NotAccepted
+from apportion.shards.records import ShardRecord
 from apportion.shards.router import FollowedSet, shards_in
 from apportion.shards.scatter.analysis import analysed
 from apportion.shards.scatter.answer import ScatterAnswer
@@ -27,7 +28,7 @@ from apportion.shards.scatter.colocation import SetTables
 from apportion.shards.scatter.merge import merged
 from apportion.shards.scatter.plan import ScatterPlan
 from apportion.shards.scatter.reads import ShardRead
-from apportion.shards.slot_rows import SlotState
+from apportion.shards.slot_owners import owners_of
 from apportion.shards.slots import SlotTable
 from apportion.tables.follower import check_seconds
 from apportion.tables.layout import Version
@@ -39,7 +40,6 @@ Gather: TypeAlias = Callable[[Sequence[Callable[[], None]]], Sequence[BaseExcept
 MOST_ROWS = 100_000
 _TRIES = 3
 _WITHIN_SECONDS = 2.0
-_ANSWER: tuple[SlotState, ...] = ("owner", "fenced", "incoming")
 
 
 class ScatterRoads(Protocol):
@@ -86,17 +86,21 @@ class Scatter:
 
     def answer(self, statement: Any) -> ScatterAnswer:  # noqa: ANN401 - of a caller
         """Return the rows. `NotScatterable` if the shards cannot answer together; errors are those of the shards."""
-        dialects = sorted({self.roads.engine(shard)[0].dialect.name for shard in self._shards()})
-        if len(dialects) > 1:
-            raise NotScatterable(statement, f"the shards are of several kinds: {', '.join(dialects)}")
-        plan = analysed(statement, self.tables, dialects[0])
+        kinds = sorted({kind_of(record.url) for record in self._records()})
+        if len(kinds) > 1:
+            raise NotScatterable(statement, f"the shards are of several kinds: {', '.join(kinds)}")
+        plan = analysed(statement, self.tables, kinds[0])
         for _ in range(_TRIES):
-            with ExitStack() as stack:
+            with ExitStack() as stack, suppress(NotAccepted):  # a shard has left the set: the table is older
                 found = self._tried(plan, self._shards(), stack)
-            if found is not None:
-                return found
+                if found is not None:
+                    return found
         table = self.roads.table
         raise StaleRoute("a slot", "one shard", table.version)
+
+    def _records(self) -> Collection[ShardRecord]:
+        followed = self.followed
+        return followed.shards.values()
 
     def _shards(self) -> list[str]:
         """Return all known shards of the set. A shard without slots may get them from a move under way."""
@@ -105,7 +109,10 @@ class Scatter:
 
     def _tried(self, plan: ScatterPlan, shards: Sequence[str], stack: ExitStack) -> ScatterAnswer | None:
         """Return the answer, or None while a slot has no shard that answers for it, or two."""
-        reads = self._done([self._opened(shard, stack) for shard in shards], lambda read: read.begin)
+        begun = [ShardRead(shard, self.roads.engine, self.options.timeout) for shard in shards]
+        for read in begun:
+            stack.callback(read.end)
+        reads = self._done(begun, lambda read: read.begin)
         table, owners = self.roads.table, owners_of({read.shard: read.states for read in reads})
         if len(reads) < len(shards):  # a shard that does not answer may be the owner of a fenced slot
             owners = {slot: shard for slot, shard in owners.items() if _is_owner(reads, slot, shard)}
@@ -126,13 +133,6 @@ class Scatter:
             seconds={read.shard: read.seconds for read in asked},
             missing=sorted(table.owners.keys() - answered),
         )
-
-    def _opened(self, shard: str, stack: ExitStack) -> ShardRead:
-        engine, fence = self.roads.engine(shard)
-        connection = engine.connect().execution_options(**fence.snapshot)
-        read = ShardRead(shard, connection, fence, self.options.timeout)
-        stack.callback(read.end)
-        return read
 
     def _done(self, reads: Sequence[ShardRead], call: Callable[[ShardRead], Callable[[], None]]) -> list[ShardRead]:
         """Make a call for each shard, all at the same time. Return the reads without an error."""
@@ -164,21 +164,3 @@ class Scatter:
 
 def _is_owner(reads: Sequence[ShardRead], slot: int, shard: str | None) -> bool:
     return any(read.shard == shard and read.states.get(slot) == "owner" for read in reads)
-
-
-def owners_of(states: Mapping[str, Mapping[int, SlotState]]) -> dict[int, str | None]:
-    """Return the shard that answers for each slot. None for a slot that no shard answers for, or two.
-
-    An owner answers. Without an owner, the fenced shard answers, because no other shard has accepted writers. Without a
-    fenced shard, the shard with the incoming slot answers.
-
-    >>> owners_of({"one": {7: "fenced"}, "two": {7: "incoming"}}), owners_of({"one": {7: "owner"}, "two": {7: "owner"}})
-    ({7: 'one'}, {7: None})
-    """
-    found: dict[int, str | None] = {}
-    for slot in {slot for each in states.values() for slot in each}:
-        by_state = Counter(each.get(slot) for each in states.values())
-        state = next((state for state in _ANSWER if by_state[state]), None)
-        answers = [shard for shard, each in states.items() if each.get(slot) == state]
-        found[slot] = answers[0] if state is not None and len(answers) == 1 else None
-    return found
