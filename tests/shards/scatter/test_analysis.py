@@ -42,6 +42,14 @@ REFUSED = {
         "may lie on several shards",
     ),
     "an outer join by another column": (select(Shop.id).outerjoin(other, other.city == Shop.city), "outer join"),
+    "references of rows on any shard": (
+        select(Currency.code).where(exists().where(Order.currency == Currency.code).correlate(Currency)),
+        "no sharded table in FROM",
+    ),
+    "a group of no known type": (
+        select(func.date_trunc("month", Shop.opened)).group_by(func.date_trunc("month", Shop.opened)),
+        "type_coerce",
+    ),
     "references that stay": (select(Currency.code).outerjoin(Order, Order.currency == Currency.code), "outer join"),
     "a value in the condition of an outer join": (
         select(Shop.id)
@@ -94,7 +102,7 @@ REFUSED = {
         select(Shop.size).group_by(Shop.size).having(func.count().between(1, 3)),
         "HAVING",
     ),
-    "no FROM": (select(func.now()), "no sharded table"),
+    "no FROM": (select(func.now()), "no FROM"),
     "objects of groups": (select(Shop).group_by(Shop.city), "no group and no aggregate"),
     "groups that exist": (
         select(select(Shop.city).group_by(Shop.city).having(func.count() > 3).exists()),
@@ -155,6 +163,13 @@ def test_each_shard_sends_the_rows_of_the_limit_and_of_the_offset():
     assert "LIMIT 40" in text_of_shard
     assert "OFFSET" not in text_of_shard
     assert (10, 30) == (found.limit, found.offset)
+
+
+def test_no_shard_sends_more_rows_than_the_caller_takes():
+    found = plan(select(Shop.size)).at_most(100)
+    assert "LIMIT 101" in f"{found.statement.compile(compile_kwargs={'literal_binds': True})}"
+    limited = plan(select(Shop.size).limit(3))
+    assert limited is limited.at_most(1)
 
 
 @pytest.mark.parametrize(("dialect", "name"), [("postgresql", "C"), ("sqlite", "BINARY")])

@@ -171,10 +171,14 @@ _ON_SHARDS = (
     Bug(
         "the log is deleted before the target has its rows",
         _MEMORY,
-        '        await self._target.guarded("apply", move, token, lambda database: database.put(rows))\n'
+        "        if rows:\n"
+        '            await self._target.guarded("apply", move, token, '
+        "lambda database: database.bring(self._group, rows))\n"
         '        await self._source.guarded("forget", move, token, _forget)\n',
         '        await self._source.guarded("forget", move, token, _forget)\n'
-        '        await self._target.guarded("apply", move, token, lambda database: database.put(rows))\n',
+        "        if rows:\n"
+        '            await self._target.guarded("apply", move, token, '
+        "lambda database: database.bring(self._group, rows))\n",
     ),
     Bug(
         "a clean-up does not ask who owns a slot, and comes before the source is settled",

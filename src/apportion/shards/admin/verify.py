@@ -29,8 +29,7 @@ from apportion.shards.models import RowRule, Sharded, check_models, rule_of
 from apportion.shards.records import SetKeys
 from apportion.shards.references import compare_references
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
-from apportion.shards.slot_owners import owners_of
-from apportion.shards.slot_rows import SlotState
+from apportion.shards.slot_rows import SlotState, owners_of
 from apportion.shards.slots import SlotTable
 
 MOST_FAULTS = 20

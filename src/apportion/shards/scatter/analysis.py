@@ -45,16 +45,11 @@ def analysed(statement: Any, tables: SetTables, dialect: str) -> ScatterPlan:  #
         check_statement(statement)
         sources = QuerySources(tables)
         sources.read(statement)
-        if not sources.known.names.keys() & _sharded_names(sources, tables):
-            refuse("it reads no sharded table: read reference tables in a pinned session")
+        if statement.get_final_froms() and not sources.known.sharded:
+            refuse("it reads no sharded table in FROM: read reference tables in a pinned session")
         return _Split(statement, sources, dialect).plan()
     except Unordered as error:
         raise NotScatterable(statement, f"{error}") from error
-
-
-def _sharded_names(sources: QuerySources, tables: SetTables) -> set[object]:
-    names = {table.fullname for table in tables.sharded}
-    return {source for source, name in sources.known.names.items() if name in names}
 
 
 class _Split:

@@ -29,7 +29,7 @@ from sqlalchemy import (
     Uuid,
 )
 from sqlalchemy.sql import operators
-from sqlalchemy.types import CHAR, TypeEngine
+from sqlalchemy.types import CHAR, NullType, TypeEngine
 
 Row: TypeAlias = Sequence[Any]
 
@@ -59,8 +59,8 @@ def check_ordered(expression: Any, dialect: str) -> None:  # noqa: ANN401 - any 
         if collation not in _BINARY[dialect] and (collation, dialect) != (None, "sqlite"):
             name = "C" if dialect == "postgresql" else "BINARY"
             raise Unordered(f"{expression} is text: order it by collate({expression}, '{name}')")
-    elif not _has_order(kind):
-        raise Unordered(f"{expression} has the type {kind!r}, whose order only a database knows")
+    else:
+        _check_type(expression, "the order")
 
 
 def check_alike(expression: Any, dialect: str) -> None:  # noqa: ANN401 - any expression
@@ -71,16 +71,20 @@ def check_alike(expression: Any, dialect: str) -> None:  # noqa: ANN401 - any ex
         if collation is not None and collation not in _ALIKE[dialect]:
             name = "C" if dialect == "postgresql" else "BINARY"
             raise Unordered(f"{expression} has the collation {collation}: group by collate({expression}, '{name}')")
-    elif not _has_order(kind):
-        raise Unordered(f"{expression} has the type {kind!r}, of which only a database knows equal values")
+    else:
+        _check_type(expression, "equal values")
+
+
+def _check_type(expression: Any, missing: str) -> None:  # noqa: ANN401 - any expression
+    kind = expression.type
+    if isinstance(kind, NullType):
+        raise Unordered(f"the type of {expression} is not known: name it by type_coerce({expression}, ...)")
+    if not isinstance(kind, _ORDERED) or isinstance(kind, Enum | TypeDecorator):
+        raise Unordered(f"{expression} has the type {kind!r}, of which only a database knows {missing}")
 
 
 def _is_text(kind: TypeEngine[Any]) -> bool:
     return isinstance(kind, String) and not isinstance(kind, Enum | CHAR)
-
-
-def _has_order(kind: TypeEngine[Any]) -> bool:
-    return isinstance(kind, _ORDERED) and not isinstance(kind, Enum | TypeDecorator)
 
 
 def _collation(expression: Any) -> str | None:  # noqa: ANN401 - any expression

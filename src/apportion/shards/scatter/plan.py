@@ -1,7 +1,7 @@
 """Plan of a scatter: the statement that each shard runs, and the way in which their rows become one result."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from sqlalchemy import Select
 
@@ -47,6 +47,12 @@ class ScatterPlan:
     is_distinct: bool = False
     has_objects: bool = False
     groups: Groups | None = None
+
+    def at_most(self, rows: int) -> Self:
+        """Return the plan with a limit for the rows of each shard, one above `rows`. Groups in parts have none."""
+        if self.limit is not None or self.groups is not None:
+            return self
+        return replace(self, statement=self.statement.limit(rows + 1))
 
     @property
     def width(self) -> int:

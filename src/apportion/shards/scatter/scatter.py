@@ -28,7 +28,7 @@ from apportion.shards.scatter.colocation import SetTables
 from apportion.shards.scatter.merge import merged
 from apportion.shards.scatter.plan import ScatterPlan
 from apportion.shards.scatter.reads import ShardRead
-from apportion.shards.slot_owners import owners_of
+from apportion.shards.slot_rows import owners_of
 from apportion.shards.slots import SlotTable
 from apportion.tables.follower import check_seconds
 from apportion.tables.layout import Version
@@ -89,7 +89,7 @@ class Scatter:
         kinds = sorted({kind_of(record.url) for record in self._records()})
         if len(kinds) > 1:
             raise NotScatterable(statement, f"the shards are of several kinds: {', '.join(kinds)}")
-        plan = analysed(statement, self.tables, kinds[0])
+        plan = analysed(statement, self.tables, kinds[0]).at_most(self.options.max_rows)
         for _ in range(_TRIES):
             with ExitStack() as stack, suppress(NotAccepted):  # a shard has left the set: the table is older
                 found = self._tried(plan, self._shards(), stack)

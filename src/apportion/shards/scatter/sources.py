@@ -44,7 +44,6 @@ class QuerySources:
             is_member = isinstance(container, BinaryExpression) and container.operator in _MEMBERSHIP
             nested = QuerySources(self._tables, self.known.copied())
             nested.read(inner, seen, container.left if is_member else None)
-            self.known.names |= nested.known.names
         sharded = [each for each in self.known.sharded if each in seen]
         if not self.known.is_connected(sharded):
             names = " and ".join(sorted({self.known.names[each] for each in sharded}))
