@@ -113,6 +113,19 @@ def test_a_shard_that_cannot_be_reached_is_reported_too(files):
         assert all(router.table.owners[slot] == "two" for slot in answer.missing)
 
 
+def test_shards_that_come_and_go_are_learnt_from_the_control_store(files):
+    three = {"three": f"sqlite:///{files.folder}/three.db"}
+    with opened(files) as router:
+        assert 12 == router.scatter(COUNT).scalar_one()
+        asyncio.run(admin.add(files.url, SET, three, base=Base))
+        fenced = min(router.table.owners)
+        files.state(router.table.shard(fenced), fenced, "fenced")
+        assert {"one", "two", "three"} == {*router.scatter(COUNT).seconds}
+        files.state(router.table.shard(fenced), fenced, "owner")
+        asyncio.run(admin.remove(files.url, SET, "three"))
+        assert {"one", "two"} == {*router.scatter(COUNT).seconds}
+
+
 def test_a_key_with_a_slot_of_its_own_is_read_once(files):
     asyncio.run(admin.pin(files.url, SET, ["acme"], base=Base))
     with opened(files) as router:

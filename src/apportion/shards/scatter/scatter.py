@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from apportion.errors import InvalidInput, NotScatterable, StaleRoute, Unavailable, UnknownOption
+from apportion.errors import ApportionError, InvalidInput, NotScatterable, StaleRoute, Unavailable, UnknownOption
 from apportion.shards.dialects import kind_of
 from apportion.shards.pin import Fence, NotAccepted
 from apportion.shards.records import ShardRecord
@@ -91,10 +91,10 @@ class Scatter:
             raise NotScatterable(statement, f"the shards are of several kinds: {', '.join(kinds)}")
         plan = analysed(statement, self.tables, kinds[0]).at_most(self.options.max_rows)
         for _ in range(_TRIES):
-            with ExitStack() as stack, suppress(NotAccepted):  # a shard has left the set: the table is older
-                found = self._tried(plan, self._shards(), stack)
-                if found is not None:
-                    return found
+            with ExitStack() as stack:
+                found = self._tried(plan, stack)
+            if found is not None:
+                return found
         table = self.roads.table
         raise StaleRoute("a slot", "one shard", table.version)
 
@@ -107,12 +107,18 @@ class Scatter:
         table, known = self.roads.table, self.followed.shards
         return sorted({*known, *filter(None, table.owners.values())})
 
-    def _tried(self, plan: ScatterPlan, shards: Sequence[str], stack: ExitStack) -> ScatterAnswer | None:
-        """Return the answer, or None while a slot has no shard that answers for it, or two."""
+    def _tried(self, plan: ScatterPlan, stack: ExitStack) -> ScatterAnswer | None:
+        """Return the answer. None while a slot has no shard that answers for it, or two, and after a new shard."""
+        shards = self._shards()
         begun = [ShardRead(shard, self.roads.engine, self.options.timeout) for shard in shards]
         for read in begun:
             stack.callback(read.end)
-        reads = self._done(begun, lambda read: read.begin)
+        try:
+            reads = self._done(begun, lambda read: read.begin)
+        except (NotAccepted, ApportionError, DBAPIError):
+            if not self._has_changed():  # a shard may have left the set
+                raise
+            return None
         table, owners = self.roads.table, owners_of({read.shard: read.states for read in reads})
         if len(reads) < len(shards):  # a shard that does not answer may be the owner of a fenced slot
             owners = {slot: shard for slot, shard in owners.items() if _is_owner(reads, slot, shard)}
@@ -120,7 +126,7 @@ class Scatter:
             with suppress(Unavailable):
                 self.roads.refreshed(table.version, _WITHIN_SECONDS if owners.keys() != table.owners.keys() else 0.05)
             return None
-        elif any(read.states.get(slot) == "fenced" for read in reads for slot in owners) and self._has_new_shard():
+        elif any(read.states.get(slot) == "fenced" for read in reads for slot in owners) and self._has_changed():
             return None
         owned = {read.shard: {slot for slot, shard in owners.items() if shard == read.shard} for read in reads}
         tables = tuple(self.tables.sharded)
@@ -152,14 +158,17 @@ class Scatter:
                 raise NotScatterable(plan.statement, f"it has more than {most} rows: add limit(), or raise max_rows")
         return rows
 
-    def _has_new_shard(self) -> bool:
-        """Whether the set has a shard that was not asked. Such a shard may be the owner of a fenced slot by now."""
+    def _has_changed(self) -> bool:
+        """Whether shards have come to the set or have left it since the last look. A new one may own a fenced slot."""
         keys, store, known = self.followed.keys, self.followed.store, self.followed.shards
         items = {item.key: item.value for item in self.wait(store.scan(keys.prefix)).items}
-        found, _ = shards_in(keys, items)
+        found, damaged = shards_in(keys, items)
+        gone = known.keys() - found.keys() - damaged.keys()
+        for shard in gone:
+            del known[shard]
         is_new = not found.keys() <= known.keys()
         known.update(found)
-        return is_new
+        return is_new or bool(gone)
 
 
 def _is_owner(reads: Sequence[ShardRead], slot: int, shard: str | None) -> bool:
