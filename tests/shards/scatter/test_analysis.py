@@ -103,6 +103,7 @@ REFUSED = {
         "HAVING",
     ),
     "no FROM": (select(func.now()), "no FROM"),
+    "exists() without a model": (select(exists().where(Shop.size > 3)), "names no model"),
     "objects of groups": (select(Shop).group_by(Shop.city), "no group and no aggregate"),
     "groups that exist": (
         select(select(Shop.city).group_by(Shop.city).having(func.count() > 3).exists()),

@@ -85,6 +85,8 @@ class _Split:
             inner = [query for _, query in subqueries([bare])]
             if not isinstance(bare, Exists) or not all(self._sources.is_local(query.limit(None)) for query in inner):
                 refuse(f"it has no FROM, and {bare} is no plain exists()")
+            if any(getattr(column, "is_literal", False) for query in inner for column in columns_of(query)):
+                refuse("exists() names no model: write select(Model).where(...).exists()")
         outputs = tuple(Output(places=(place,), combine=any) for place in range(len(self._columns)))
         return self._planned(self._select, groups=Groups(keys=(), outputs=outputs))
 
