@@ -19,7 +19,7 @@ from apportion.shards.records import SetKeys
 from apportion.shards.router import POOL_SIZE, FollowedSet, RouterOptions, ShardRouter, set_followed, set_left
 from apportion.shards.scatter.answer import ScatterAnswer
 from apportion.shards.scatter.colocation import SetTables
-from apportion.shards.scatter.scatter import MOST_ROWS, Missing, Scatter, ScatterOptions
+from apportion.shards.scatter.scatter import MOST_ROWS, Partial, Scatter, ScatterOptions
 from apportion.shards.slots import ShardKey
 from apportion.stores.catalog import check_url
 from apportion.tables.follower import check_seconds
@@ -73,13 +73,13 @@ class SyncShardRouter(ShardRouter):
         statement: Any,  # noqa: ANN401 - a select of SQLAlchemy
         *,
         timeout: float | None = None,
-        missing: Missing = "error",
+        partial: Partial = "error",
         max_rows: int = MOST_ROWS,
     ) -> ScatterAnswer:
         """Answer a `select()` over all shards, as one database with all rows would answer it.
 
         - `timeout`: the seconds that each shard has. Default: None, no limit.
-        - `missing`: `"report"` leaves out shards without an answer, and the answer names their slots in `missing`.
+        - `partial`: `"report"` leaves out shards without an answer, and the answer names their slots in `missing`.
           Default: `"error"`, which raises the error of such a shard.
         - `max_rows`: the most rows of the result. Default: 100 000.
 
@@ -91,14 +91,16 @@ class SyncShardRouter(ShardRouter):
         `NotScatterable`: the shards cannot answer together; nothing was read. `TimedOut`: a shard took too long.
         `StaleRoute`: slots went on moving during three attempts. Other errors are those of the databases.
         """
-        options = ScatterOptions(timeout=timeout, missing=missing, max_rows=max_rows)
-        learn = partial(self._form.wait, self._thread)
-        tables, gather = SetTables.of(self._options.base), self._form.gather
-        scatter = Scatter(
-            roads=self, followed=self._followed, tables=tables, options=options, gather=gather, wait=learn
-        )
-        found: ScatterAnswer = self._form.take(partial(scatter.answer, statement))
+        options = ScatterOptions(timeout=timeout, partial=partial, max_rows=max_rows)
+        found: ScatterAnswer = self._form.take(self._scatter(statement, options))
         return found
+
+    def _scatter(self, statement: Any, options: ScatterOptions) -> Callable[[], ScatterAnswer]:  # noqa: ANN401 - a select
+        """Return the call that answers a statement, and that blocks its caller."""
+        wait, gather = partial(self._form.wait, self._thread), self._form.gather
+        tables = SetTables.of(self._options.base)
+        scatter = Scatter(roads=self, followed=self._followed, tables=tables, options=options, gather=gather, wait=wait)
+        return partial(scatter.answer, statement)
 
     def _close_engines(self) -> None:
         """Take the connections away from their sessions, and close the engines that were made."""

@@ -64,7 +64,7 @@ def test_more_rows_than_expected_are_refused_with_the_next_step(files):
 
 @pytest.mark.parametrize(
     ("options", "error"),
-    [({"timeout": -1}, InvalidInput), ({"missing": "yes"}, UnknownOption), ({"max_rows": 0}, InvalidInput)],
+    [({"timeout": -1}, InvalidInput), ({"partial": "yes"}, UnknownOption), ({"max_rows": 0}, InvalidInput)],
 )
 def test_wrong_options_are_told(files, options, error):
     with opened(files) as router, pytest.raises(error, match=next(iter(options)).split("_")[0]):
@@ -96,7 +96,7 @@ def test_a_report_names_the_slots_of_a_shard_that_is_away(files):
             connection.execute("ALTER TABLE place RENAME TO elsewhere")
         with pytest.raises(OperationalError):
             router.scatter(COUNT)
-        answer = router.scatter(COUNT, missing="report")
+        answer = router.scatter(COUNT, partial="report")
     assert lost == {*answer.missing}
     assert {"one"} == {*answer.seconds}
     assert 0 < answer.scalar_one() < here
@@ -108,7 +108,7 @@ def test_a_shard_that_cannot_be_reached_is_reported_too(files):
     with opened(files) as router:
         with pytest.raises(OperationalError):
             router.scatter(COUNT)
-        answer = router.scatter(COUNT, missing="report")
+        answer = router.scatter(COUNT, partial="report")
         assert {"one"} == {*answer.seconds}
         assert all(router.table.owners[slot] == "two" for slot in answer.missing)
 

@@ -33,7 +33,7 @@ from apportion.shards.slots import SlotTable
 from apportion.tables.follower import check_seconds
 from apportion.tables.layout import Version
 
-Missing: TypeAlias = Literal["error", "report"]
+Partial: TypeAlias = Literal["error", "report"]
 Gather: TypeAlias = Callable[[Sequence[Callable[[], None]]], Sequence[BaseException | None]]
 """Makes calls at the same time. Returns the error of each call, or None."""
 
@@ -61,14 +61,14 @@ class ScatterOptions:
     """The limits of a scatter: the seconds for each shard, the answer if shards are missing, and the most rows."""
 
     timeout: float | None = None
-    missing: Missing = "error"
+    partial: Partial = "error"
     max_rows: int = MOST_ROWS
 
     def __post_init__(self) -> None:
         if self.timeout is not None:
             check_seconds(self.timeout, "timeout")
-        if self.missing not in ("error", "report"):
-            raise UnknownOption("missing", self.missing, ("error", "report"))
+        if self.partial not in ("error", "report"):
+            raise UnknownOption("partial", self.partial, ("error", "report"))
         if type(self.max_rows) is not int or self.max_rows < 1:
             raise InvalidInput("max_rows", self.max_rows, "an int of at least 1", f"Leave it out to get {MOST_ROWS}.")
 
@@ -144,7 +144,7 @@ class Scatter:
         """Make a call for each shard, all at the same time. Return the reads without an error."""
         errors = self.gather([call(read) for read in reads])
         for error in errors:
-            is_missing = isinstance(error, Unavailable | DBAPIError) and self.options.missing == "report"
+            is_missing = isinstance(error, Unavailable | DBAPIError) and self.options.partial == "report"
             if error is not None and not is_missing:
                 raise error
         return [read for read, error in zip(reads, errors, strict=True) if error is None]
