@@ -10,6 +10,7 @@ from apportion.errors import BadSnapshot, Conflict, InvalidInput, StaleEpoch, St
 from apportion.stores import Absent, Put, Unchanged
 from apportion.stores.requests import Space
 from apportion.tables import layout
+from apportion.tables.layout import decode_head, encode_head
 from apportion.tables.publisher import Publisher, publish
 from tests.tables.sample import (
     HOWS,
@@ -314,6 +315,24 @@ def test_newest_sees_damage_though_it_has_the_version_in_memory(damage):
         value = items[key].value.replace(b'"assignment"', b'"table"') if damage == "kind" else b"junk"
         puts, deletes = ([], [key]) if damage == "gone" else ([Put(key=key, value=value)], [])
         await store.commit(when=[Unchanged(key=key, revision=items[key].revision)], puts=puts, deletes=deletes)
+        with pytest.raises(BadSnapshot, match="damaged"):
+            await publisher.newest()
+
+    asyncio.run(main())
+
+
+def test_newest_sees_a_head_that_counts_other_chunks_of_an_earlier_version():
+    async def main():
+        shared = memory()
+        store = handle(shared)
+        publisher = Publisher(store, NAME)
+        await publisher.publish(OLD)
+        await publisher.publish(NEARLY_OLD)
+        [item] = [item for item in (await store.scan(KEYS.head)).items if item.key == KEYS.head]
+        head = decode_head(item.value)
+        links = (replace(head.links[0], parts=head.links[0].parts + 1), *head.links[1:])
+        puts = [Put(key=KEYS.head, value=encode_head(replace(head, links=links)))]
+        await store.commit(when=[Unchanged(key=KEYS.head, revision=item.revision)], puts=puts)
         with pytest.raises(BadSnapshot, match="damaged"):
             await publisher.newest()
 

@@ -44,15 +44,16 @@ class PublishedState:
         return any(self.revisions.get(key) != revision for key, revision in ours.items())
 
     def still_at(
-        self, keys: TableKeys, incarnation: int, revisions: Mapping[str, int]
+        self, head: Head, keys: TableKeys, incarnation: int, revisions: Mapping[str, int]
     ) -> tuple[VersionLink, Routing] | None:
-        """Return the value and its link if no chunk of it was written since, so that nobody has to read them again.
+        """Return the value and its link if a later head goes on from it, so that nobody has to read its chunks again.
 
-        `incarnation` and `revisions` are those of a later scan. None after any change of a chunk, or in another life of
-        the store.
+        `incarnation` and `revisions` are those of the scan that found the head. None if the head names other chunks,
+        after any change of a chunk, and in another life of the store.
         """
-        if self.head is None or self.value is None or self.incarnation != incarnation:
+        links = () if self.head is None else self.head.links
+        if self.value is None or not links or head.links[: len(links)] != links or self.incarnation != incarnation:
             return None
-        needed = {key for link in self.head.links for key in keys.parts(link)}
+        needed = {key for link in links for key in keys.parts(link)}
         is_same = all(revisions.get(key) == self.revisions[key] for key in needed)
-        return (self.head.links[-1], self.value) if is_same else None
+        return (links[-1], self.value) if is_same else None

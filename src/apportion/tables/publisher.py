@@ -191,9 +191,7 @@ class Publisher:
         """Return the state that a scan shows. No version is built on a head that is damaged or went back."""
         chunks = {item.key: item.value for item in scan.items}
         revisions = {item.key: item.revision for item in scan.items}
-        known = self._valued
-        at = None if known is None else known.still_at(self._keys, scan.incarnation, revisions)
-        head, value = self._newest(chunks, at)
+        head, value = self._newest(chunks, scan.incarnation, revisions)
         seen = self._last.number if self._last.incarnation == scan.incarnation else 0
         is_damaged = value is None and self._keys.head in chunks
         number = max([0, *map(self._keys.version_of, chunks)]) if head is None else head.version
@@ -220,13 +218,16 @@ class Publisher:
         return None
 
     def _newest(
-        self, chunks: dict[str, bytes], at: tuple[VersionLink, Routing] | None
+        self, chunks: dict[str, bytes], incarnation: int, revisions: dict[str, int]
     ) -> tuple[Head | None, Routing | None]:
         """Return the head and its value, each None if damaged; `BadSnapshot` for a head that a later release wrote."""
-        head = None
+        if self._keys.head not in chunks:
+            return None, None
+        head, known = None, self._valued
         try:
-            head = decode_head(chunks[self._keys.head]) if self._keys.head in chunks else None
-            return head, None if head is None else resolved(head, self._keys, chunks, at=at)
+            head = decode_head(chunks[self._keys.head])
+            at = None if known is None else known.still_at(head, self._keys, incarnation, revisions)
+            return head, resolved(head, self._keys, chunks, at=at)
         except InvalidInput:
             if is_of_later_release(chunks[self._keys.head]):
                 raise
