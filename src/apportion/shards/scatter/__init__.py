@@ -1,1 +1,0 @@
-"""Scatter: statements over all shards of a set."""
