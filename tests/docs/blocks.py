@@ -10,18 +10,14 @@
 Blocks of a page run in their order, in a directory of the page that is empty at first.
 """
 
-import atexit
 import contextlib
 import doctest
-import functools
 import io
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
-import tempfile
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -146,7 +142,7 @@ def _within(line: str) -> tuple[int, str]:
 
 
 def _by_a_shell(line: str, directory: Path) -> tuple[int, str]:
-    path = os.pathsep.join([_programs(), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     done = subprocess.run(
         ["bash", "-c", line],
         cwd=directory,
@@ -159,17 +155,6 @@ def _by_a_shell(line: str, directory: Path) -> tuple[int, str]:
         check=False,
     )
     return done.returncode, done.stdout
-
-
-@functools.cache
-def _programs() -> str:
-    """Return a folder with the command of the package that is tested, whatever an installation has."""
-    folder = Path(tempfile.mkdtemp(prefix="apportion-programs-"))
-    atexit.register(shutil.rmtree, folder)
-    program = folder / "apportion"
-    program.write_text(f"#!{sys.executable}\nimport sys\nfrom apportion.console.main import main\nsys.exit(main())\n")
-    program.chmod(0o755)
-    return str(folder)
 
 
 def _pattern(output: tuple[str, ...]) -> str:
