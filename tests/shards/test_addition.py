@@ -1,6 +1,7 @@
 """An empty database joins a set: it gets the tables of the other shards, owns no slot, and nothing is done twice."""
 
 import asyncio
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -15,6 +16,7 @@ from apportion.stores.catalog import connect
 from apportion.stores.sqlite import place
 from apportion.tables.publisher import Publisher
 from tests.shards.sample import SET, SLOTS, Base, Files, Place
+from tests.shards.server import OWNER, as_role
 from tests.shards.takeover.old_file import SET as OLD_SET
 from tests.shards.takeover.old_file import OldBase, OldFile
 from tests.shards.takeover.test_survey import CrookedBase
@@ -84,6 +86,47 @@ def test_the_id_of_a_shard_that_is_there_is_refused_for_another_file(tmp_path):
     files = Files(tmp_path, shards=("one",))
     with pytest.raises(InvalidInput, match=r"^URL of shard one is "):
         asyncio.run(admin.add(files.url, SET, {"one": f"sqlite:///{tmp_path}/two.db"}, base=Base))
+
+
+def test_a_copy_of_the_database_of_another_shard_is_refused_before_anything_is_made(tmp_path):
+    files = Files(tmp_path, shards=("one",))
+    shutil.copyfile(tmp_path / "one.db", tmp_path / "copy.db")
+    both = {"two": f"sqlite:///{tmp_path}/two.db", "zoo": f"sqlite:///{tmp_path}/copy.db"}
+    with pytest.raises(
+        InvalidInput, match=r"^database of shard zoo is .*, expected another one than that of shard one\."
+    ) as refused:
+        asyncio.run(admin.add(files.url, SET, both, base=Base))
+    assert "Give each shard a database of its own. Nothing was written." == refused.value.hint
+    assert not (tmp_path / "two.db").exists()
+
+
+def test_a_shard_that_a_restored_store_does_not_know_is_added_under_its_own_id_alone(tmp_path):
+    files, saved = Files(tmp_path, shards=("one",)), tmp_path / "saved"
+    shutil.copyfile(tmp_path / "control.db", saved)
+    added(files)
+    shutil.copyfile(saved, tmp_path / "control.db")
+    with pytest.raises(InvalidInput, match=r"^database of shard zoo is 'shard two of this set', expected an empty one"):
+        asyncio.run(admin.add(files.url, SET, {"zoo": f"sqlite:///{tmp_path}/two.db"}, base=Base))
+    assert ["one", "two"] == [each.id for each in added(files)]
+
+
+@pytest.mark.live
+def test_the_database_of_another_shard_is_refused_under_another_name_of_its_host(make_set, monkeypatch, tmp_path):
+    made = make_set("postgresql", shards=("one",))
+    as_role(monkeypatch, OWNER)
+    alias = made.shards["one"].url.replace("127.0.0.1", "localhost")
+    said = f"^database of shard two is '{made.name('one')}', expected another one than that of shard one"
+    with pytest.raises(InvalidInput, match=said) as refused:
+        asyncio.run(admin.add(made.url, SET, {"two": alias}, base=Base))
+    assert "Nothing was written." in refused.value.hint
+    new = made.place("new")
+    both = {"a": new, "b": new.replace("127.0.0.1", "localhost")}
+    with pytest.raises(
+        InvalidInput, match=f"^database of shard b is '{made.name('new')}', expected .* that of shard a"
+    ):
+        asyncio.run(admin.add(made.url, SET, both, base=Base))
+    assert [] == made.sql("new", "SELECT 1 FROM pg_namespace WHERE nspname = 'apportion'")
+    assert ["one"] == [each.id for each in asyncio.run(admin.status(made.url, SET)).shards]
 
 
 def test_keys_that_two_shards_would_give_out_are_refused(tmp_path):

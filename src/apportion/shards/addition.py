@@ -4,7 +4,8 @@ Promises: a database joins only with the tables that the other shards have, and 
 The same call again finishes a call that was cut off. A database that names itself this shard of this set joins with its
 rows and slots. A control store from an old copy may not know such a shard. A shard that is there gets another
 replication URL if one is given.
-Refuses: another database with rows, a database of another set, and an id that another database has.
+Refuses: another database with rows, a database of another shard or of another set, and an id that another database
+has. All databases of a call are looked at before one of them is changed.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from apportion.errors import Conflict, InvalidInput, StoreUnavailable
 from apportion.shards.foundation import Founded, note_timeline, untold
 from apportion.shards.mover.failover import record_of
 from apportion.shards.numbers import check_given, give_stride
-from apportion.shards.place import DatabasePlace, check_apart
+from apportion.shards.place import DatabasePlace, check_apart, one_database
 from apportion.shards.records import SetKeys, ShardRecord
 from apportion.shards.references import copy_references
 from apportion.shards.router import FollowedSet, set_followed, set_left
@@ -45,6 +46,7 @@ async def added(
         check_apart(url, {**followed.shards, **founded.shards})
         like = await asyncio.to_thread(_tables, followed, base)
         joining = Founded(name=name, record=followed.record, shards=founded.shards, base=base, like=like)
+        await asyncio.to_thread(_require_free, followed, joining)
         for shard in founded.shards:
             await _joined(followed, joining, shard)
             await _reached(followed, shard, joining.shards[shard].replication_url)
@@ -61,11 +63,28 @@ def _tables(followed: FollowedSet, base: type[DeclarativeBase]) -> tuple[str, Sc
         return shard, within(reader, shard, partial(schema_of, base=base))
 
 
+def _require_free(followed: FollowedSet, joining: Founded) -> None:
+    """Refuse one database for two shards, a database of another shard, and a database with rows."""
+    joining.check_apart()
+    for shard, record in joining.shards.items():
+        made = joining.made_as(shard)
+        if made is not None and made.set_id == joining.name and made.shard != shard:
+            raise _refusal(shard, made.shard, record, is_known=made.shard in followed.shards)
+        is_new = shard not in followed.shards and made != joining.meta(shard)
+        if is_new and joining.has_rows(shard):
+            hint = "Begin with an empty database; slots move to it with their rows."
+            raise InvalidInput(f"database of shard {shard}", "one with rows", "an empty one", hint)
+
+
+def _refusal(shard: str, other: str, record: ShardRecord, *, is_known: bool) -> InvalidInput:
+    """Return the error for a database that names itself another shard of this set."""
+    if is_known:
+        return one_database(shard, DatabasePlace(record.address()).url, f"shard {other}")
+    hint = f"Add it under its own id: apportion shards add URL SET {other}=URL. Nothing was written."
+    return InvalidInput(f"database of shard {shard}", f"shard {other} of this set", "an empty one", hint)
+
+
 async def _joined(followed: FollowedSet, joining: Founded, shard: str) -> None:
-    is_new = shard not in followed.shards and not await asyncio.to_thread(joining.is_made, shard)
-    if is_new and await asyncio.to_thread(joining.has_rows, shard):
-        hint = "Begin with an empty database; slots move to it with their rows."
-        raise InvalidInput(f"database of shard {shard}", "one with rows", "an empty one", hint)
     await joining.prepare(shard, (), untold)
     first, record = min(followed.shards.items())
     if first != shard:

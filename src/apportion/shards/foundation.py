@@ -132,14 +132,15 @@ class Founded:
         Refuse one database for two shards, also under two names of its host. Refuse a database of another set, a
         generated column `slot`, and rows in two databases.
         """
-        self._check_apart()
+        self.check_apart()
         there = [shard for shard in self.shards if self.has_rows(shard)]
         if len(there) > 1:
             hint = "Begin with the database that has the rows. The other shards begin empty, and slots move to them."
             raise InvalidInput("databases with rows", ", ".join(there), "one at most", hint)
         return there[0] if there else ""
 
-    def _check_apart(self) -> None:
+    def check_apart(self) -> None:
+        """Refuse one database for two shards, also under two names of its host."""
         taken: dict[object, str] = {}
         for shard, record in self.shards.items():
             database = DatabasePlace(record.address())
@@ -166,13 +167,13 @@ class Founded:
         with database.reader() as reader:
             return within(reader, shard, partial(self._shows_rows, shard, database))
 
-    def is_made(self, shard: str) -> bool:
-        """Whether the database of a shard names itself this shard of this set already."""
+    def made_as(self, shard: str) -> ShardMeta | None:
+        """Return the row by which the database of a shard names itself. None if it is not the database of a shard."""
         database = DatabasePlace(self.shards[shard].address())
         if not database.is_there():
-            return False
+            return None
         with database.reader() as reader:
-            return within(reader, shard, database.meta) == self.meta(shard)
+            return within(reader, shard, database.meta)
 
     def _shows_rows(self, shard: str, database: DatabasePlace, connection: Connection) -> bool:
         if database.meta(connection) is not None:
