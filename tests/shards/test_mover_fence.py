@@ -4,11 +4,13 @@ import asyncio
 
 import pytest
 
-from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable
+from apportion.errors import BadSnapshot, InvalidInput, StoreDenied, StoreUnavailable
 from apportion.shards.mover.fence_time import FENCE_SECONDS
+from apportion.shards.records import SetKeys
+from apportion.stores import Put, Unchanged
 from apportion.tables import layout
-from apportion.tables.layout import Version
-from tests.shards.move_rig import GROUP, Killed, kill, moved, token, until, wish
+from apportion.tables.layout import TableKeys, Version
+from tests.shards.move_rig import GROUP, SET, Killed, kill, moved, token, until, wish
 
 
 @pytest.mark.parametrize("point", ["fence.after", "announce.after"])
@@ -57,6 +59,32 @@ def test_the_table_is_in_memory_before_writers_wait(monkeypatch):
     _, entry = moved(play)
     assert "complete" == entry.record.state
     assert {"intent.before"} == {*labels}
+
+
+@pytest.mark.parametrize("key", [TableKeys(SET).head, SetKeys(SET).moving])
+@pytest.mark.parametrize("point", ["intent.after", "fence.after", "announce.after", "switch.after"])
+def test_a_damaged_table_or_list_of_moving_slots_does_not_keep_a_slot_closed(point, key):
+    async def write(rig, value):
+        """Write a value under the key, whatever it holds; return the old value."""
+        [item] = [item for item in (await rig.store.scan(key)).items if item.key == key]
+        await rig.store.commit(when=[Unchanged(key=key, revision=item.revision)], puts=[Put(key=key, value=value)])
+        return item.value
+
+    async def play(rig):
+        rig.at = {point: kill}
+        with pytest.raises(Killed):
+            await rig.mover().run(GROUP.move, token(1))
+        kept = await write(rig, b"{")
+        with pytest.raises(BadSnapshot):
+            await rig.mover().run(GROUP.move, token(2))
+        owner, newest = (rig.two, 2) if point == "switch.after" else (rig.one, 1)
+        is_written = owner.write(2, 0, 7, Version(incarnation=1, number=newest))
+        await write(rig, kept)
+        return is_written, await rig.mover().run(GROUP.move, token(3))
+
+    rig, (is_written, entry) = moved(play)
+    assert is_written
+    assert ("complete", 7) == (entry.record.state, rig.two.rows[2, 0])
 
 
 @pytest.mark.parametrize("point", ["intent.after", "fence.after", "announce.after", "switch.after"])

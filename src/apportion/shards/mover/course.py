@@ -10,7 +10,7 @@ import asyncio
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 
-from apportion.errors import ApportionError, Conflict, Fenced, StaleEpoch, StoreDenied, StoreUnavailable
+from apportion.errors import ApportionError, BadSnapshot, Conflict, Fenced, StaleEpoch, StoreDenied, StoreUnavailable
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.book import KeptMove
@@ -32,6 +32,8 @@ REST_SECONDS = 10.0
 
 SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.01, 1.0
 """The pauses before another try. Each one is twice as long as the one before."""
+
+_UNREAD = Version(incarnation=0, number=0)  # a move that pauses announces and publishes nothing after this version
 
 
 class Course:
@@ -77,7 +79,7 @@ class Course:
     async def turn(self) -> bool:
         """Read the state, and do the act that is due. Return False if no act is due."""
         self._note_end()
-        newest, kept = await self._book.newest(), await self._kept()
+        newest, kept = await self._read()
         if kept is None:
             return False
         if _is_to_abort(kept.entry) or await self._exceeds(kept.entry):
@@ -169,15 +171,24 @@ class Course:
         if log is not None:
             await log.let_go(self._token)
 
-    async def _kept(self) -> KeptMove | None:
-        """Read the record. Return None if the move is over. Raise the error of an unreadable record."""
-        book = self._book
-        moves = await book.read()
+    async def _read(self) -> tuple[Version, KeptMove | None]:
+        """Read the version of the table, and then the record. The record is None if the move is over.
+
+        Raise the error of an unreadable record. After the error of an unreadable table, or of an unreadable list of
+        moving slots, the move pauses: the end of a fence needs neither.
+        """
+        book, newest = self._book, _UNREAD
+        try:
+            newest = await book.newest()
+        except BadSnapshot as error:
+            self._trouble = self._trouble or error
+        moves = await book.read(needs_list=False)
+        self._trouble = self._trouble or moves.damaged.get(book.keys.moving)
         if (damage := moves.damaged.get(book.keys.move(self._move))) is not None:
             raise damage
         kept = moves.kept.get(self._move)
         self.entry = None if kept is None else kept.entry
-        return kept
+        return newest, kept
 
     async def _look(self, kept: KeptMove, newest: Version) -> Look | None:
         """Guard both shards, and then read all facts. An unguarded target counts as away.
@@ -192,7 +203,7 @@ class Course:
         await self._guard(group, group.source)
         away = await self._away(group)
         if not is_guarded:
-            newest, again = await self._book.newest(), await self._kept()
+            newest, again = await self._read()
             if again is None:
                 return None
             read = again
