@@ -50,6 +50,7 @@ _HELD = frozenset({"55P03", "55006", "40P01", "40001"})
 # Codes of errors that may pass: of a standby, which may be promoted soon, and of limits of a role that act before our
 # settings.
 _PASSING = frozenset({"25006", "25P03", "25P04"})
+_FULL = "; free some space on its disk, or abort the move"
 _RETRY_HINT = "Nothing was changed. Run the same call again to go on."
 
 # These settings decide how values become text, and replace limits that a role may have by default. They end with the
@@ -281,8 +282,8 @@ class ShardServer:
         is_lost = not code and isinstance(error, psycopg.OperationalError)
         if is_lost or code in _PASSING or code[:2] in ("08", "53", "57", "58"):
             await self.close()
-            said = f"{error}".strip().partition("\n")[0].rstrip(".")
-            return StoreUnavailable(self.name, error.diag.message_primary or said, _RETRY_HINT)
+            said = error.diag.message_primary or f"{error}".strip().partition("\n")[0].rstrip(".")
+            return StoreUnavailable(self.name, f"{said}{_FULL if code == '53100' else ''}", _RETRY_HINT)
         hint = "Compare the tables and the settings of the set's shards. Then run the same call again."
         return InvalidInput(f"reply of {self.name}", error.diag.message_primary or f"{error}", "success", hint)
 

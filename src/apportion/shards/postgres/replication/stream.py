@@ -7,7 +7,7 @@
 Promises: after a call that was cut off anywhere, the next call goes on. If the replication slot is lost before the copy
 has ended, the stream begins anew.
 Refuses: to go on with a subscription that fails again and again, that is disabled, or whose slot is lost. The error
-says so, and an operator looks at the server's log.
+has the server's words, as a trial finds them. If the target may take the rows later, the stream waits.
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from apportion.shards.postgres.moving_rows import swept
 from apportion.shards.postgres.replication import source as at_source
 from apportion.shards.postgres.replication import target as at_target
 from apportion.shards.postgres.replication.names import object_name, slot_name
+from apportion.shards.postgres.replication.trial import tried
 from apportion.shards.postgres.server import ServerPlace, ShardServer
 from apportion.shards.postgres.tables import ServerTable
 from apportion.shards.postgres.transport import require_incoming
@@ -41,6 +42,7 @@ class RowStream:
         self._group, self._source, self._target, self._waits = group, source, target, waits
         self._name, self._place = object_name(place.set_name, group.move), place
         self._errors: int | None = None
+        self._is_short = False  # the last trial found a reason that may pass, as a full disk
         self._unread_since: float | None = None
 
     async def running(self, token: FencingToken, tables: Sequence[ServerTable]) -> at_target.Subscribed:
@@ -125,14 +127,25 @@ class RowStream:
         if not made.is_enabled:
             raise InvalidInput(name, "disabled", "one that runs", f"Enable it, or abort. {AGAIN}")
         if made.errors - self._errors >= _MOST_ERRORS:
-            hint = f"Read them in the log of its server. A row of another slot may have the same key. {AGAIN}"
-            raise InvalidInput(name, f"{made.errors - self._errors} errors in a row", "none", hint)
+            await self._explained(name, made.errors - self._errors)
         slots = await self._source.read(lambda base: at_source.slots_made(base, self._name, self._group.move))
         readers = {slot: pid for slot, state, pid in slots if state != at_source.LOST}
         if made.slot not in readers:
             raise InvalidInput(f"replication slot {made.slot} of shard {self._group.source}", "lost", "there", AGAIN)
         self._require_read(is_read=readers[made.slot] is not None)
         return made
+
+    async def _explained(self, name: str, errors: int) -> None:
+        """Raise the reason of the subscription's errors. Return if the reason that an earlier call found has passed."""
+        try:
+            await tried(self._group, self._source, self._target)
+        except StoreUnavailable:
+            self._is_short = True
+            raise
+        if not self._is_short:
+            hint = f"A trial with its rows had no error. Read the errors in the log of its server. {AGAIN}"
+            raise InvalidInput(name, f"{errors} errors in a row", "none", hint)
+        self._errors, self._is_short = (await self._require_made()).errors, False
 
     def _require_read(self, *, is_read: bool) -> None:
         """Raise `StoreUnavailable` if the target has not read the replication slot for a while.
