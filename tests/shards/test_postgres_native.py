@@ -20,6 +20,7 @@ from apportion.sim.conformance.shards.stage import GROUP, MoveStage, token_of
 from tests.shards.postgres_rig import LOGICAL, ServerShardRig, drop_slots, drop_subscriptions
 from tests.shards.sample import SET
 from tests.shards.server import OWNER, Servers, as_role
+from tests.shards.test_postgres_ddl import IN_PARTS, run
 from tests.shards.test_recover import copied, restored
 from tests.stores.rigs.postgres import PostgresRig
 
@@ -384,7 +385,7 @@ def test_a_key_of_another_slot_on_the_target_stops_the_move_and_an_abort_mends_i
 
     async def main():
         plan = await admin.plan(twins.url, SET, slots=slots, to="two")
-        with pytest.raises(InvalidInput, match="errors in a row"):
+        with pytest.raises(Unequal, match=f"has rows of other slots with the same keys .*{key}"):
             await admin.apply(twins.url, SET, plan, channel="native")
         assert (await admin.abort(twins.url, SET)).is_whole
 
@@ -429,6 +430,28 @@ def test_a_table_whose_trigger_runs_for_replicated_rows_moves_by_a_log_of_keys(t
     [found] = asyncio.run(admin.channels(twins.url, SET, plan))
     reason = "table public.photo has the trigger mine, which runs for replicated rows in shard two"
     assert ("keys", reason) == (found.kind, found.reason)
+
+
+@pytest.mark.parametrize("shards", [("one",), ("two",), ("one", "two")])
+def test_partitioned_tables_are_refused_for_replication_in_the_words_of_the_doctor_and_move_by_a_log(pair, shards):
+    run(pair, shards, *IN_PARTS)
+    slots = pair.owned()[:2]
+    some = "INSERT INTO place (slot, id, country, visits) SELECT slot, gen_random_uuid(), 'FR', 1"
+    pair.sql("one", f"{some} FROM unnest(%s::smallint[]) slot, generate_series(1, 20)", (slots,))
+    before, catalogs = pair.sql("one", "SELECT id, country, slot FROM place ORDER BY id"), pair.catalogs()
+    plan = asyncio.run(admin.plan(pair.url, SET, slots=slots, to="two"))
+    reason = f"table public.place is partitioned in shard {shards[0]}"
+    [found] = asyncio.run(admin.channels(pair.url, SET, plan))
+    assert ("keys", reason) == (found.kind, found.reason)
+    told = {each.subject: each.found for each in asyncio.run(admin.doctor(pair.url, SET))}
+    assert f"log of keys alone: {reason}" == told["channel from one to two"]
+    with pytest.raises(InvalidInput, match="native channel from shard one to two is 'impossible'") as refused:
+        asyncio.run(admin.apply(pair.url, SET, plan, channel="native"))
+    assert f"The reason: {reason}." in refused.value.hint
+    assert (catalogs, ()) == (pair.catalogs(), asyncio.run(admin.status(pair.url, SET)).moves)
+    if len(shards) == 2:
+        assert asyncio.run(admin.apply(pair.url, SET, plan, channel="auto")).is_whole
+        assert before == pair.sql("two", "SELECT id, country, slot FROM place ORDER BY id")
 
 
 def test_the_doctor_names_a_replication_slot_that_no_move_lists(twins):

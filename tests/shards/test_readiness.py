@@ -13,7 +13,13 @@ from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.readiness import ServerFacts, require_ready
 from tests.shards.sample import SET, Base, Files
 from tests.shards.server import OWNER, as_role
+from tests.shards.test_postgres_ddl import IN_PARTS, run
 
+GENERATED = (
+    "ALTER TABLE visit DROP COLUMN slot CASCADE",
+    "ALTER TABLE visit ADD slot smallint NOT NULL GENERATED ALWAYS AS (3) STORED",
+)
+INDEX = "CREATE UNIQUE INDEX visit_by_slot ON visit (slot, id)"
 SPACE = namedtuple("SPACE", "total used free")
 
 
@@ -90,7 +96,14 @@ def test_a_full_disk_is_seen_before_the_copy(tmp_path, monkeypatch, free):
         assert "free bytes on the disk of shard two is 0, expected at least" in refused(files).problem
 
 
-WELL = {"is_standby": False, "texts": ("UTF8", "c", "C", "C"), "unlogged": (), "heirs": (), "prepared": ()}
+WELL = {
+    "is_standby": False,
+    "texts": ("UTF8", "c", "C", "C"),
+    "unlogged": (),
+    "generated": (),
+    "heirs": (),
+    "prepared": (),
+}
 
 
 @pytest.mark.parametrize(
@@ -100,6 +113,10 @@ WELL = {"is_standby": False, "texts": ("UTF8", "c", "C", "C"), "unlogged": (), "
         ({"texts": ("LATIN1", "c", "C", "C")}, "encoding and collation of shard two is 'LATIN1, C, C (provider c)'"),
         ({"texts": ("UTF8", "i", "C", "C")}, "expected UTF8, C, C (provider c), as in shard one"),
         ({"unlogged": ("public.a", "public.b")}, "tables of shard two is 'the unlogged table public.a'"),
+        (
+            {"generated": ("public.a",)},
+            "tables of shard two is 'the generated column slot of public.a', expected a plain",
+        ),
         ({"heirs": ("public.a",)}, "tables of shard two is 'the table public.a, which inherits from a sharded one'"),
         ({"prepared": ("late",)}, "transactions of shard two is 'the prepared transaction late'"),
     ],
@@ -123,12 +140,34 @@ class TestServers:
     def test_a_set_that_is_well_is_told_so(self, files):
         assert [] == told(files)
 
-    def test_an_unlogged_table_is_refused(self, files):
-        files.sql("two", "ALTER TABLE photo SET UNLOGGED")
+    @pytest.mark.parametrize("shard", ["one", "two"])
+    def test_an_unlogged_table_is_refused(self, files, shard):
+        files.sql(shard, "ALTER TABLE photo SET UNLOGGED")
         error = refused(files)
-        assert "tables of shard two is 'the unlogged table public.photo'" in error.problem
+        assert f"tables of shard {shard} is 'the unlogged table public.photo'" in error.problem
         assert "ALTER TABLE public.photo SET LOGGED" in error.hint
         assert [("move from one to two", f"{error.problem} {error.hint}")] == told(files)
+
+    def test_an_unlogged_partition_is_refused(self, files):
+        run(files, ("one", "two"), *IN_PARTS)
+        assert [] == told(files)
+        files.sql("two", "ALTER TABLE place_fr SET UNLOGGED")
+        error = refused(files)
+        assert "tables of shard two is 'the unlogged table public.place_fr'" in error.problem
+        assert [("move from one to two", f"{error.problem} {error.hint}")] == told(files)
+
+    @pytest.mark.parametrize("shards", [("one",), ("two",), ("one", "two")])
+    def test_a_generated_slot_is_refused_until_it_is_plain_again(self, files, shards):
+        run(files, shards, *GENERATED)
+        error = refused(files)
+        assert f"tables of shard {shards[0]} is 'the generated column slot of public.visit'" in error.problem
+        assert [("move from one to two", f"{error.problem} {error.hint}")] == told(files)
+        assert "ALTER TABLE public.visit ALTER slot DROP EXPRESSION. Then make its unique index " in error.hint
+        assert f"apportion shards add URL SET {shards[0]}=URL" in error.hint
+        run(files, shards, "ALTER TABLE public.visit ALTER slot DROP EXPRESSION", INDEX)
+        for shard in shards:
+            asyncio.run(admin.add(files.url, SET, {shard: files.shards[shard].url}, base=Base))
+        assert asyncio.run(moved(files)).is_whole
 
     def test_rows_that_no_move_brought_are_refused(self, files):
         row = "INSERT INTO place (slot, id, country, visits) VALUES (3, gen_random_uuid(), 'FR', 1)"

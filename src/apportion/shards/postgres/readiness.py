@@ -2,9 +2,9 @@
 
 Promises: each refusal names the shard, what was found there, and the next step. Nothing is written.
 Refuses: a role that may not write rows without their triggers, or that may not make the tables of a move. A role that
-does not own the tables, or that lacks a right on one of them. A standby,
-unlogged tables, tables that inherit from a sharded one, and prepared transactions on either shard. Two databases that
-encode or sort texts differently. A target that has rows of the moving slots already.
+does not own the tables, or that lacks a right on one of them. A standby, unlogged tables, generated columns `slot`,
+tables that inherit from a sharded one, and prepared transactions on either shard. Two databases that encode or sort
+texts differently. A target that has rows of the moving slots already.
 
 The free space of a server is not asked: PostgreSQL does not tell it.
 """
@@ -27,6 +27,11 @@ _UNLOGGED = "SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_class c JOIN
 _IS_UNLOGGED = """EXISTS (SELECT FROM pg_trigger t
     WHERE t.tgrelid = c.oid AND t.tgname = 'apportion_insert') AND c.relpersistence = 'u' ORDER BY 1"""
 
+# No trigger of a set can be on such a table, so it counts as a sharded one by its column alone.
+_GENERATED = """SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+    JOIN pg_namespace n ON n.oid = c.relnamespace WHERE a.attname = 'slot' AND a.attgenerated <> ''
+    AND a.atttypid = 'smallint'::regtype AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY 1"""
+
 # Rows of a table that inherits are rows of its parent too, but the triggers of the parent do not see them.
 _HEIRS = """SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     JOIN pg_namespace n ON n.oid = c.relnamespace WHERE NOT c.relispartition
@@ -43,13 +48,15 @@ class ServerFacts:
     """The facts of a database that decide whether rows can move to it or from it.
 
     - `texts`: the encoding and the collation of the database.
-    - `unlogged`, `heirs`: the names of unlogged tables, and of tables that inherit from a sharded one.
+    - `unlogged`, `generated`: the names of unlogged tables, and of tables with a generated column `slot`.
+    - `heirs`: the names of tables that inherit from a sharded one.
     - `prepared`: the names of prepared transactions.
     """
 
     is_standby: bool
     texts: tuple[str, ...]
     unlogged: tuple[str, ...]
+    generated: tuple[str, ...]
     heirs: tuple[str, ...]
     prepared: tuple[str, ...]
 
@@ -58,11 +65,13 @@ async def facts_of(connection: Connection) -> ServerFacts:
     """Read the facts of a database."""
     [(is_standby, *texts)] = await rows(connection, _DATABASE)
     unlogged = await rows(connection, f"{_UNLOGGED} WHERE {_IS_UNLOGGED}")
-    heirs, prepared = await rows(connection, _HEIRS), await rows(connection, _PREPARED)
+    generated, heirs = await rows(connection, _GENERATED), await rows(connection, _HEIRS)
+    prepared = await rows(connection, _PREPARED)
     return ServerFacts(
         is_standby=is_standby,
         texts=tuple(texts),
         unlogged=tuple(name for (name,) in unlogged),
+        generated=tuple(name for (name,) in generated),
         heirs=tuple(name for (name,) in heirs),
         prepared=tuple(name for (name,) in prepared),
     )
@@ -86,6 +95,12 @@ def _require_usable(shard: str, facts: ServerFacts) -> None:
         hint = f"A crash would empty it. Change it: ALTER TABLE {facts.unlogged[0]} SET LOGGED"
         found = f"the unlogged table {facts.unlogged[0]}"
         raise InvalidInput(f"tables of shard {shard}", found, "tables that survive a crash", hint)
+    if facts.generated:
+        plain = f"Run: ALTER TABLE {facts.generated[0]} ALTER slot DROP EXPRESSION"
+        index = "make its unique index TABLE_by_slot over slot and primary key again"
+        hint = f"{plain}. Then {index}, and run: apportion shards add URL SET {shard}=URL --models MODULE:Base"
+        found = f"the generated column slot of {facts.generated[0]}"
+        raise InvalidInput(f"tables of shard {shard}", found, "a plain column slot, which sessions write", hint)
     if facts.heirs:
         hint = f"No trigger would log its rows. Make it a partition, or: ALTER TABLE {facts.heirs[0]} NO INHERIT …"
         found = f"the table {facts.heirs[0]}, which inherits from a sharded one"

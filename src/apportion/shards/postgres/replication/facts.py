@@ -34,13 +34,12 @@ _OWN = """SELECT (SELECT count(*) FROM pg_replication_slots
     (SELECT count(*) FROM pg_replication_origin o JOIN pg_subscription s ON starts_with(s.subname, 'apportion_')
         AND (o.roname = 'pg_' || s.oid OR starts_with(o.roname, 'pg_' || s.oid || '_')))::int,
     (SELECT count(*) FROM pg_stat_subscription WHERE pid IS NOT NULL AND starts_with(subname, 'apportion_'))::int"""
-_UNFIT = """SELECT format('%%I.%%I', n.nspname, c.relname), c.relkind = 'p', a.attgenerated <> '',
+_UNFIT = """SELECT format('%%I.%%I', n.nspname, c.relname), c.relkind = 'p',
     NOT EXISTS (SELECT FROM pg_index i JOIN pg_class made ON made.oid = i.indexrelid WHERE i.indrelid = c.oid
         AND made.relname = c.relname || '_by_slot' AND i.indisunique AND i.indisvalid AND i.indimmediate
         AND i.indpred IS NULL AND i.indexprs IS NULL), (SELECT min(o.tgname) FROM pg_trigger o
         WHERE o.tgrelid = c.oid AND NOT o.tgisinternal AND o.tgenabled IN ('R', 'A'))
     FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'slot'
     WHERE t.tgname = 'apportion_insert' AND NOT t.tgisinternal AND NOT c.relispartition ORDER BY 1"""
 
 
@@ -64,9 +63,8 @@ async def facts_of(connection: Connection) -> ReplicationFacts:
     [own] = await rows(connection, _OWN)
     release, level, slots, senders, origins, workers, copies, keeps_bounded, publishes, subscribes = found
     unfit = []
-    for name, is_partitioned, is_generated, lacks_index, trigger in await rows(connection, _UNFIT):
+    for name, is_partitioned, lacks_index, trigger in await rows(connection, _UNFIT):
         unfit += [f"{name} is partitioned"] if is_partitioned else []
-        unfit += [f"{name} has a generated slot"] if is_generated else []
         unfit += [f"{name} has no unique index over slot and primary key"] if lacks_index else []
         unfit += [f"{name} has the trigger {trigger}, which runs for replicated rows"] if trigger else []
     return ReplicationFacts(
