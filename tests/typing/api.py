@@ -38,6 +38,7 @@ from apportion import (
     open_group,
     placement,
     plan,
+    shards,
     sync,
 )
 from apportion.groups import Gained, GroupEvent, admin
@@ -385,6 +386,11 @@ def plain_tasks(url: str) -> None:
     with queue.worker(concurrency=10) as worker:
         worker.until_drained()
     assert_type(queue.drain().done, int)
+
+
+def identifiers_of_rows() -> None:
+    assert_type(shards.slot_of(shards.new_id(4094)), int)
+    shards.slot_of("0193754a-1c00-83ff-a123-456789abcdef")  # type: ignore[arg-type] # a UUID
 
 
 async def operators_of_shards(url: str, base: type[DeclarativeBase]) -> None:
