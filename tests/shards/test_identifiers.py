@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from apportion import shards
 from apportion.errors import InvalidInput
-from apportion.shards import identifiers
-from apportion.shards.identifiers import Identifiers
+from apportion.shards.identifiers import identifiers
+from apportion.shards.identifiers.identifiers import Identifiers
 from apportion.shards.slots import MOST_SLOTS
 
 slots = st.integers(0, MOST_SLOTS - 1)

@@ -7,7 +7,7 @@ from apportion.errors import MissingExtra
 if find_spec("sqlalchemy") is None:
     raise MissingExtra("SQLAlchemy", "sqlalchemy")
 
-from apportion.shards.identifiers import new_id, slot_of
+from apportion.shards.identifiers.identifiers import new_id, slot_of
 from apportion.shards.models import Reference, Sharded
 from apportion.shards.takeover.migrations import include_object
 

@@ -1,0 +1,1 @@
+"""Identifiers of rows: UUIDs that carry the time and the slot."""
