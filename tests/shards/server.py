@@ -51,6 +51,12 @@ class Servers(Databases):
         """Return the server of a shard."""
         return self.rig
 
+    def beside(self):
+        """Make an empty database on the server; return its URL."""
+        self.place("beside")
+        host, port = self.rig.address()
+        return f"postgresql+psycopg://{OWNER}:{quote(SECRET, safe='')}@{host}:{port}/{self.name('beside')}"
+
     def drop(self):
         for shard, name in self._made.items():
             self.rig_of(shard).sql(f"DROP DATABASE {name} WITH (FORCE)", database="postgres")

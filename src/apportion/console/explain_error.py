@@ -29,6 +29,7 @@ NEXT = {
     "NotEnoughNodes": "Add nodes or zones, or ask for fewer replicas.",
     "NotOwner": "Leave the partition to its owner.",
     "NotPromised": "Use a store that gives the guarantee, or do without it.",
+    "NotScatterable": "Change the statement as the reason says, or ask one shard in a pinned session.",
     "OutcomeUnknown": "Look for the tasks by id before you enqueue them again.",
     "PlanRefused": "Plan again from the current table, and apply the new plan.",
     "SchemaDiffers": "Bring both databases to one schema, and try again.",

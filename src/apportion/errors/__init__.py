@@ -11,6 +11,7 @@ to this package.
 from collections.abc import Iterable, Sequence
 
 from apportion.errors.misplaced import CrossShard as CrossShard
+from apportion.errors.misplaced import NotScatterable as NotScatterable
 from apportion.errors.misplaced import SchemaDiffers as SchemaDiffers
 from apportion.errors.misplaced import Unequal as Unequal
 from apportion.errors.root import ApportionError as ApportionError

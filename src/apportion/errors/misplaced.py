@@ -54,3 +54,15 @@ class Unequal(Unsafe):
         super().__init__(f"table {shown(table)} {why}: {listed(rows)}.", hint)
         self.table: str = table
         self.rows: tuple[str, ...] = tuple(rows)
+
+
+class NotScatterable(Unsafe):
+    """A statement that the shards of a set cannot answer together as one database would."""
+
+    __module__ = _PUBLIC
+
+    def __init__(self, statement: object, reason: str) -> None:
+        hint = "Nothing was read. See which statements work: docs/shards/scatter.md"
+        super().__init__(f"the statement has no answer over all shards: {reason}.", hint)
+        self.statement: str = shown(statement)
+        self.reason: str = reason

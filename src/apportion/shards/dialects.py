@@ -13,6 +13,11 @@ from apportion.shards.sqlite.fence import SqliteFence
 _FENCES: dict[str, type[Fence]] = {"postgresql": PostgresFence, "sqlite": SqliteFence}
 
 
+def kind_of(url: str) -> str:
+    """Return the name of the database in the stored URL of a shard: sqlite or postgresql."""
+    return url.partition(":")[0].partition("+")[0]
+
+
 def fence_of(url: URL) -> Fence:
     """Return the fence for a URL. `UnknownOption` for a kind of database that cannot be a shard."""
     name = url.get_backend_name()

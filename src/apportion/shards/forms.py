@@ -1,6 +1,8 @@
 """Forms: the async form and the sync form of a router. A form makes engines and sessions, and waits for results."""
 
-from collections.abc import Callable, Coroutine, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -34,7 +36,8 @@ class Form:
     create_engine: Callable[..., Any]
     wait: Callable[[Runner, Coroutine[object, object, Any]], Any]
     session: Callable[[Pin, dict[str, Any]], Any]
-    take: Callable[[Callable[[], None]], Any]
+    take: Callable[[Callable[[], Any]], Any]
+    gather: Callable[[Sequence[Callable[[], None]]], Sequence[BaseException | None]]
     close: Callable[[Any], Any]
 
     def engine(self, url: URL, create: Callable[..., Any] | None, options: dict[str, Any]) -> tuple[Any, Engine]:
@@ -75,6 +78,22 @@ def _class_of(own: type[Session]) -> type[PinnedSession]:
     return PinnedSession if own is Session else type(f"Pinned{own.__name__}", (PinnedSession, own), {})
 
 
+def _errors_of_threads(calls: Sequence[Callable[[], None]]) -> Sequence[BaseException | None]:
+    """Make calls at the same time, each in a thread. Return the error of each call, or None."""
+    with ThreadPoolExecutor(max_workers=max(1, len(calls))) as threads:
+        return [made.exception() for made in [threads.submit(call) for call in calls]]
+
+
+def _errors_of_tasks(calls: Sequence[Callable[[], None]]) -> Sequence[BaseException | None]:
+    """Make calls at the same time, each in a task of the running loop. Return the error of each call, or None."""
+    found: Sequence[BaseException | None] = await_only(_gathered(calls))
+    return found
+
+
+async def _gathered(calls: Sequence[Callable[[], None]]) -> Sequence[BaseException | None]:
+    return await asyncio.gather(*map(greenlet_spawn, calls), return_exceptions=True)
+
+
 async def _closed(engine: AsyncEngine) -> None:
     await engine.dispose()
 
@@ -85,6 +104,7 @@ async_form: Form = Form(
     wait=lambda thread, work: await_only(thread.hop(work)),
     session=_pinned_async,
     take=greenlet_spawn,
+    gather=_errors_of_tasks,
     close=_closed,
 )
 sync_form: Form = Form(
@@ -93,5 +113,6 @@ sync_form: Form = Form(
     wait=lambda thread, work: thread.wait(work),
     session=_pinned,
     take=lambda act: act(),
+    gather=_errors_of_threads,
     close=lambda engine: engine.dispose(),
 )

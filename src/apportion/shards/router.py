@@ -19,6 +19,7 @@ from typing import Any
 from weakref import WeakSet
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.orm import DeclarativeBase
 
 from apportion.errors import ApportionError, BadSnapshot, CrossShard, InvalidInput, StoreClosed
 from apportion.model.assignment import Assignment
@@ -93,7 +94,7 @@ async def set_followed(url: str, keys: SetKeys, within_seconds: float, *, needs_
             hint = "Make it: apportion shards init URL SET --shard ID=URL"
             raise InvalidInput("set", keys.name, "one that this control store has", hint)
         record = read_record(keys.set, items[keys.set], SetRecord.decode)
-        shards, damaged = _shards_in(keys, items)
+        shards, damaged = shards_in(keys, items)
         if needs_all and damaged:
             raise next(iter(damaged.values()))
         follower = Follower(store, keys.name)
@@ -103,7 +104,7 @@ async def set_followed(url: str, keys: SetKeys, within_seconds: float, *, needs_
     )
 
 
-def _shards_in(keys: SetKeys, items: Mapping[str, bytes]) -> tuple[dict[str, ShardRecord], dict[str, BadSnapshot]]:
+def shards_in(keys: SetKeys, items: Mapping[str, bytes]) -> tuple[dict[str, ShardRecord], dict[str, BadSnapshot]]:
     """Return the shards with readable records, and the error of each unreadable record."""
     shards: dict[str, ShardRecord] = {}
     damaged: dict[str, BadSnapshot] = {}
@@ -136,6 +137,7 @@ def table_of(routes: Routes) -> SlotTable:
 class RouterOptions:
     """The caller's options for sessions and engines."""
 
+    base: type[DeclarativeBase]
     kinds: KeyKinds
     session: Mapping[str, Any]
     create_engine: Callable[..., Any] | None

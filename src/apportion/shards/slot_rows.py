@@ -9,6 +9,8 @@ Promises: a number is the oldest version of the table under which the shard acce
 without a version, such as psql or cron, is accepted by an `owner` alone.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -20,6 +22,7 @@ DAMAGE = "Another program changed the tables of the set on this shard. Restore t
 
 SlotState: TypeAlias = Literal["owner", "fenced", "moved", "incoming"]
 _STATES: tuple[SlotState, ...] = get_args(SlotState)
+_ANSWER: tuple[SlotState, ...] = ("owner", "fenced", "incoming")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,3 +64,21 @@ def accepts(row: SlotRow | None, version: Version | None) -> bool:
 def written(row: SlotRow) -> SlotRow:
     """Return the row after an accepted write. An incoming slot has become an owned one."""
     return SlotRow(state="owner", number=row.number)
+
+
+def owners_of(states: Mapping[str, Mapping[int, SlotState]]) -> dict[int, str | None]:
+    """Return the shard that answers for each slot. None for a slot that no shard answers for, or two.
+
+    An owner answers. Without an owner, the fenced shard answers, because no other shard has accepted writers. Without a
+    fenced shard, the shard with the incoming slot answers.
+
+    >>> owners_of({"one": {7: "fenced"}, "two": {7: "incoming"}}), owners_of({"one": {7: "owner"}, "two": {7: "owner"}})
+    ({7: 'one'}, {7: None})
+    """
+    found: dict[int, str | None] = {}
+    for slot in {slot for each in states.values() for slot in each}:
+        by_state = Counter(each.get(slot) for each in states.values())
+        state = next((state for state in _ANSWER if by_state[state]), None)
+        answers = [shard for shard, each in states.items() if state is not None and each.get(slot) == state]
+        found[slot] = answers[0] if len(answers) == 1 else None
+    return found

@@ -17,6 +17,9 @@ from apportion.shards.models import check_models
 from apportion.shards.pins.key_kinds import KeyKinds
 from apportion.shards.records import SetKeys
 from apportion.shards.router import POOL_SIZE, FollowedSet, RouterOptions, ShardRouter, set_followed, set_left
+from apportion.shards.scatter.answer import ScatterAnswer
+from apportion.shards.scatter.colocation import SetTables
+from apportion.shards.scatter.scatter import MOST_ROWS, Partial, Scatter, ScatterOptions
 from apportion.shards.slots import ShardKey
 from apportion.stores.catalog import check_url
 from apportion.tables.follower import check_seconds
@@ -64,6 +67,40 @@ class SyncShardRouter(ShardRouter):
                 if attempt + 1 == attempts:
                     raise
         raise InvariantBroken("a run ended without a result and without an error")
+
+    def scatter(
+        self,
+        statement: Any,  # noqa: ANN401 - a select of SQLAlchemy
+        *,
+        timeout: float | None = None,
+        partial: Partial = "error",
+        max_rows: int = MOST_ROWS,
+    ) -> ScatterAnswer:
+        """Answer a `select()` over all shards, as one database with all rows would answer it.
+
+        - `timeout`: the seconds that each shard has. Default: None, no limit.
+        - `partial`: `"report"` leaves out shards without an answer, and the answer names their slots in `missing`.
+          Default: `"error"`, which raises the error of such a shard.
+        - `max_rows`: the most rows of the result. Default: 100 000.
+
+            top = select(Place.country, func.count()).group_by(Place.country).order_by(func.count().desc()).limit(10)
+            for country, places in router.scatter(top):
+                ...
+
+        The answer is a result of SQLAlchemy, with all rows in memory. Objects in it belong to no session.
+        `NotScatterable`: the shards cannot answer together; nothing was read. `TimedOut`: a shard took too long.
+        `StaleRoute`: slots went on moving during three attempts. Other errors are those of the databases.
+        """
+        options = ScatterOptions(timeout=timeout, partial=partial, max_rows=max_rows)
+        found: ScatterAnswer = self._form.take(self._scatter(statement, options))
+        return found
+
+    def _scatter(self, statement: Any, options: ScatterOptions) -> Callable[[], ScatterAnswer]:  # noqa: ANN401 - a select
+        """Return the call that answers a statement, and that blocks its caller."""
+        wait, gather = partial(self._form.wait, self._thread), self._form.gather
+        tables = SetTables.of(self._options.base)
+        scatter = Scatter(roads=self, followed=self._followed, tables=tables, options=options, gather=gather, wait=wait)
+        return partial(scatter.answer, statement)
 
     def _close_engines(self) -> None:
         """Take the connections away from their sessions, and close the engines that were made."""
@@ -124,6 +161,7 @@ def open_shards(
     check_models(base)
     options = RouterOptions(
         kinds=KeyKinds(base),
+        base=base,
         session={} if session is None else session,
         create_engine=create_engine,
         pool_size=pool_size,

@@ -215,9 +215,9 @@ async def following(
         await follower.close()
 
 
-def check_seconds(within_seconds: float) -> None:
+def check_seconds(within_seconds: float, name: str = "within_seconds") -> None:
     """Raise `InvalidInput` for a value that is no number of seconds to wait."""
     is_number = isinstance(within_seconds, (int, float)) and not isinstance(within_seconds, bool)
     if not is_number or not within_seconds >= 0:
-        hint = "Write for example within_seconds=10."
-        raise InvalidInput("within_seconds", within_seconds, "a number of seconds, not negative", hint)
+        hint = f"Write for example {name}=10."
+        raise InvalidInput(name, within_seconds, "a number of seconds, not negative", hint)

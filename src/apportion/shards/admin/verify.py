@@ -10,7 +10,6 @@ Refuses: to call a set sound if it has no rows.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ from apportion.shards.models import RowRule, Sharded, check_models, rule_of
 from apportion.shards.records import SetKeys
 from apportion.shards.references import compare_references
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
-from apportion.shards.slot_rows import SlotState
+from apportion.shards.slot_rows import SlotState, owners_of
 from apportion.shards.slots import SlotTable
 
 MOST_FAULTS = 20
@@ -43,8 +42,6 @@ _MISFITS = (ValueError, TypeError, LookupError, ArithmeticError, DataError)
 """The errors that a type of SQLAlchemy raises for a stored value that does not fit the type."""
 _Row: TypeAlias = tuple[int, tuple[Any, ...], Sequence[Any]]
 """The slot of a row, its primary key, and the values that decide the slot."""
-
-_ANSWER: tuple[SlotState, ...] = ("owner", "fenced", "incoming")
 
 
 @brief
@@ -154,7 +151,7 @@ def _verified(table: SlotTable, followed: FollowedSet, base: type[DeclarativeBas
     with ExitStack() as stack:
         begun = {shard: _reading(stack, followed, shard) for shard in followed.shards}
         owners = owners_of({shard: states for shard, (_, states) in begun.items()})
-        if owners is None or owners.keys() != table.owners.keys():
+        if None in owners.values() or owners.keys() != table.owners.keys():
             return None
         tally = _Comparison(table=table)
         for shard, (connection, _) in begun.items():
@@ -178,25 +175,6 @@ def _reading(stack: ExitStack, followed: FollowedSet, shard: str) -> tuple[Conne
     connection.begin()
     fence.check(connection, followed.meta(shard))
     return connection, fence.states(connection)
-
-
-def owners_of(states: Mapping[str, Mapping[int, SlotState]]) -> dict[int, str] | None:
-    """Return the shard that answers for each slot. Return None while a slot has no such shard, or two.
-
-    An owner answers. Without an owner, the fenced shard answers, because no other shard has accepted writers. Without a
-    fenced shard, the shard with the incoming slot answers.
-
-    >>> owners_of({"one": {7: "fenced"}, "two": {7: "incoming"}}), owners_of({"one": {7: "owner"}, "two": {7: "owner"}})
-    ({7: 'one'}, None)
-    """
-    found = {}
-    for slot in {slot for each in states.values() for slot in each}:
-        by_state = Counter(each.get(slot) for each in states.values())
-        state = next((state for state in _ANSWER if by_state[state]), None)
-        if state is None or by_state[state] > 1:
-            return None
-        found[slot] = next(shard for shard, each in states.items() if each.get(slot) == state)
-    return found
 
 
 def _rows(connection: Connection, mapper: Mapper[Any], rule: RowRule) -> Iterator[_Row]:

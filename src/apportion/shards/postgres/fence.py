@@ -14,7 +14,7 @@ Source: https://docs.sqlalchemy.org/en/20/core/events.html#sqlalchemy.events.Dia
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import fields
 from itertools import chain
@@ -110,8 +110,20 @@ class PostgresFence:
 
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
         """Return the state of each slot that has a row here. Leave out an incoming slot that has no number yet."""
+        if self._admission is not None:
+            digits = connection.exec_driver_sql(f"SELECT {NUMBER}").scalar_one()
+            self._admit(connection, int(digits, 16))
         said = "SELECT slot, state FROM apportion.slot WHERE state <> 'incoming' OR number IS NOT NULL"
         return {row[0]: row[1] for row in connection.exec_driver_sql(said)}
+
+    def slots(self, connection: Connection) -> Set[int]:
+        """Return all slots that have a row here, and so may have rows of tables here."""
+        return {*connection.exec_driver_sql("SELECT slot FROM apportion.slot").scalars()}
+
+    def limit(self, connection: Connection, seconds: float | None) -> None:
+        """Limit each statement of the transaction of a connection. The limit ends with the transaction."""
+        if seconds is not None:
+            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {max(1, round(seconds * 1000))}")
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
         """Turn the database into this shard: add triggers to the tables, and make the shard the owner of the slots."""

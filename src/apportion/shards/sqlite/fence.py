@@ -8,15 +8,18 @@ Source: https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#serializable-isol
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from inspect import isawaitable
 from itertools import chain
 from pathlib import Path
+from time import monotonic
 from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, event
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.util import await_only
 
 from apportion.errors import BadSnapshot, InvalidInput, StoreUnavailable
 from apportion.shards.lost_table import next_step
@@ -34,6 +37,7 @@ _META = "apportion_meta"
 _QUERY_ONLY, _SLOT = "apportion_query_only", "apportion_slot"
 _FILE = "apportion_file"
 _READ_ONLY_OPTION = "apportion_read_only"
+_STEPS = 1_000  # of the virtual machine of SQLite, between two looks at a limit
 
 
 class SqliteFence:
@@ -78,6 +82,18 @@ class SqliteFence:
                 raise
             raise BadSnapshot(_SLOT, f"{error.orig}", "the table that apportion makes", DAMAGE) from error
         return {slot: slot_row(slot, state, None, None).state for slot, state in rows}
+
+    def slots(self, connection: Connection) -> Set[int]:
+        """Return all slots that have a row here, and so may have rows of tables here."""
+        return {*connection.exec_driver_sql("SELECT slot FROM apportion_slot").scalars()}
+
+    def limit(self, connection: Connection, seconds: float | None) -> None:
+        """Limit the time of all statements of a connection from now on together. None ends the limit."""
+        driver: Any = connection.connection.driver_connection
+        end = None if seconds is None else monotonic() + seconds
+        found = driver.set_progress_handler(None if end is None else lambda: monotonic() > end, _STEPS)
+        if isawaitable(found):
+            await_only(found)
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
         """Turn the database into this shard: add triggers to the tables, and make the shard the owner of the slots."""

@@ -1,0 +1,1 @@
+"""Scatter: statements over all shards of a set."""

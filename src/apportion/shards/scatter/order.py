@@ -1,0 +1,126 @@
+"""Order: values from several shards in the order of their database, and equal where the database says so.
+
+NULL is the greatest value in PostgreSQL and the least in SQLite. NaN is equal to itself, and greater than all numbers.
+Text has the order of its bytes under the collation "C" of PostgreSQL and BINARY of SQLite.
+
+Refuses: the order of other collations, and of types that are not plain.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import total_ordering
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from sqlalchemy import String
+
+from apportion.shards.scatter.plain_values import collations_of, kind_of_value
+from apportion.shards.scatter.refusal import refuse
+
+Row: TypeAlias = Sequence[Any]
+
+_BINARY = {"postgresql": frozenset(["C", "POSIX", "ucs_basic"]), "sqlite": frozenset(["BINARY"])}
+_NAMED = {"postgresql": "C", "sqlite": "BINARY"}
+_ALIKE = {"postgresql": _BINARY["postgresql"] | {"default"}, "sqlite": _BINARY["sqlite"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderKey:
+    """One key of an order: the place of its value in a row, and the direction."""
+
+    place: int
+    is_descending: bool = False
+    has_nulls_first: bool = False
+
+
+def check_ordered(expression: Any, dialect: str) -> None:  # noqa: ANN401 - any expression
+    """Refuse an expression unless its values have the order here that the dialect gives them."""
+    kind, collations = kind_of_value(expression, dialect), collations_of(expression)
+    is_told = collations or dialect == "sqlite"
+    if kind is String and not (is_told and collations <= _BINARY[dialect]):
+        refuse(f"{expression} is text: order it by collate({expression}, '{_NAMED[dialect]}')")
+
+
+def check_alike(expression: Any, dialect: str) -> None:  # noqa: ANN401 - any expression
+    """Refuse an expression unless its values are equal here if they are equal in the database."""
+    kind, collations = kind_of_value(expression, dialect), collations_of(expression)
+    if kind is String and not collations <= _ALIKE[dialect]:
+        names = ", ".join(sorted(collations))
+        refuse(f"{expression} has the collation {names}: group by collate({expression}, '{_NAMED[dialect]}')")
+
+
+def nulls_first(dialect: str, *, is_descending: bool) -> bool:
+    """Whether NULL comes first where the statement does not say."""
+    return is_descending == (dialect == "postgresql")
+
+
+def sort_key(keys: Sequence[OrderKey]) -> Callable[[Row], Any]:
+    """Return the function that gives a row's place in an order. O(keys)."""
+    parts = [_part(key) for key in keys]
+    if len(parts) == 1:
+        return parts[0]
+    return lambda row: [part(row) for part in parts]
+
+
+def _part(key: OrderKey) -> Callable[[Row], Any]:
+    value_of, null = itemgetter(key.place), (0 if key.has_nulls_first else 2, 0)
+    kind: Callable[[Any], Any] = _Descending if key.is_descending else _ascending
+
+    def _of(row: Row) -> Any:  # noqa: ANN401 - a value that has an order
+        value = value_of(row)
+        return null if value is None else (1, kind(value))
+
+    return _of
+
+
+def _ascending(value: Any) -> Any:  # noqa: ANN401 - a value
+    return value if value == value else _GREATEST  # noqa: PLR0124 - NaN differs from itself
+
+
+@total_ordering
+class _Greatest:
+    """NaN: greater than all numbers, and equal to itself."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Greatest)
+
+    def __lt__(self, _: object) -> bool:
+        return False
+
+    def __hash__(self) -> int:
+        return 0
+
+
+_GREATEST = _Greatest()
+
+
+class _Descending:
+    """A value that comes before smaller ones."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:  # noqa: ANN401 - a value
+        self.value = _ascending(value)
+
+    def __lt__(self, other: "_Descending") -> bool:
+        return bool(other.value < self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Descending) and bool(other.value == self.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def alike(row: Row) -> tuple[object, ...]:
+    """Return a key that is equal for rows with equal values, as GROUP BY and DISTINCT see them. NULL is equal to NULL.
+
+    >>> alike([float("nan")]) == alike([float("nan")]), alike([1]) == alike([Decimal("1.0")])
+    (True, True)
+    """
+    return tuple(_GREATEST if _is_nan(value) else value for value in row)
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float | Decimal) and value != value  # noqa: PLR0124 - NaN differs from itself

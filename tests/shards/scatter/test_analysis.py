@@ -1,0 +1,284 @@
+"""Analysis: a statement that shards could not answer together is refused, with the reason, before a shard is asked."""
+
+import pytest
+from sqlalchemy import (
+    Boolean,
+    Float,
+    Integer,
+    String,
+    and_,
+    bindparam,
+    cast,
+    collate,
+    column,
+    distinct,
+    exists,
+    func,
+    literal_column,
+    select,
+    text,
+    true,
+    type_coerce,
+    union_all,
+)
+from sqlalchemy.orm import Bundle, aliased, joinedload
+from sqlalchemy.orm import outerjoin as orm_outerjoin
+
+from apportion.errors import NotScatterable
+from apportion.shards.scatter.analysis import analysed
+from apportion.shards.scatter.colocation import SetTables
+from tests.shards.sample import Base as Places
+from tests.shards.sample import Place
+from tests.shards.scatter.statements import Base, Currency, Order, Shop, Staff
+
+TABLES = SetTables.of(Base)
+other = aliased(Shop)
+per_city = select(Shop.city, func.count().label("shops")).group_by(Shop.city).subquery()
+
+
+def plan(statement, dialect="postgresql", tables=TABLES):
+    return analysed(statement, tables, dialect)
+
+
+REFUSED = {
+    "no select": (text("SELECT 1"), "no select"),
+    "a union": (select(Shop.id).where(Shop.id.in_(union_all(select(Order.shop_id), select(Order.shop_id)))), "UNION"),
+    "text": (select(Shop.id).where(text("size > 3")), "text"),
+    "a literal column": (select(literal_column("size")).select_from(Shop), "text"),
+    "a volatile function": (select(Shop.id).where(func.random() < 0.5), "may be volatile"),
+    "a lock": (select(Shop.id).with_for_update(), "FOR UPDATE"),
+    "fetch": (select(Shop.id).order_by(Shop.id).fetch(3), "FETCH"),
+    "a prefix": (select(Shop.id).prefix_with("STRAIGHT_JOIN"), "prefixes"),
+    "a loader": (select(Place).options(joinedload(Place.photos)), "options of the ORM"),
+    "references alone": (select(Currency.code), "no sharded table"),
+    "a table of another base": (select(Place.id), "neither a sharded table nor a reference table"),
+    "an offset without an order": (select(Shop.id).offset(3), "OFFSET without ORDER BY"),
+    "a limit that is no number": (select(Shop.id).limit(func.abs(3)), "no number"),
+    "a join of rows apart": (select(Shop.id).join(Staff, Staff.wage > Shop.size), "may lie on several shards"),
+    "a join by another column": (select(Shop.id).join(other, other.city == Shop.city), "may lie on several shards"),
+    "a join under OR": (
+        select(Shop.id).join(other, (other.tenant == Shop.tenant) | (other.size == 1)),
+        "may lie on several shards",
+    ),
+    "an outer join by another column": (select(Shop.id).outerjoin(other, other.city == Shop.city), "outer join"),
+    "references of rows on any shard": (
+        select(Currency.code).where(exists().where(Order.currency == Currency.code).correlate(Currency)),
+        "no sharded table in FROM",
+    ),
+    "a group of no known type": (
+        select(func.round(Shop.score)).group_by(func.round(Shop.score)),
+        "cast",
+    ),
+    "references that stay": (select(Currency.code).outerjoin(Order, Order.currency == Currency.code), "outer join"),
+    "a value in the condition of an outer join": (
+        select(Shop.id)
+        .outerjoin(Order, and_(Order.shop_id == Shop.id, Shop.tenant == "t1"))
+        .join(Staff, Staff.tenant == "t1"),
+        "may lie on several shards",
+    ),
+    "a mean of all": (
+        select(Shop.id).where(Shop.size > select(func.avg(other.size)).scalar_subquery()),
+        "may lie on several shards",
+    ),
+    "a query with the condition of its neighbour": (
+        select(Shop.id).where(
+            exists().where(Order.shop_id == Shop.id).correlate(Shop),
+            Shop.size > select(func.avg(Order.amount)).scalar_subquery(),
+        ),
+        "may lie on several shards",
+    ),
+    "the same table within": (select(Shop.id).where(Shop.id.in_(select(Shop.id))), "twice"),
+    "one of the first": (
+        select(Shop.id).where(Shop.id.in_(select(Order.shop_id).order_by(Order.id).limit(1))),
+        "may lie on several shards",
+    ),
+    "not in values that may be NULL": (select(Shop.id).where(Shop.size.not_in(select(Order.amount))), "several shards"),
+    "a query in FROM": (select(per_city.c.shops), "a query in FROM"),
+    "a CTE": (select(select(Shop.id).cte().c.id), "a CTE"),
+    "text without a collation": (select(Shop.city).order_by(Shop.city), "collate"),
+    "a mean of text": (select(func.avg(Shop.city)), "only numbers"),
+    "the greatest text": (select(func.max(Shop.city)), "collate"),
+    "distinct values": (select(func.count(distinct(Shop.city))), "counts each value once"),
+    "distinct rows in another order": (select(Shop.size).distinct().order_by(Shop.score), "not selected"),
+    "distinct groups": (select(func.count()).select_from(Shop).group_by(Shop.size).distinct(), "DISTINCT over groups"),
+    "a computed aggregate": (select(func.sum(Shop.size) + 1), "no group and no aggregate"),
+    "an aggregate without parts": (select(func.stddev(Shop.size)), "cannot be made"),
+    "a function of the application": (select(func.my_function(Shop.size)), "not known"),
+    "a rollup": (select(func.count()).select_from(Shop).group_by(func.rollup(Shop.size)), "not known"),
+    "a window over all": (select(Shop.id, func.rank().over(order_by=Shop.size)), "a window"),
+    "a window by another column": (
+        select(Shop.id, func.rank().over(partition_by=Shop.city, order_by=Shop.size)),
+        "a window",
+    ),
+    "HAVING with a function": (
+        select(Shop.size).group_by(Shop.size).having(func.count().between(1, 3)),
+        "HAVING",
+    ),
+    "no FROM": (select(func.now()), "no FROM"),
+    "objects of groups": (select(Shop).group_by(Shop.city), "no group and no aggregate"),
+    "distinct() of a column": (select(distinct(Shop.size)), "select(...).distinct()"),
+    "a table without its model": (select(Shop.__table__.c.size), "without its model"),
+    "a subquery over a table without its model": (
+        select(Shop.id).where(Shop.id.in_(select(Order.__table__.c.shop_id))),
+        "without its model",
+    ),
+    "a column within an expression alone": (select(and_(Shop.size > 1, Shop.size < 5)), "select_from(Model)"),
+    "a column of no table": (select(Shop.id, column("rowid")), "cannot be examined"),
+    "an operator in text": (select(Shop.id).where(Shop.size.op("= 1 OR 1 =")(1)), "operator"),
+    "a hint": (select(Shop.id).with_statement_hint("LIMIT 3"), "hints"),
+    "a Bundle": (select(Bundle("two", Shop.id, Shop.size)), "Bundle"),
+    "a join() in FROM": (
+        select(Shop.id).select_from(orm_outerjoin(Shop, Staff, Staff.tenant == Shop.tenant)),
+        "write it as",
+    ),
+    "a full join": (select(Shop.id).join(Staff, Staff.tenant == Shop.tenant, full=True), "FULL JOIN"),
+    "a value from a function": (
+        select(Shop.id).where(Shop.tenant == bindparam("tenant", callable_=lambda: "t1")),
+        "pass the value",
+    ),
+    "a name for two columns": (
+        select(Shop.size.label("x"), Shop.score.label("x"), Shop.id).order_by("x"),
+        "2 columns",
+    ),
+    "the time of each shard": (select(func.date("now", Shop.opened)).select_from(Shop), "pass the time"),
+    "a table that only the query around another one reads": (
+        select(Shop.id).where(
+            exists().where(Order.shop_id == Shop.id, select(Staff.id).where(Staff.tenant == Shop.tenant).exists())
+        ),
+        "twice",
+    ),
+    "a query that is told to read all itself": (
+        select(Shop.id).where(select(Staff.id).where(Staff.tenant == Shop.tenant).correlate(None).exists()),
+        "twice",
+    ),
+    "a query that joins the table around it again": (
+        select(Shop.id).where(
+            select(Order.id).select_from(Shop).join(Order, Order.shop_id == Shop.id).correlate(Shop).exists()
+        ),
+        "twice",
+    ),
+    "an aggregate of the query around": (
+        select(Shop.id, select(func.count(Shop.id)).where(Staff.tenant == Shop.tenant).scalar_subquery()),
+        "an aggregate of a column of the query around it",
+    ),
+    "not in the rows of an outer join": (
+        select(Shop.id).where(
+            Shop.tenant.not_in(select(Staff.tenant).select_from(other).outerjoin(Staff, Staff.tenant == other.tenant))
+        ),
+        "may lie on several shards",
+    ),
+    "a member from an outer join": (
+        select(Shop.id)
+        .outerjoin(Staff, Staff.tenant == Shop.tenant)
+        .where(Staff.tenant.not_in(select(other.tenant).where(other.size > 3))),
+        "may lie on several shards",
+    ),
+    "a mean with a type": (select(func.avg(Shop.size, type_=Integer)), "a type of its own"),
+    "a sum with a type": (select(func.sum(Shop.score, type_=Integer)), "another type"),
+    "groups of numbers taken for booleans": (
+        select(func.count()).select_from(Shop).group_by(type_coerce(Shop.size, Boolean)),
+        "cast()",
+    ),
+    "HAVING that compares unlike values": (
+        select(Shop.city).group_by(Shop.city).having(func.max(Shop.size) < Shop.city),
+        "HAVING",
+    ),
+    "exists() with more": (
+        select(select(Shop.id).exists()).where(select(Staff.id).where(Staff.tenant == "t1").exists()),
+        "more than columns",
+    ),
+    "exists() of references": (
+        select(select(Currency.code).where(~exists().where(Order.currency == Currency.code)).exists()),
+        "no sharded table in FROM",
+    ),
+    "groups that exist": (
+        select(select(Shop.city).group_by(Shop.city).having(func.count() > 3).exists()),
+        "no plain exists",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_statement_without_one_answer_is_refused_with_its_reason(name):
+    statement, reason = REFUSED[name]
+    tables = SetTables.of(Places) if name == "a loader" else TABLES
+    with pytest.raises(NotScatterable) as refused:
+        plan(statement, tables=tables)
+    assert reason in refused.value.reason
+    assert "Nothing was read" in refused.value.hint
+
+
+TOGETHER = {
+    "by the parent": select(Shop.id).join(Order, Order.shop_id == Shop.id),
+    "by the shard key": select(Shop.id).join(Staff, Staff.tenant == Shop.tenant),
+    "by the slot": select(Shop.id).join(Staff, Staff.slot == Shop.slot),
+    "by the primary key": select(Shop.id).join(other, other.id == Shop.id),
+    "by one value": select(Shop.id).join(Staff, true()).where(Shop.tenant == "t1", Staff.tenant == "t1"),
+    "with references": select(Shop.id).join(Order, Order.shop_id == Shop.id).join(Currency, true()),
+    "within": select(Shop.id).where(Shop.id.in_(select(Order.shop_id))),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_rows_that_lie_together_are_joined_on_their_shard(name):
+    assert plan(TOGETHER[name]).groups is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_spread"),
+    [
+        (select(Shop.size, func.count()).group_by(Shop.size), True),
+        (select(Shop.tenant, func.stddev(Shop.size)).group_by(Shop.tenant), False),
+        (select(Shop.size, func.count()).group_by(Shop.size, Shop.slot), False),
+        (select(Order.shop_id, func.count()).group_by(Order.shop_id), False),
+        (
+            select(Order.shop_id, func.count())
+            .outerjoin_from(Shop, Order, Order.shop_id == Shop.id)
+            .group_by(Order.shop_id),
+            True,
+        ),
+    ],
+)
+def test_groups_are_sent_in_parts_only_if_they_are_spread_over_shards(statement, is_spread):
+    assert is_spread == (plan(statement).groups is not None)
+
+
+def test_each_shard_sends_the_rows_of_the_limit_and_of_the_offset():
+    found = plan(select(Shop.size).order_by(Shop.size.desc()).limit(10).offset(30))
+    text_of_shard = f"{found.statement.compile(compile_kwargs={'literal_binds': True})}"
+    assert "LIMIT 40" in text_of_shard
+    assert "OFFSET" not in text_of_shard
+    assert (10, 30) == (found.limit, found.offset)
+
+
+def test_no_shard_sends_more_rows_than_the_caller_takes():
+    found = plan(select(Shop.size).order_by(Shop.size).offset(7)).at_most(100)
+    assert "LIMIT 108" in f"{found.statement.compile(compile_kwargs={'literal_binds': True})}"
+    limited = plan(select(Shop.size).limit(3))
+    assert limited is limited.at_most(1)
+
+
+def test_decimals_of_sqlite_are_compared_as_the_floats_that_it_keeps():
+    with pytest.raises(NotScatterable, match="Float"):
+        plan(select(Shop.price, func.count()).group_by(Shop.price), "sqlite")
+    as_float = cast(Shop.price, Float)
+    assert plan(select(as_float, func.count()).group_by(as_float), "sqlite").groups
+
+
+@pytest.mark.parametrize("written", [select(Shop.city), select(cast(Shop.city, String)), select(func.lower(Shop.city))])
+def test_a_collation_of_a_column_is_found_in_expressions(written, monkeypatch):
+    monkeypatch.setattr(Shop.__table__.c.city.type, "collation", "NOCASE")
+    with pytest.raises(NotScatterable, match="NOCASE"):
+        plan(written.distinct(), "sqlite")
+
+
+@pytest.mark.parametrize(("dialect", "name"), [("postgresql", "C"), ("sqlite", "BINARY")])
+def test_text_has_an_order_by_its_bytes(dialect, name):
+    statement = select(Shop.city).order_by(collate(Shop.city, name))
+    assert 1 == len(plan(statement, dialect).order)
+
+
+@pytest.mark.parametrize(("dialect", "expected"), [("postgresql", [False, True]), ("sqlite", [True, False])])
+def test_null_has_the_place_that_the_database_gives_it(dialect, expected):
+    found = plan(select(Shop.size, Shop.score).order_by(Shop.size, Shop.score.desc()), dialect)
+    assert expected == [key.has_nulls_first for key in found.order]

@@ -1,0 +1,98 @@
+"""Scatter: statements over all shards have the rows that one database with all rows would give, or are refused."""
+
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+from sqlalchemy.orm import lazyload
+
+from apportion.shards.scatter import aggregates, analysis, reads, scatter
+from tests.shards.scatter.oracle import Differs, compared, filled, moving
+from tests.shards.scatter.statements import Base
+from tests.shards.server import OWNER, as_role
+
+pytestmark = pytest.mark.slow
+STATEMENTS = 500
+
+
+@pytest.fixture(scope="module")
+def places(kind, make_set):
+    """A set of three shards, one of them empty."""
+    return make_set(kind, shards=("one", "two", "empty"), base=Base)
+
+
+@pytest.fixture(scope="module")
+def oracle(kind, places, tmp_path_factory):
+    """One database with the same rows."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('oracle')}/all.db" if kind == "sqlite" else places.beside()
+    with pytest.MonkeyPatch.context() as patched:
+        as_role(patched, OWNER)
+        engine = filled(places, url)
+    yield engine
+    engine.dispose()
+
+
+def test_random_statements_have_the_rows_of_one_database(kind, places, oracle):
+    counts = compared(places, oracle, kind, range(STATEMENTS))
+    assert counts["answered"] >= 0.6 * STATEMENTS
+
+
+def test_random_statements_have_the_rows_of_one_database_while_slots_move(kind, places, oracle):
+    with moving(places) as done:
+        compared(places, oracle, kind, range(STATEMENTS, 2 * STATEMENTS))
+    assert len(done) >= 3
+
+
+def limit_without_offset(monkeypatch):
+    def _analysed(*given):
+        plan = analysis.analysed(*given)
+        is_cut = plan.limit is not None and plan.groups is None
+        return replace(plan, statement=plan.statement.limit(plan.limit)) if is_cut else plan
+
+    monkeypatch.setattr(scatter, "analysed", _analysed)
+
+
+def mean_of_means(monkeypatch):
+    def _combined(means):
+        found = [float(each) for each in means if each is not None]
+        return fmean(found) if found else None
+
+    def _mean(expression, *_):
+        return aggregates.Aggregate(parts=(expression,), combine=_combined)
+
+    monkeypatch.setattr(aggregates, "_mean", _mean)
+
+
+def nulls_elsewhere(monkeypatch):
+    monkeypatch.setattr(
+        analysis, "nulls_first", lambda dialect, *, is_descending: is_descending == (dialect == "sqlite")
+    )
+
+
+def slots_of_others(monkeypatch):
+    monkeypatch.setattr(reads, "_criterion_without", lambda _: lazyload("*"))
+
+
+def a_slot_forgotten(monkeypatch):
+    execute = reads.ShardRead.execute
+
+    def _execute(read, plan, tables, owned):
+        execute(read, plan, tables, {slot for slot in owned if slot % 8})
+
+    monkeypatch.setattr(reads.ShardRead, "execute", _execute)
+
+
+PLANTS = {
+    limit_without_offset: "offset",
+    mean_of_means: "avg",
+    nulls_elsewhere: "order",
+    slots_of_others: "",
+    a_slot_forgotten: "",
+}
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_random_statements_find_a_planted_bug(kind, places, oracle, monkeypatch, plant):
+    plant(monkeypatch)
+    with moving(places), pytest.raises(Differs):
+        compared(places, oracle, kind, range(STATEMENTS), clause=PLANTS[plant])
