@@ -9,6 +9,7 @@ if find_spec("sqlalchemy") is None:
 
 from apportion.shards.identifiers.identifiers import new_id, slot_of
 from apportion.shards.models import Reference, Sharded
+from apportion.shards.scatter.explanation import explain
 from apportion.shards.takeover.migrations import include_object
 
-__all__ = ["Reference", "Sharded", "include_object", "new_id", "slot_of"]
+__all__ = ["Reference", "Sharded", "explain", "include_object", "new_id", "slot_of"]

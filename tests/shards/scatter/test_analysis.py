@@ -24,7 +24,8 @@ from sqlalchemy import (
 from sqlalchemy.orm import Bundle, aliased, joinedload
 from sqlalchemy.orm import outerjoin as orm_outerjoin
 
-from apportion.errors import NotScatterable
+from apportion import shards
+from apportion.errors import NotScatterable, UnknownOption
 from apportion.shards.scatter.analysis import analysed
 from apportion.shards.scatter.colocation import SetTables
 from tests.shards.sample import Base as Places
@@ -282,3 +283,19 @@ def test_text_has_an_order_by_its_bytes(dialect, name):
 def test_null_has_the_place_that_the_database_gives_it(dialect, expected):
     found = plan(select(Shop.size, Shop.score).order_by(Shop.size, Shop.score.desc()), dialect)
     assert expected == [key.has_nulls_first for key in found.order]
+
+
+def test_an_explanation_has_the_statement_of_a_shard_and_the_steps_after_it():
+    count = func.count()
+    statement = select(Shop.city, count).group_by(Shop.city).having(count > 2).order_by(count.desc()).limit(3)
+    found = shards.explain(statement, base=Base, dialect="sqlite")
+    assert "SELECT shop.city AS apportion_0, count(*) AS apportion_1" in found
+    assert "combined" in found
+    assert "HAVING is applied" in found
+    assert "sorted: column 3 DESC NULLS LAST" in found
+    assert "LIMIT 3" in found
+
+
+def test_an_explanation_of_another_dialect_is_refused():
+    with pytest.raises(UnknownOption, match="dialect"):
+        shards.explain(select(Shop.id), base=Base, dialect="mysql")
