@@ -76,8 +76,8 @@ class Fence(Protocol):
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
         """Return the state of each slot that has a row here. Leave out an incoming slot that has no number yet."""
 
-    def slots(self, connection: Connection) -> Set[int]:
-        """Return all slots that have a row here, and so may have rows of tables here."""
+    def others(self, connection: Connection) -> Set[int]:
+        """Return the slots that have a row here without an owner's state, and so may have rows of tables here."""
 
     def limit(self, connection: Connection, seconds: float | None) -> None:
         """Limit each statement of the transaction of a connection. None ends the limit, also after the transaction."""

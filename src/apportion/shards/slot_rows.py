@@ -9,7 +9,6 @@ Promises: a number is the oldest version of the table under which the shard acce
 without a version, such as psql or cron, is accepted by an `owner` alone.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
@@ -22,7 +21,7 @@ DAMAGE = "Another program changed the tables of the set on this shard. Restore t
 
 SlotState: TypeAlias = Literal["owner", "fenced", "moved", "incoming"]
 _STATES: tuple[SlotState, ...] = get_args(SlotState)
-_ANSWER: tuple[SlotState, ...] = ("owner", "fenced", "incoming")
+_ANSWERS: Mapping[SlotState, int] = {"owner": 0, "fenced": 1, "incoming": 2, "moved": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +37,19 @@ def slot_row(slot: int, state: SlotState, life: object, number: object) -> SlotR
 
     `BadSnapshot` for a state or a number that no mover writes.
     """
-    if state not in _STATES:
-        raise BadSnapshot(f"state of slot {slot}", shown(state), f"one of {', '.join(_STATES)}", DAMAGE)
+    check_state(slot, state)
     if number is None:
         return SlotRow(state=state)
     if type(life) is not int or type(number) is not int:
         found = f"{shown(life)} and {shown(number)}"
         raise BadSnapshot(f"number of slot {slot}", found, "two integers", DAMAGE)
     return SlotRow(state=state, number=Version(incarnation=life, number=number))
+
+
+def check_state(slot: int, state: object) -> None:
+    """Raise `BadSnapshot` for a state that no mover writes."""
+    if state not in _STATES:
+        raise BadSnapshot(f"state of slot {slot}", shown(state), f"one of {', '.join(_STATES)}", DAMAGE)
 
 
 def accepts(row: SlotRow | None, version: Version | None) -> bool:
@@ -75,10 +79,12 @@ def owners_of(states: Mapping[str, Mapping[int, SlotState]]) -> dict[int, str | 
     >>> owners_of({"one": {7: "fenced"}, "two": {7: "incoming"}}), owners_of({"one": {7: "owner"}, "two": {7: "owner"}})
     ({7: 'one'}, {7: None})
     """
-    found: dict[int, str | None] = {}
-    for slot in {slot for each in states.values() for slot in each}:
-        by_state = Counter(each.get(slot) for each in states.values())
-        state = next((state for state in _ANSWER if by_state[state]), None)
-        answers = [shard for shard, each in states.items() if state is not None and each.get(slot) == state]
-        found[slot] = answers[0] if len(answers) == 1 else None
-    return found
+    found: dict[int, tuple[int, str | None]] = {}
+    for shard, each in states.items():
+        for slot, state in each.items():
+            rank = _ANSWERS[state]
+            best = found.get(slot, (_ANSWERS["moved"], None))[0]
+            if rank <= best:
+                is_only = rank < best
+                found[slot] = rank, shard if is_only else None
+    return {slot: shard for slot, (_, shard) in found.items()}

@@ -116,9 +116,9 @@ class PostgresFence:
         said = "SELECT slot, state FROM apportion.slot WHERE state <> 'incoming' OR number IS NOT NULL"
         return {row[0]: row[1] for row in connection.exec_driver_sql(said)}
 
-    def slots(self, connection: Connection) -> Set[int]:
-        """Return all slots that have a row here, and so may have rows of tables here."""
-        return {*connection.exec_driver_sql("SELECT slot FROM apportion.slot").scalars()}
+    def others(self, connection: Connection) -> Set[int]:
+        """Return the slots that have a row here without an owner's state, and so may have rows of tables here."""
+        return {*connection.exec_driver_sql("SELECT slot FROM apportion.slot WHERE state <> 'owner'").scalars()}
 
     def limit(self, connection: Connection, seconds: float | None) -> None:
         """Limit each statement of the transaction of a connection. The limit ends with the transaction."""

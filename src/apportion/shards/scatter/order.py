@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import total_ordering
-from operator import itemgetter
+from operator import neg
 from typing import Any, TypeAlias
 
 from sqlalchemy import String
@@ -55,32 +55,51 @@ def nulls_first(dialect: str, *, is_descending: bool) -> bool:
     return is_descending == (dialect == "postgresql")
 
 
-def sort_key(keys: Sequence[OrderKey]) -> Callable[[Row], Any]:
+def sort_key(keys: Sequence[OrderKey]) -> Callable[[Row], list[tuple[float, Any]]]:
     """Return the function that gives a row's place in an order. O(keys)."""
-    parts = [_part(key) for key in keys]
-    if len(parts) == 1:
-        return parts[0]
-    return lambda row: [part(row) for part in parts]
+    parts = [(key.place, (0 if key.has_nulls_first else 3, 0), key.is_descending) for key in keys]
+
+    def _place(row: Row) -> list[tuple[float, Any]]:
+        found = list[tuple[float, Any]]()
+        for place, null, is_descending in parts:
+            value = row[place]
+            if value is None:
+                found.append(null)
+            elif value != value:  # noqa: PLR0124 - NaN is greater than all numbers, and differs from itself
+                found.append((1, 0) if is_descending else (2, 0))
+            elif is_descending:
+                found.append((1.5, _NEGATIVE.get(type(value), _Descending)(value)))
+            else:
+                found.append((1.5, value))
+        return found
+
+    return _place
 
 
-def _part(key: OrderKey) -> Callable[[Row], Any]:
-    value_of, null = itemgetter(key.place), (0 if key.has_nulls_first else 2, 0)
-    kind: Callable[[Any], Any] = _Descending if key.is_descending else _ascending
+class _Descending:
+    """A value that comes before smaller ones."""
 
-    def _of(row: Row) -> Any:  # noqa: ANN401 - a value that has an order
-        value = value_of(row)
-        return null if value is None else (1, kind(value))
+    __slots__ = ("value",)
 
-    return _of
+    def __init__(self, value: Any) -> None:  # noqa: ANN401 - a value
+        self.value = value
+
+    def __lt__(self, other: "_Descending") -> bool:
+        return bool(other.value < self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Descending) and bool(other.value == self.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
 
 
-def _ascending(value: Any) -> Any:  # noqa: ANN401 - a value
-    return value if value == value else _GREATEST  # noqa: PLR0124 - NaN differs from itself
+_NEGATIVE: dict[type, Callable[[Any], Any]] = {int: neg, float: neg, bool: neg, Decimal: Decimal.copy_negate}
 
 
 @total_ordering
 class _Greatest:
-    """NaN: greater than all numbers, and equal to itself."""
+    """NaN: equal to itself."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Greatest)
@@ -93,24 +112,6 @@ class _Greatest:
 
 
 _GREATEST = _Greatest()
-
-
-class _Descending:
-    """A value that comes before smaller ones."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:  # noqa: ANN401 - a value
-        self.value = _ascending(value)
-
-    def __lt__(self, other: "_Descending") -> bool:
-        return bool(other.value < self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Descending) and bool(other.value == self.value)
-
-    def __hash__(self) -> int:
-        return hash(self.value)
 
 
 def alike(row: Row) -> tuple[object, ...]:

@@ -56,7 +56,7 @@ class ShardRead:
         """Run the statement over the rows of owned slots. Its rows come in pages when they are asked for."""
         with self._timed():
             statement = plan.statement
-            others = tuple(sorted(self._fence.slots(self._connection) - {*owned}))
+            others = tuple(sorted(self._fence.others(self._connection) - {*owned}))
             if others and any(self._has_rows(table, others) for table in tables):
                 statement = statement.options(without(others))
             self._session = Session(bind=self._connection, autoflush=False)

@@ -8,6 +8,7 @@ for one, and it names these slots.
 Refuses: statements that have no such answer, and more rows than the caller expects.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -126,9 +127,11 @@ class Scatter:
             with suppress(Unavailable):
                 self.roads.refreshed(table.version, _WITHIN_SECONDS if owners.keys() != table.owners.keys() else 0.05)
             return None
-        elif any(read.states.get(slot) == "fenced" for read in reads for slot in owners) and self._has_changed():
+        elif any("fenced" in read.states.values() for read in reads) and self._has_changed():
             return None
-        owned = {read.shard: {slot for slot, shard in owners.items() if shard == read.shard} for read in reads}
+        owned = defaultdict[str | None, set[int]](set)
+        for slot, shard in owners.items():
+            owned[shard].add(slot)
         tables = tuple(self.tables.sharded)
         asked = self._done(reads, lambda read: partial(read.execute, plan, tables, owned[read.shard]))
         answered = {slot for read in asked for slot in owned[read.shard]}

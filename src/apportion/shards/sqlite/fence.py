@@ -27,7 +27,7 @@ from apportion.shards.meta import ShardMeta, check_meta, meta_of
 from apportion.shards.models import key_columns
 from apportion.shards.pin import PIN_OPTION, NotAccepted
 from apportion.shards.pins.pinned_slot import FUNCTION
-from apportion.shards.slot_rows import DAMAGE, SlotRow, SlotState, accepts, slot_row
+from apportion.shards.slot_rows import DAMAGE, SlotRow, SlotState, accepts, check_state, slot_row
 from apportion.shards.sqlite import schema
 from apportion.shards.timeline.admission import Admission
 from apportion.stores.sqlite.place import identity
@@ -81,11 +81,13 @@ class SqliteFence:
             if not f"{error.orig}".startswith("no such"):
                 raise
             raise BadSnapshot(_SLOT, f"{error.orig}", "the table that apportion makes", DAMAGE) from error
-        return {slot: slot_row(slot, state, None, None).state for slot, state in rows}
+        for slot, state in rows:
+            check_state(slot, state)
+        return dict(map(tuple, rows))
 
-    def slots(self, connection: Connection) -> Set[int]:
-        """Return all slots that have a row here, and so may have rows of tables here."""
-        return {*connection.exec_driver_sql("SELECT slot FROM apportion_slot").scalars()}
+    def others(self, connection: Connection) -> Set[int]:
+        """Return the slots that have a row here without an owner's state, and so may have rows of tables here."""
+        return {*connection.exec_driver_sql("SELECT slot FROM apportion_slot WHERE state <> 'owner'").scalars()}
 
     def limit(self, connection: Connection, seconds: float | None) -> None:
         """Limit the time of all statements of a connection from now on together. None ends the limit."""
