@@ -70,7 +70,7 @@ def nulls_elsewhere(monkeypatch):
 
 
 def slots_of_others(monkeypatch):
-    monkeypatch.setattr(reads, "_criterion_without", lambda _: lazyload("*"))
+    monkeypatch.setattr(reads, "without", lambda _: lazyload("*"))
 
 
 def a_slot_forgotten(monkeypatch):
