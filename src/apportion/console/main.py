@@ -113,6 +113,7 @@ SHARD_COMMANDS = {
     "pause": "Pause the moves that have not switched.",
     "pin": "Give slots of their own to keys without rows.",
     "plan": "Show the slots, rows and bytes that a change moves.",
+    "query": "Run one statement of SQL that reads on each shard.",
     "rebalance": "Bring each shard to its share, if the shards are uneven.",
     "recover": "Bring a restored control store up to the state of its shards.",
     "remove": "Take a shard without slots and rows out of a set.",
@@ -123,7 +124,12 @@ SHARD_COMMANDS = {
     "verify": "Compare every row of a set with its slot.",
 }
 _SHARD_MOVES = ("abort", "clean", "drain", "labels", "pause", "plan", "rebalance", "recover", "reverse", "verify")
-_SHARD_FILES = {"accept-failover": "failover", "apply": "apply", **dict.fromkeys(_SHARD_MOVES, "moves")}
+_SHARD_FILES = {
+    "accept-failover": "failover",
+    "apply": "apply",
+    "query": "query",
+    **dict.fromkeys(_SHARD_MOVES, "moves"),
+}
 _ROOMS = {
     "table": TABLE_COMMANDS,
     "group": GROUP_COMMANDS,

@@ -24,6 +24,7 @@ from apportion.shards.admin.failover import FailOver, accept_failover
 from apportion.shards.admin.lanes import MovesMade
 from apportion.shards.admin.moves import SKEW, TOLERANCE, apply, channels, drain, plan, rebalance
 from apportion.shards.admin.pinned_keys import check_keys, pinned
+from apportion.shards.admin.query import MOST_ROWS, ShardRows, queried
 from apportion.shards.admin.recover import Recovery, recovered
 from apportion.shards.admin.repair import repaired
 from apportion.shards.admin.status import MoveStatus, SetStatus, ShardStatus, set_status
@@ -39,6 +40,7 @@ from apportion.shards.takeover.takeover import TakeoverProgress
 from apportion.stores.administration import Finding
 
 __all__ = [
+    "MOST_ROWS",
     "SKEW",
     "SOAK",
     "TOLERANCE",
@@ -55,6 +57,7 @@ __all__ = [
     "SetStatus",
     "SetSurvey",
     "SetVerification",
+    "ShardRows",
     "ShardStatus",
     "TableSurvey",
     "TakeoverProgress",
@@ -71,6 +74,7 @@ __all__ = [
     "pause",
     "pin",
     "plan",
+    "query",
     "rebalance",
     "recover",
     "remove",
@@ -193,6 +197,21 @@ async def verify(url: str, name: str, *, base: type[DeclarativeBase]) -> SetVeri
     `InvalidInput` if three readings in a row found a slot without an owner, or with two.
     """
     return await io_thread().hop(verified(url, name, base))
+
+
+async def query(url: str, name: str, statement: str, *, max_rows: int = MOST_ROWS) -> tuple[ShardRows, ...]:
+    """Run one statement of SQL that reads on each shard of a set. The rows of the shards stay apart.
+
+    - `statement`: a SELECT. `{owned}` in it stands for the condition that leaves out rows of slots of other shards, and
+      `{p.owned}` for that of the table `p`. It is required once a shard has given slots away.
+    - `max_rows`: the most rows of a shard. Default: 10 000.
+
+        for shard in await admin.query(url, "world", "select count(*) from place where {owned}"):
+            print(shard.shard, shard.rows)
+
+    `InvalidInput`: the statement does not read, has no `{owned}`, has too many rows, or a shard refuses it.
+    """
+    return await io_thread().hop(queried(url, name, statement, max_rows))
 
 
 async def repair(url: str, name: str) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ Refuses: to call a set sound if it has no rows.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Select, Table, create_engine, literal, select, type_coerce
+from sqlalchemy import Connection, Select, Table, literal, select, type_coerce
 from sqlalchemy.exc import DataError
 from sqlalchemy.orm import DeclarativeBase, Mapper
 from sqlalchemy.types import NullType
@@ -23,13 +23,11 @@ from xxhash import xxh3_128_digest
 
 from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
-from apportion.shards.dialects import address_of, fence_of
-from apportion.shards.forms import sync_form
+from apportion.shards.admin.snapshots import begun_snapshots
 from apportion.shards.models import RowRule, Sharded, check_models, rule_of
 from apportion.shards.records import SetKeys
 from apportion.shards.references import compare_references
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
-from apportion.shards.slot_rows import SlotState, owners_of
 from apportion.shards.slots import SlotTable
 
 MOST_FAULTS = 20
@@ -149,32 +147,18 @@ async def verified(url: str, name: str, base: type[DeclarativeBase]) -> SetVerif
 def _verified(table: SlotTable, followed: FollowedSet, base: type[DeclarativeBase]) -> SetVerification | None:
     """Return the result. Return None while a slot has no owner, or two."""
     with ExitStack() as stack:
-        begun = {shard: _reading(stack, followed, shard) for shard in followed.shards}
-        owners = owners_of({shard: states for shard, (_, states) in begun.items()})
-        if None in owners.values() or owners.keys() != table.owners.keys():
+        begun = begun_snapshots(stack, table, followed)
+        if begun is None:
             return None
         tally = _Comparison(table=table)
-        for shard, (connection, _) in begun.items():
-            owned = {slot for slot, owner in owners.items() if owner == shard}
+        for shard, snapshot in begun.items():
             for mapper in base.registry.mappers:
                 if issubclass(mapper.class_, Sharded) and mapper.inherits is None:
-                    tally.compare(connection, mapper, shard, owned)
-        references = compare_references({shard: each for shard, (each, _) in begun.items()}, base, tally.fault)
+                    tally.compare(snapshot.connection, mapper, shard, snapshot.owned)
+        references = compare_references({shard: each.connection for shard, each in begun.items()}, base, tally.fault)
     return SetVerification(
         rows=tally.rows, left=tally.left, faulty=tally.faulty, faults=tuple(tally.faults), references=references
     )
-
-
-def _reading(stack: ExitStack, followed: FollowedSet, shard: str) -> tuple[Connection, Mapping[int, SlotState]]:
-    """Begin a transaction on a shard. Return its connection and the states of the slots. Refuse another database."""
-    url = address_of(followed.shards[shard].address(), sync_form.drivers)
-    engine, fence = create_engine(url), fence_of(url)
-    stack.callback(engine.dispose)
-    fence.prepare(engine)
-    connection = stack.enter_context(engine.connect()).execution_options(**fence.snapshot)
-    connection.begin()
-    fence.check(connection, followed.meta(shard))
-    return connection, fence.states(connection)
 
 
 def _rows(connection: Connection, mapper: Mapper[Any], rule: RowRule) -> Iterator[_Row]:
