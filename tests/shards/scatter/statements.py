@@ -182,7 +182,7 @@ class Draw:
             ids = [Shop.id, Order.id]
             self._tables += [Order, Currency]
         elif join == "self":
-            other = aliased(Shop)
+            other = self._other = aliased(Shop)
             found, ids = (
                 found.join(other, and_(other.tenant == Shop.tenant, other.size < Shop.size)),
                 [Shop.id, other.id],
@@ -201,6 +201,8 @@ class Draw:
             choices += [Staff.wage]
         if Currency in self._tables:
             choices += [Currency.rate]
+        if "join self" in self._used:
+            choices += [self._other.size, self._other.city, self._other.score]
         return self._draw.choice(choices)
 
     def _aggregate(self):

@@ -1,5 +1,8 @@
 """Analysis: a statement that shards could not answer together is refused, with the reason, before a shard is asked."""
 
+from datetime import datetime
+from math import inf
+
 import pytest
 from sqlalchemy import (
     Boolean,
@@ -33,7 +36,7 @@ from tests.shards.sample import Place
 from tests.shards.scatter.statements import Base, Currency, Order, Shop, Staff
 
 TABLES = SetTables.of(Base)
-other = aliased(Shop)
+other, another = aliased(Shop), aliased(Shop)
 per_city = select(Shop.city, func.count().label("shops")).group_by(Shop.city).subquery()
 
 
@@ -192,6 +195,34 @@ REFUSED = {
         select(select(Currency.code).where(~exists().where(Order.currency == Currency.code)).exists()),
         "no sharded table in FROM",
     ),
+    "a group of another alias": (
+        select(other.city, func.count()).join(another, another.tenant == other.tenant).group_by(another.city),
+        "no group and no aggregate",
+    ),
+    "distinct objects": (
+        select(Currency).join(Order, Order.currency == Currency.code).distinct(),
+        "DISTINCT over objects",
+    ),
+    "kept rows that lie apart": (
+        select(func.count())
+        .select_from(Shop)
+        .join(other, true())
+        .outerjoin(Currency, and_(Currency.code == "E", other.tenant == Shop.tenant)),
+        "outer join",
+    ),
+    "a name of a group that a table has too": (
+        select((Shop.size % 2).label("size"), func.count()).group_by("size"),
+        "may mean a column",
+    ),
+    "an aggregate within a window": (
+        select(func.sum(func.count()).over(partition_by=Shop.tenant)).select_from(Shop),
+        "no group and no aggregate",
+    ),
+    "a table as a column": (select(Shop.__table__).select_from(Shop), "no column and no model"),
+    "HAVING that compares times": (
+        select(Shop.city).group_by(Shop.city).having(func.max(Shop.opened) == datetime(2024, 1, 1)),  # noqa: DTZ001
+        "HAVING",
+    ),
     "groups that exist": (
         select(select(Shop.city).group_by(Shop.city).having(func.count() > 3).exists()),
         "no plain exists",
@@ -242,6 +273,32 @@ def test_rows_that_lie_together_are_joined_on_their_shard(name):
 )
 def test_groups_are_sent_in_parts_only_if_they_are_spread_over_shards(statement, is_spread):
     assert is_spread == (plan(statement).groups is not None)
+
+
+def test_columns_of_two_aliases_are_two_groups():
+    statement = select(other.size, another.size, func.count()).join(another, another.tenant == other.tenant)
+    found = plan(statement.group_by(other.size, another.size)).groups
+    assert [(0,), (1,), (2,)] == [each.places for each in found.outputs]
+    assert [(2,)] == [
+        (each.place,) for each in plan(statement.with_only_columns(other.size, other.id).order_by(another.size)).order
+    ]
+
+
+def test_the_order_of_groups_on_one_shard_each_is_checked():
+    by_tenant = select(Shop.tenant).group_by(Shop.tenant)
+    with pytest.raises(NotScatterable, match="Float"):
+        plan(by_tenant.order_by(func.sum(Shop.price)), "sqlite")
+    assert 1 == len(plan(by_tenant.order_by(func.avg(Shop.size))).order)
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [([[1.0, None], [2, 0]], 1.0), ([[1.0, None], [2, 1]], None), ([[inf, -inf], [1, 1]], None), ([[None], [0]], None)],
+)
+def test_a_sum_of_sqlite_without_a_value_is_null(parts, expected):
+    price = cast(Shop.price, Float)
+    [output] = plan(select(func.sum(price)), "sqlite").groups.outputs
+    assert expected == output.combine(*parts)
 
 
 def test_each_shard_sends_the_rows_of_the_limit_and_of_the_offset():

@@ -70,14 +70,12 @@ def aggregate(expression: Any, dialect: str, *, decides: Decides) -> Aggregate: 
     once = [each.element for each in arguments if _is_distinct(each)]
     if once and name not in ("min", "max") and not decides(map(node_of, once)):
         refuse(f"{expression} counts each value once, and a value may lie on several shards")
-    if name == "avg":
-        return _mean(expression, function, dialect)
+    if name in _OF_NUMBERS:
+        return _OF_NUMBERS[name](expression, function, dialect)
     if name in ("min", "max"):
         check_ordered(arguments[0], dialect)
-    if name == "sum":
-        _check_number(arguments[0], dialect)
-    if name != "count" and kind_of_type(function.type) not in (kind_of_type(arguments[0].type), None):
-        refuse(f"{expression} has another type than {arguments[0]}: use cast({arguments[0]}, ...)")
+    if name != "count":
+        _check_kept(expression, function)
     return Aggregate(parts=(expression,), combine=_COMBINED[name or ""])
 
 
@@ -90,24 +88,59 @@ def _check_number(argument: Any, dialect: str) -> None:  # noqa: ANN401 - any ex
         refuse(f"{argument} has the type {argument.type!r}, and only numbers are summed over shards")
 
 
+def _check_kept(expression: Any, function: Any) -> None:  # noqa: ANN401 - an aggregate function
+    """Refuse an aggregate with a type that is not that of its argument."""
+    [argument] = function.clauses
+    if kind_of_type(function.type) not in (kind_of_type(argument.type), None):
+        refuse(f"{expression} has another type than {argument}: use cast({argument}, ...)")
+
+
+def _total(expression: Any, function: Any, dialect: str) -> Aggregate:  # noqa: ANN401 - an aggregate function
+    [argument] = function.clauses
+    _check_number(argument, dialect)
+    _check_kept(expression, function)
+    if dialect == "postgresql":
+        return Aggregate(parts=(expression,), combine=summed)
+    return Aggregate(parts=(expression, _counted(expression, argument)), combine=_sum_of_sqlite)
+
+
 def _mean(expression: Any, function: Any, dialect: str) -> Aggregate:  # noqa: ANN401 - an aggregate function
     [argument] = function.clauses
     _check_number(argument, dialect)
     if not isinstance(function.type, NullType):
         refuse(f"{expression} has a type of its own: leave it out")
-    is_exact = dialect == "postgresql"
-    parts: tuple[Any, ...] = (func.sum(argument), func.count(argument))
-    if isinstance(expression, FunctionFilter):
-        parts = tuple(part.filter(expression.criterion) for part in parts)
+    parts = (_filtered(func.sum(argument), expression), _counted(expression, argument))
+    return Aggregate(parts=parts, combine=_mean_of_postgresql if dialect == "postgresql" else _mean_of_sqlite)
 
-    def _combined(totals: Sequence[Any], numbers: Sequence[int]) -> Any:  # noqa: ANN401 - a number
-        count = sum(numbers)
-        if not count:
-            return None
-        whole = summed(totals)
-        return divided(Decimal(whole), count) if is_exact and not isinstance(whole, float) else float(whole) / count
 
-    return Aggregate(parts=parts, combine=_combined)
+def _filtered(function: Any, expression: Any) -> Any:  # noqa: ANN401 - aggregate functions
+    """Return a function with the filter of an expression, if there is one."""
+    return function.filter(expression.criterion) if isinstance(expression, FunctionFilter) else function
+
+
+def _counted(expression: Any, argument: Any) -> Any:  # noqa: ANN401 - an aggregate function, and its argument
+    """Return the number of values of an aggregate."""
+    return _filtered(func.count(argument), expression)
+
+
+def _mean_of_postgresql(totals: Sequence[Any], counts: Sequence[int]) -> Any:  # noqa: ANN401 - a number
+    count, whole = sum(counts), summed(totals)
+    if not count:
+        return None
+    return whole / count if isinstance(whole, float) else divided(Decimal(whole), count)
+
+
+def _mean_of_sqlite(totals: Sequence[Any], counts: Sequence[int]) -> float | None:
+    whole = _sum_of_sqlite(totals, counts)
+    return None if whole is None else float(whole) / sum(counts)
+
+
+def _sum_of_sqlite(totals: Sequence[Any], counts: Sequence[int]) -> Any:  # noqa: ANN401 - a number
+    """Return a sum. In SQLite it is NULL if there are infinities of both signs, and not only if there are no values."""
+    if any(total is None and count for total, count in zip(totals, counts, strict=True)):
+        return None
+    whole = summed(totals)
+    return whole if whole == whole else None  # noqa: PLR0124 - NaN differs from itself
 
 
 def summed(values: Sequence[Any]) -> Any:  # noqa: ANN401 - a number
@@ -174,10 +207,10 @@ def _any(values: Sequence[bool | None]) -> bool | None:
 
 _COMBINED: Mapping[str, Combine] = {
     "count": sum,
-    "sum": summed,
     "min": _least,
     "max": _greatest,
     "bool_and": _all,
     "every": _all,
     "bool_or": _any,
 }
+_OF_NUMBERS: Mapping[str | None, Callable[..., Aggregate]] = {"sum": _total, "avg": _mean}

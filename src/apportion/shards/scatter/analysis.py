@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Label, Select
+from sqlalchemy import Column, ColumnElement, Label, Select
 from sqlalchemy.orm import lazyload
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import UnaryExpression
 from sqlalchemy.sql.selectable import Exists
+from sqlalchemy.sql.visitors import iterate
 
 from apportion.errors import InvalidInput, NotScatterable
 from apportion.shards.scatter.aggregates import Decides, aggregate, name_of
@@ -105,6 +106,8 @@ class _Split:
             return self._grouped(groups)
         is_distinct = bool(select._distinct) and not known.decides(map(node_of, self._columns))
         if is_distinct:
+            if self._has_objects():
+                refuse("it has DISTINCT over objects, and each shard makes its own: select columns")
             for each in self._columns:
                 check_alike(each, self._dialect)
         return self._rows(is_distinct=is_distinct)
@@ -121,7 +124,9 @@ class _Split:
                 place = len(given) + len(added)
                 added.append(expression.label(f"apportion_order_{len(added)}"))
             keys.append(replace(key, place=place))
-        statement = self._select.add_columns(*added) if added else self._select
+        statement = self._select
+        if added:  # a further column must not become the left side of a join
+            statement = statement.with_only_columns(*given, *added, maintain_column_froms=True)
         if self._limit is not None:
             statement = statement.limit(self._limit + self._offset)
         return self._planned(statement.offset(None), order=tuple(keys), is_distinct=is_distinct)
@@ -151,13 +156,16 @@ class _Split:
         return self._planned(statement, order=tuple(keys), groups=found)
 
     def _planned(self, statement: Select[Any], **more: Any) -> ScatterPlan:  # noqa: ANN401 - fields of the plan
-        described = self._select.column_descriptions
-        if any(each.get("entity") is not None and each["entity"] is each["expr"] for each in described):
+        if self._has_objects():
             if "groups" in more:
                 refuse("it selects objects of groups that are spread over shards: select columns")
             statement = statement.options(lazyload("*"))  # rows of a relation may lie on other shards
-        names = tuple(each["name"] for each in described)
+        names = tuple(each["name"] for each in self._select.column_descriptions)
         return ScatterPlan(statement=statement, names=names, limit=self._limit, offset=self._offset, **more)
+
+    def _has_objects(self) -> bool:
+        described = self._select.column_descriptions
+        return any(each.get("entity") is not None and each["entity"] is each["expr"] for each in described)
 
     def _key(self, element: Any) -> tuple[Any, OrderKey]:  # noqa: ANN401 - an element of ORDER BY
         """Return the expression of an element of ORDER BY, and its direction."""
@@ -173,8 +181,7 @@ class _Split:
             element = referred(element.element, self._select)
         while isinstance(element, Label):
             element = element.element
-        if name_of(element) in (None, "min", "max"):
-            check_ordered(element, self._dialect)
+        check_ordered(element, self._dialect)
         if nulls is None:
             nulls = nulls_first(self._dialect, is_descending=is_descending)
         return element, OrderKey(place=0, is_descending=is_descending, has_nulls_first=nulls)
@@ -214,9 +221,10 @@ def _place(expression: Any, given: Sequence[Any]) -> int | None:  # noqa: ANN401
 
 
 def _are_same(one: Any, two: Any) -> bool:  # noqa: ANN401 - any expressions
-    """Whether two expressions have the same form and the same values. The keys are those of SQLAlchemy's cache."""
+    """Whether two expressions have the same form, columns and values. The forms are keys of SQLAlchemy's cache."""
     first, second = (each._deannotate()._generate_cache_key() for each in (one, two))
     if first is None or second is None:
         return one is two
     values = [[each.effective_value for each in key.bindparams] for key in (first, second)]
-    return bool(first.key == second.key and values[0] == values[1])
+    tables = [[part.table for part in iterate(each) if isinstance(part, Column)] for each in (one, two)]
+    return bool(first.key == second.key and values[0] == values[1] and tables[0] == tables[1])

@@ -62,15 +62,17 @@ def _compared(part: BinaryExpression[Any], place: Place, dialect: str) -> Condit
         return lambda row: (value(row) is None) is is_wanted
     compare = {**_EQUAL, **_ORDERED}.get(part.operator)
     kinds = {_kind(each, dialect) for each in (part.left, part.right)} if compare else set()
-    if compare is None or len(kinds) > 1 or (String in kinds and part.operator in _ORDERED):
-        refuse(f"HAVING has {part}: only =, !=, <, <=, >, >= of values of one kind, and IS NULL, are known")
+    is_known = kinds == {Numeric} or (kinds == {String} and part.operator in _EQUAL)
+    if compare is None or not is_known:
+        refuse(f"HAVING has {part}: only comparisons of numbers, = and != of text, and IS NULL are known")
+    is_rounded = dialect == "postgresql"
     left, right = _value(part.left, place), _value(part.right, place)
 
     def _found(row: Row) -> bool | None:
         one, two = left(row), right(row)
         if one is None or two is None:
             return None
-        if isinstance(one, float) != isinstance(two, float):  # as a database compares a decimal with a float
+        if is_rounded and isinstance(one, float) != isinstance(two, float):  # as PostgreSQL compares with a float
             one, two = float(one), float(two)
         return bool(compare(_PLACE([one]), _PLACE([two])))
 

@@ -6,7 +6,7 @@ Refuses: parts that no shard could answer for all of them, such as a lock, a sam
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sqlalchemy import BindParameter, ClauseElement, Join, Label, Over, Select
+from sqlalchemy import BindParameter, ClauseElement, ColumnElement, Join, Label, Over, Select
 from sqlalchemy.orm import lazyload
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import BooleanClauseList, ClauseList, ExpressionClauseList, Grouping
@@ -52,7 +52,8 @@ def _check_column(column: Any) -> None:  # noqa: ANN401 - a column or a model
     bare = column.element if isinstance(column, Label) else column
     if getattr(bare, "operator", None) is operators.distinct_op:
         refuse("it has distinct() as a column: use select(...).distinct()")
-    if isinstance(column, ClauseList):
+    is_plain_table = not isinstance(column, ColumnElement) and "parententity" not in column._annotations
+    if is_plain_table or isinstance(column, ClauseList):
         refuse(f"it has {column}, which is no column and no model")
     mapper = column._annotations.get("parentmapper")
     if mapper is not None and not hasattr(column, "type"):
@@ -104,10 +105,23 @@ def groups_of(select: Select[Any]) -> list[Any]:
     found = []
     for each in flat(select._group_by_clauses):
         element = referred(each, select)
+        if element is not each and getattr(element, "name", None) in _column_names(select):
+            refuse(f"GROUP BY {element.name!r} may mean a column of the tables, or one of the result: name the column")
         while isinstance(element, Label):
             element = element.element
         found.append(element)
     return found
+
+
+def _column_names(select: Select[Any]) -> frozenset[str]:
+    sources, found = sources_of(select), set[str]()
+    while sources:
+        source = sources.pop()
+        if isinstance(source, Join):
+            sources += [source.left, source.right]
+        else:
+            found |= {column.name for column in source.c}
+    return frozenset(found)
 
 
 def flat(elements: Iterable[Any]) -> Iterator[Any]:
@@ -144,7 +158,10 @@ def unknown_aggregate(columns: Iterable[Any]) -> Any:  # noqa: ANN401 - a functi
 
 def _aggregates(columns: Iterable[Any]) -> Iterator[Any]:
     for each in columns:
-        if not isinstance(each, ScalarSelect | SelectBase | Over | Exists):
+        if isinstance(each, Over):  # a window is no aggregate, and may have some within
+            yield from _aggregates([part for part in each.get_children() if part is not each.element])
+            yield from _aggregates(each.element.get_children())
+        elif not isinstance(each, ScalarSelect | SelectBase | Exists):
             if isinstance(each, FunctionElement) and not is_scalar(each):
                 yield each
             yield from _aggregates(each.get_children())

@@ -34,6 +34,7 @@ from sqlalchemy.sql.elements import CollationClause, FunctionFilter, Grouping
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import ScalarSelect
 from sqlalchemy.sql.visitors import iterate
+from sqlalchemy.types import NullType
 
 from apportion.shards.scatter.refusal import refuse
 from apportion.shards.scatter.vocabulary import function_name, words
@@ -111,6 +112,9 @@ def collations_of(expression: Any) -> frozenset[str]:  # noqa: ANN401 - any expr
 
 def _kind_of_function(function: Any, dialect: str) -> Kind | None:  # noqa: ANN401 - a function
     name, given = function_name(function), kind_of_type(function.type)
+    if name == "avg" and isinstance(function.type, NullType):
+        [argument] = function.clauses
+        return Float if kind_of_value(argument, dialect) in (Integer, Numeric, Float) else None
     expected = next((kind for kind, names in _RESULTS.items() if name in names), None)
     if name in _AS_ARGUMENTS:
         kinds = {kind_of_value(each, dialect) for each in function.clauses if not isinstance(each, Null)}

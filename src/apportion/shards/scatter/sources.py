@@ -111,9 +111,10 @@ class QuerySources:
             refuse("an outer join keeps rows of reference tables, which every shard has")
         known, trial = self.known, self.known.copied()
         trial.note([join.onclause])
-        if not trial.is_connected([*here, *there]):
+        # The condition need not hold for the rows that are kept. So these have to lie together without it.
+        if not (known.is_connected(here) and trial.is_connected([*here, *there])):
             refuse(f"rows of an outer join may lie on several shards: {_TOGETHER}")
-        known.tie([*here, *there])
+        known.tie([*here[:1], *there])
         known.optional.update(right)
         return [*left, *right]
 
