@@ -223,6 +223,11 @@ REFUSED = {
         select(Shop.city).group_by(Shop.city).having(func.max(Shop.opened) == datetime(2024, 1, 1)),  # noqa: DTZ001
         "HAVING",
     ),
+    "a constant order": (select(Shop.id).order_by(true(), Shop.id), "a constant"),
+    "a function in FROM": (
+        select(func.json_each("[1]").table_valued("value").c.value, Shop.id),
+        "neither a sharded table nor a reference table",
+    ),
     "groups that exist": (
         select(select(Shop.city).group_by(Shop.city).having(func.count() > 3).exists()),
         "no plain exists",
@@ -273,6 +278,20 @@ def test_rows_that_lie_together_are_joined_on_their_shard(name):
 )
 def test_groups_are_sent_in_parts_only_if_they_are_spread_over_shards(statement, is_spread):
     assert is_spread == (plan(statement).groups is not None)
+
+
+def test_parts_of_groups_and_keys_of_an_order_leave_the_joins_as_they_are():
+    joined = select(Shop.city, func.sum(Order.amount), func.count(Currency.code)).outerjoin(Shop.orders)
+    grouped = joined.outerjoin(Currency, Currency.code == Order.currency).group_by(Shop.city)
+    assert "FROM shop LEFT OUTER JOIN orders" in f"{plan(grouped).statement}"
+    ordered = select(Shop.id).join(Order, Order.shop_id == Shop.id).join(other, other.tenant == Shop.tenant)
+    assert "FROM shop JOIN orders" in f"{plan(ordered.order_by(other.size, Order.id)).statement}"
+
+
+@pytest.mark.skipif(not hasattr(select(Shop.id), "_params"), reason="SQLAlchemy 2.0 writes the values into the tree")
+def test_values_beside_the_statement_are_refused():
+    with pytest.raises(NotScatterable, match="params"):
+        plan(select(Shop.id).where(Shop.size == bindparam("size", 1)).params(size=2))
 
 
 def test_columns_of_two_aliases_are_two_groups():

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Label, Select
+from sqlalchemy import Column, ColumnElement, False_, Label, Null, Select, True_
 from sqlalchemy.orm import lazyload
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import UnaryExpression
@@ -36,6 +36,7 @@ from apportion.shards.scatter.parts import (
     sources_of,
     unknown_aggregate,
     unlimited,
+    with_columns,
 )
 from apportion.shards.scatter.plan import Groups, Output, ScatterPlan
 from apportion.shards.scatter.refusal import Unanswerable, refuse
@@ -124,9 +125,7 @@ class _Split:
                 place = len(given) + len(added)
                 added.append(expression.label(f"apportion_order_{len(added)}"))
             keys.append(replace(key, place=place))
-        statement = self._select
-        if added:  # a further column must not become the left side of a join
-            statement = statement.with_only_columns(*given, *added, maintain_column_froms=True)
+        statement = with_columns(self._select, [*given, *added]) if added else self._select
         if self._limit is not None:
             statement = statement.limit(self._limit + self._offset)
         return self._planned(statement.offset(None), order=tuple(keys), is_distinct=is_distinct)
@@ -148,7 +147,7 @@ class _Split:
             expression, key = self._key(element)
             keys.append(replace(key, place=parts.place(expression)))
         having = condition(select._having_criteria, parts.place, self._dialect)
-        statement = unlimited(select.with_only_columns(*parts.columns, maintain_column_froms=True).order_by(None))
+        statement = unlimited(with_columns(select, parts.columns).order_by(None))
         statement = statement.group_by(None).group_by(*groups)
         statement = statement._generate()
         statement._having_criteria = ()
@@ -181,6 +180,8 @@ class _Split:
             element = referred(element.element, self._select)
         while isinstance(element, Label):
             element = element.element
+        if isinstance(element, True_ | False_ | Null):
+            refuse(f"it has the order {element}, which is a constant")
         check_ordered(element, self._dialect)
         if nulls is None:
             nulls = nulls_first(self._dialect, is_descending=is_descending)

@@ -11,10 +11,9 @@ from typing import Any
 
 from sqlalchemy import Dialect, Select, literal_column
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm.util import LoaderCriteriaOption
 
 from apportion.shards.models import Sharded
-from apportion.shards.pins.reach import SlotOption
-from apportion.shards.pins.slot_criterion import SlotCriterion
 from apportion.shards.scatter.colocation import SetTables
 from apportion.shards.scatter.refusal import refuse
 
@@ -24,7 +23,7 @@ _MARK = "apportion_reached"
 @lru_cache(maxsize=256)
 def without(slots: tuple[int, ...]) -> Any:  # noqa: ANN401 - an option of a statement
     """Return the option that leaves out the rows of slots."""
-    return SlotOption(Sharded, lambda model: SlotCriterion(model.slot.not_in(slots)), include_aliases=True)
+    return LoaderCriteriaOption(Sharded, lambda model: model.slot.not_in(slots), include_aliases=True)
 
 
 def check_reached(statement: Select[Any], dialect: str, tables: SetTables) -> None:
@@ -37,7 +36,7 @@ def check_reached(statement: Select[Any], dialect: str, tables: SetTables) -> No
 @cache
 def _marked() -> Any:  # noqa: ANN401 - an option of a statement
     mark: Any = literal_column(_MARK)
-    return SlotOption(Sharded, lambda model: SlotCriterion(model.slot != mark), include_aliases=True)
+    return LoaderCriteriaOption(Sharded, lambda model: model.slot != mark, include_aliases=True)
 
 
 @cache

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sqlalchemy import BindParameter, ClauseElement, ColumnElement, Join, Label, Over, Select
+from sqlalchemy.exc import InvalidRequestError
 from sqlalchemy.orm import lazyload
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import BooleanClauseList, ClauseList, ExpressionClauseList, Grouping
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase, SelectStatementGrouping
+from sqlalchemy.sql.visitors import iterate
 
 from apportion.shards.scatter.refusal import refuse
 from apportion.shards.scatter.vocabulary import COMBINED, function_name, is_scalar
@@ -25,6 +27,7 @@ _REFUSED = {
     "_independent_ctes": "it has a CTE that nothing refers to",
     "_hints": "it has hints for one table",
     "_statement_hints": "it has hints for the statement",
+    "_params": "it has params(): write the values into the statement",
     "_with_options": "it has options of the ORM: rows that they load may lie on other shards",
 }
 
@@ -32,7 +35,7 @@ _REFUSED = {
 def check_select(select: Select[Any]) -> None:
     """Refuse a query with parts that no shard could answer for all of them."""
     for name, reason in _REFUSED.items():
-        value = getattr(select, name)
+        value = getattr(select, name, None)
         if value is not None and (isinstance(value, ClauseElement) or value):
             refuse(reason)
     if any(isinstance(each, Join) for each in select._from_obj):
@@ -70,6 +73,27 @@ def columns_of(select: Select[Any]) -> list[Any]:
 def sources_of(select: Select[Any]) -> list[Any]:
     """Return the elements of FROM. Relations that a model loads by a join are not among them."""
     return [*select.options(lazyload("*")).get_final_froms()]
+
+
+def with_columns(select: Select[Any], columns: Iterable[Any]) -> Select[Any]:
+    """Return a query with other columns and the same FROM. SQLAlchemy derives a part of it from the columns."""
+    sources = sources_of(select)
+    parts = [part for each in select._raw_columns for part in iterate(each)]
+    entities = [part._annotations["parententity"] for part in parts if "parententity" in part._annotations]
+    models = {each.selectable: each.entity for each in entities}
+    firsts = [each for each in map(_first_of, sources) if each in models and each not in select._from_obj]
+    made = select.select_from(*(models[each] for each in firsts)).with_only_columns(*columns)
+    try:
+        is_same = [f"{each}" for each in sources] == [f"{each}" for each in sources_of(made)]
+    except InvalidRequestError:
+        is_same = False
+    if not is_same:
+        refuse("its FROM depends on its columns: begin with select_from(Model)")
+    return made
+
+
+def _first_of(source: Any) -> Any:  # noqa: ANN401 - an element of FROM
+    return _first_of(source.left) if isinstance(source, Join) else source
 
 
 def on_clauses(select: Select[Any]) -> list[Any]:

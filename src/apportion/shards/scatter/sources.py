@@ -95,8 +95,9 @@ class QuerySources:
         if isinstance(source, Subquery | CTE):
             refuse("it reads from a query in FROM, or from a CTE: scatter that query, and go on with its answer")
         table = source.element if isinstance(source, Alias) else source
-        known = next((each for each in (*self._tables.sharded, *self._tables.references) if table == each), None)
-        if not isinstance(table, Table) or known is None:
+        tables = [*self._tables.sharded, *self._tables.references] if isinstance(table, Table) else []
+        known = next((each for each in tables if table == each), None)
+        if known is None:
             refuse(f"it reads from {source}, which is neither a sharded table nor a reference table")
         self.known.add(source, known)
         return [source]
