@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy.orm import lazyload
 
 from apportion.shards.scatter import aggregates, analysis, reads, scatter
+from tests.shards.sample import SLOTS
 from tests.shards.scatter.oracle import Differs, compared, filled, moving
 from tests.shards.scatter.statements import Base
 from tests.shards.server import OWNER, as_role
@@ -74,12 +75,8 @@ def slots_of_others(monkeypatch):
 
 
 def a_slot_forgotten(monkeypatch):
-    execute = reads.ShardRead.execute
-
-    def _execute(read, plan, tables, owned):
-        execute(read, plan, tables, {slot for slot in owned if slot % 8})
-
-    monkeypatch.setattr(reads.ShardRead, "execute", _execute)
+    without, forgotten = reads.without, tuple(range(0, SLOTS, 8))
+    monkeypatch.setattr(reads, "without", lambda slots: without(tuple(sorted({*slots, *forgotten}))))
 
 
 PLANTS = {
