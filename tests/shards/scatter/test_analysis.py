@@ -2,13 +2,17 @@
 
 from datetime import datetime
 from math import inf
+from zoneinfo import ZoneInfo
 
 import pytest
 from sqlalchemy import (
+    REAL,
     Boolean,
+    DateTime,
     Float,
     Integer,
     String,
+    Time,
     and_,
     bindparam,
     cast,
@@ -31,6 +35,7 @@ from apportion import shards
 from apportion.errors import NotScatterable, UnknownOption
 from apportion.shards.scatter.analysis import analysed
 from apportion.shards.scatter.colocation import SetTables
+from apportion.shards.scatter.order import OrderKey, alike, sort_key
 from tests.shards.sample import Base as Places
 from tests.shards.sample import Place
 from tests.shards.scatter.statements import Base, Currency, Order, Shop, Staff
@@ -228,6 +233,19 @@ REFUSED = {
         select(func.json_each("[1]").table_valued("value").c.value, Shop.id),
         "neither a sharded table nor a reference table",
     ),
+    "a text for a time": (select(Shop.id).where(Shop.opened > cast("now", DateTime)), "pass a datetime"),
+    "groups of floats of four bytes": (
+        select(func.count()).select_from(Shop).group_by(cast(Shop.score, REAL)),
+        "cast()",
+    ),
+    "times of a day with a zone": (
+        select(func.count()).select_from(Shop).group_by(cast(Shop.opened, Time(timezone=True))),
+        "cast()",
+    ),
+    "the order of a number that may be a float": (
+        select(Shop.id).order_by(Shop.price + func.date_part("epoch", Shop.opened), Shop.id),
+        "cast()",
+    ),
     "groups that exist": (
         select(select(Shop.city).group_by(Shop.city).having(func.count() > 3).exists()),
         "no plain exists",
@@ -318,6 +336,15 @@ def test_a_sum_of_sqlite_without_a_value_is_null(parts, expected):
     price = cast(Shop.price, Float)
     [output] = plan(select(func.sum(price)), "sqlite").groups.outputs
     assert expected == output.combine(*parts)
+
+
+def test_an_hour_that_the_clocks_run_twice_has_two_times():
+    first = datetime(2024, 10, 27, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+    second = first.replace(fold=1)
+    assert alike([first]) != alike([second])
+    assert sort_key([OrderKey(place=0)])([first]) < sort_key([OrderKey(place=0)])([second])
+    falling = sort_key([OrderKey(place=0, is_descending=True)])
+    assert falling([second]) < falling([first])
 
 
 def test_each_shard_sends_the_rows_of_the_limit_and_of_the_offset():

@@ -8,6 +8,7 @@ Refuses: the order of other collations, and of types that are not plain.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import total_ordering
 from operator import neg
@@ -70,7 +71,7 @@ def sort_key(keys: Sequence[OrderKey]) -> Callable[[Row], list[tuple[float, Any]
             elif is_descending:
                 found.append((1.5, _NEGATIVE.get(type(value), _Descending)(value)))
             else:
-                found.append((1.5, value))
+                found.append((1.5, _instant(value) if type(value) is datetime else value))
         return found
 
     return _place
@@ -82,7 +83,7 @@ class _Descending:
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:  # noqa: ANN401 - a value
-        self.value = value
+        self.value = _instant(value) if type(value) is datetime else value
 
     def __lt__(self, other: "_Descending") -> bool:
         return bool(other.value < self.value)
@@ -120,7 +121,18 @@ def alike(row: Row) -> tuple[object, ...]:
     >>> alike([float("nan")]) == alike([float("nan")]), alike([1]) == alike([Decimal("1.0")])
     (True, True)
     """
-    return tuple(_GREATEST if _is_nan(value) else value for value in row)
+    return tuple(_alike(value) for value in row)
+
+
+def _alike(value: object) -> object:
+    if _is_nan(value):
+        return _GREATEST
+    return _instant(value) if type(value) is datetime else value
+
+
+def _instant(value: datetime) -> datetime:
+    """Return a time in UTC. Python compares two times of one zone by their clocks, which run an hour twice."""
+    return value if value.tzinfo is None else value.astimezone(UTC)
 
 
 def _is_nan(value: object) -> bool:

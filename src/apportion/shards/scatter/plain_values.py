@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import (
     CHAR,
+    REAL,
     Boolean,
     Case,
     Cast,
@@ -44,6 +45,7 @@ Kind: TypeAlias = type[Any]
 
 _KINDS: tuple[Kind, ...] = (Boolean, Integer, Float, Numeric, DateTime, Date, Time, LargeBinary, Uuid, String)
 _EXACT = (Integer, String, Uuid, LargeBinary)
+_DOUBLE = 25  # the least precision of a float of 8 bytes in PostgreSQL
 _CAST_IN_SQLITE = (Integer, Float, String)
 _RESULTS: dict[Kind, frozenset[str]] = {
     String: words(
@@ -57,9 +59,10 @@ _AS_ARGUMENTS = words("coalesce nullif ifnull least greatest abs sum min max lag
 
 
 def kind_of_type(kind: Any) -> Kind | None:  # noqa: ANN401 - a type of SQLAlchemy
-    """Return the general type of a plain type, None for any other type."""
+    """Return the general type of a plain type, None for any other type. Floats of 4 bytes are rounded by drivers."""
     is_own = type(kind).__module__ == sqltypes.__name__ and not kind._variant_mapping
-    if not is_own or isinstance(kind, Enum | CHAR):
+    is_single = isinstance(kind, REAL) or (isinstance(kind, Float) and (kind.precision or _DOUBLE) < _DOUBLE)
+    if not is_own or is_single or isinstance(kind, Enum | CHAR) or (isinstance(kind, Time) and kind.timezone):
         return None
     return next((each for each in _KINDS if isinstance(kind, each)), None)
 
@@ -142,4 +145,9 @@ def _is_kept(expression: Any, kind: Kind, dialect: str) -> bool:  # noqa: ANN401
 
 
 def _has_float(expression: Any) -> bool:  # noqa: ANN401 - an expression
-    return any(isinstance(getattr(part, "type", None), Float) for part in iterate(expression))
+    """Whether a part is a float, or a function that may return one."""
+    return any(
+        isinstance(part.type, Float) or (isinstance(part, FunctionElement) and isinstance(part.type, NullType))
+        for part in iterate(expression)
+        if hasattr(part, "type")
+    )

@@ -15,12 +15,15 @@ from sqlalchemy import (
     Case,
     Cast,
     Column,
+    Date,
+    DateTime,
     Extract,
     False_,
     FunctionFilter,
     Label,
     Null,
     Over,
+    Time,
     True_,
     TypeCoerce,
     UnaryExpression,
@@ -92,6 +95,8 @@ def check_expression(expression: Any, seen: Container[object], own: Container[ob
                 refuse(f"it has the operator of {part}, which is not known")
         if isinstance(part, BindParameter) and part.callable is not None:
             refuse("it has a value that a function gives: pass the value")
+        if isinstance(getattr(part, "type", None), DateTime | Date | Time) and _has_text(part):
+            refuse(f"{part} takes a text for a time, and 'now' is another time on each shard: pass a datetime")
         if isinstance(part, Extract) and not part.field.isidentifier():
             refuse(f"it has text, which nobody can examine: {part.field}")
         if isinstance(part, Column) and part.table not in seen:
@@ -127,6 +132,14 @@ def _check_function(function: Any, own: Container[object]) -> None:  # noqa: ANN
     columns = [part for part in parts_of(function) if isinstance(part, Column)]
     if name not in SCALAR and not all(column.table in own for column in columns):
         refuse(f"{function} is an aggregate of a column of the query around it")
+
+
+def _has_text(part: Any) -> bool:  # noqa: ANN401 - an expression of a time
+    """Whether an expression is a text that a database reads as a time."""
+    texts = (
+        [part] if isinstance(part, BindParameter) else [*parts_of(part)] if isinstance(part, Cast | TypeCoerce) else []
+    )
+    return any(isinstance(each, BindParameter) and isinstance(each.value, str) for each in texts)
 
 
 def _has_now(function: Any) -> bool:  # noqa: ANN401 - a function
