@@ -61,7 +61,7 @@ WORDS = (
     (r"on the event loop of the block", "on an event loop of the worker"),
     (r"SIGTERM ends the block\.", "SIGTERM ends the worker; see `until_left`."),
     (r"\bAwaitable\[Result\]", "Result"),
-    (r"import Awaitable, Callable", "import Callable"),
+    (r"\bAwaitable, Callable\b", "Callable"),
     (r"AsyncGenerator\[(\w+), None\]", r"Generator[\1, None, None]"),
     (r"\bAsyncGenerator\b", "Generator"),
     (r"\bAsyncIterator\b", "Iterator"),

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import assert_type
 from uuid import UUID
 
+from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import DeclarativeBase
 
 from apportion import (
@@ -36,6 +37,7 @@ from apportion import (
     hashers,
     leader,
     open_group,
+    open_shards,
     placement,
     plan,
     shards,
@@ -48,6 +50,7 @@ from apportion.model.assignment import PreferenceLists
 from apportion.model.epoch import FencingToken
 from apportion.shards import admin as shards_admin
 from apportion.shards.admin import Finding, MovesMade, PinnedKey, SetSurvey
+from apportion.shards.round.session import RoundSession
 from apportion.sim import Sink, World
 from apportion.sync import admin as sync_admin
 from apportion.sync import cron_admin
@@ -391,6 +394,25 @@ def plain_tasks(url: str) -> None:
 def identifiers_of_rows() -> None:
     assert_type(shards.slot_of(shards.new_id(4094)), int)
     shards.slot_of("0193754a-1c00-83ff-a123-456789abcdef")  # type: ignore[arg-type] # a UUID
+
+
+async def jobs_of_shards(url: str, base: type[DeclarativeBase], model: type[DeclarativeBase]) -> None:
+    async with open_shards(url, "world", base=base) as router:
+        async for part in router.each(read_only=True, parallel=4):
+            assert_type(part.id, str)
+            assert_type(part.slots, tuple[int, ...])
+            assert_type(part.session, AsyncSession)
+        async for key in router.keys(model):
+            async with router.session(key) as session:
+                assert_type(session, AsyncSession)
+
+
+def sync_jobs_of_shards(url: str, base: type[DeclarativeBase], model: type[DeclarativeBase]) -> None:
+    with sync.open_shards(url, "world", base=base) as router:
+        for part in router.each():
+            assert_type(part.session, RoundSession)
+        for key in router.keys(model):
+            router.run(key, lambda session: session.flush())
 
 
 async def operators_of_shards(url: str, base: type[DeclarativeBase]) -> None:

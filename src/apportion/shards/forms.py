@@ -22,7 +22,7 @@ from apportion.shards.sessions import PinnedSession
 
 Result = TypeVar("Result")
 
-_OWN = frozenset({"bind", "binds", "join_transaction_mode", "pin", "twophase"})
+_OWN = frozenset({"bind", "binds", "join_transaction_mode", "pin", "turn", "twophase"})
 
 AsyncShardSession = AsyncSession
 SyncShardSession = PinnedSession
@@ -30,12 +30,16 @@ SyncShardSession = PinnedSession
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One of the two forms. `drivers` maps a kind of database to its driver, for URLs without a driver."""
+    """One of the two forms. `drivers` maps a kind of database to its driver, for URLs without a driver.
+
+    `session` makes a pinned session. `session_of` makes one of another class of this package, with its own arguments.
+    """
 
     drivers: dict[str, str]
     create_engine: Callable[..., Any]
     wait: Callable[[Runner, Coroutine[object, object, Any]], Any]
     session: Callable[[Pin, dict[str, Any]], Any]
+    session_of: Callable[..., Any]
     take: Callable[[Callable[[], Any]], Any]
     gather: Callable[[Sequence[Callable[[], None]]], Sequence[BaseException | None]]
     close: Callable[[Any], Any]
@@ -59,23 +63,24 @@ class Form:
             raise InvalidInput("session", sorted(options), "options of a Session", f"{error}.") from error
 
 
-def _pinned(pin: Pin, options: dict[str, Any]) -> PinnedSession:
+def _made(ours: Any, options: dict[str, Any], **given: Any) -> Any:  # noqa: ANN401 - a session
     rest = {name: value for name, value in options.items() if name != "class_"}
-    return _class_of(options.get("class_", Session))(pin=pin, **rest)
+    return _class_of(options.get("class_", Session), ours)(**given, **rest)
 
 
-def _pinned_async(pin: Pin, options: dict[str, Any]) -> AsyncSession:
+def _made_async(ours: Any, options: dict[str, Any], **given: Any) -> AsyncSession:  # noqa: ANN401 - its sync class
     rest = {name: value for name, value in options.items() if name not in ("class_", "sync_session_class")}
     kind = options.get("class_", AsyncSession)
     own = options.get("sync_session_class", kind.sync_session_class)
-    session: AsyncSession = kind(sync_session_class=_class_of(own), pin=pin, **rest)
+    session: AsyncSession = kind(sync_session_class=_class_of(own, ours), **given, **rest)
     return session
 
 
 @cache
-def _class_of(own: type[Session]) -> type[PinnedSession]:
+def _class_of(own: type[Session], ours: type[Session]) -> type[Session]:
     """Return the class of sessions, made once. It keeps the methods of the application's own class, if there is one."""
-    return PinnedSession if own is Session else type(f"Pinned{own.__name__}", (PinnedSession, own), {})
+    name = ours.__name__.removesuffix("Session")
+    return ours if own is Session else type(f"{name}{own.__name__}", (ours, own), {})
 
 
 def _errors_of_threads(calls: Sequence[Callable[[], None]]) -> Sequence[BaseException | None]:
@@ -102,7 +107,8 @@ async_form: Form = Form(
     drivers={"sqlite": "aiosqlite", "postgresql": "psycopg"},
     create_engine=create_async_engine,
     wait=lambda thread, work: await_only(thread.hop(work)),
-    session=_pinned_async,
+    session=lambda pin, options: _made_async(PinnedSession, options, pin=pin),
+    session_of=_made_async,
     take=greenlet_spawn,
     gather=_errors_of_tasks,
     close=_closed,
@@ -111,7 +117,8 @@ sync_form: Form = Form(
     drivers={"sqlite": "pysqlite", "postgresql": "psycopg"},
     create_engine=create_sync_engine,
     wait=lambda thread, work: thread.wait(work),
-    session=_pinned,
+    session=lambda pin, options: _made(PinnedSession, options, pin=pin),
+    session_of=_made,
     take=lambda act: act(),
     gather=_errors_of_threads,
     close=lambda engine: engine.dispose(),

@@ -114,7 +114,7 @@ def _guarded(state: ORMExecuteState) -> Any:  # noqa: ANN401 - the result of a s
     if state.is_select:
         if isinstance(state.statement, CompoundSelect):
             check_parts(state.statement)
-        state.statement = _limited(state.statement, _one_option(pin.slots))
+        state.statement = limited(state.statement, _one_option(pin.slots))
         return None
     mapper = state.bind_mapper
     is_sharded = mapper is not None and issubclass(mapper.class_, Sharded)
@@ -138,9 +138,9 @@ def _limit_change(state: ORMExecuteState, session: PinnedSession) -> None:
         raise _without_slot("an update or a delete with the strategy core_only", session.pin, hint)
     if not has_cte and _has_nothing_to_change(session, state):  # SQLite counts rows of a CTE only if they are fetched
         state.update_execution_options(synchronize_session=False)
-        state.statement = _limited(state.statement, _one_option(session.pin.slots))
+        state.statement = limited(state.statement, _one_option(session.pin.slots))
     else:
-        state.statement = _limited(state.statement, _criteria(session.pin.slots))
+        state.statement = limited(state.statement, _criteria(session.pin.slots))
 
 
 def _has_nothing_to_change(session: PinnedSession, state: ORMExecuteState) -> bool:
@@ -157,7 +157,7 @@ def _one_option(slots: tuple[int, ...]) -> SlotOption:
     return option
 
 
-def _limited(statement: Any, option: SlotOption) -> Any:  # noqa: ANN401 - a statement
+def limited(statement: Any, option: SlotOption) -> Any:  # noqa: ANN401 - a statement
     """Return a copy of a statement with an option. The method `options` does the same in twice the time."""
     copied = statement._generate()
     copied._with_options += (option,)

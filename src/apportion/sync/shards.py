@@ -4,7 +4,8 @@
 The async twin of this file is `shards/facade.py`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -16,15 +17,28 @@ from apportion.shards.forms import SyncShardSession, sync_form
 from apportion.shards.models import check_models
 from apportion.shards.pins.key_kinds import KeyKinds
 from apportion.shards.records import SetKeys
+from apportion.shards.round.keys import PAGE_SLOTS, check_key_model, key_in, page_of
+from apportion.shards.round.round import Round, check_round
+from apportion.shards.round.session import RoundSession, SyncRoundSession
 from apportion.shards.router import POOL_SIZE, FollowedSet, RouterOptions, ShardRouter, set_followed, set_left
 from apportion.shards.scatter.answer import ScatterAnswer
 from apportion.shards.scatter.colocation import SetTables
+from apportion.shards.scatter.known_shards import KnownShards
 from apportion.shards.scatter.scatter import MOST_ROWS, Partial, Scatter, ScatterOptions
 from apportion.shards.slots import ShardKey
 from apportion.stores.catalog import check_url
 from apportion.tables.follower import check_seconds
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncShardPart:
+    """A shard of a set in a job: its id, a session that reads, and the slots that the session sees."""
+
+    id: str
+    session: SyncRoundSession
+    slots: tuple[int, ...]
 
 
 class SyncShardRouter(ShardRouter):
@@ -97,10 +111,68 @@ class SyncShardRouter(ShardRouter):
 
     def _scatter(self, statement: Any, options: ScatterOptions) -> Callable[[], ScatterAnswer]:  # noqa: ANN401 - a select
         """Return the call that answers a statement, and that blocks its caller."""
-        wait, gather = partial(self._form.wait, self._thread), self._form.gather
-        tables = SetTables.of(self._options.base)
-        scatter = Scatter(roads=self, followed=self._followed, tables=tables, options=options, gather=gather, wait=wait)
+        tables, gather = SetTables.of(self._options.base), self._form.gather
+        scatter = Scatter(roads=self, known=self._known_shards(), tables=tables, options=options, gather=gather)
         return partial(scatter.answer, statement)
+
+    def each(self, *, read_only: bool = True, parallel: int = 1) -> Generator[SyncShardPart, None, None]:
+        """Yield each shard with a session over the rows of its slots. Each slot comes once, also if it moves meanwhile.
+
+        - `read_only`: True. False is refused: a job writes in sessions of `keys`.
+        - `parallel`: the number of shards at which transactions begin together. Later ones wait. Default: 1.
+
+            for shard in router.each():
+                print(shard.id, (shard.session.scalars(select(func.count(Place.id)))).one())
+
+        A shard comes again if slots moved to it meanwhile; its session then sees those alone. Its transaction ends with
+        the next step of the loop, and with the loop.
+        `StaleRoute`: no shard answered for a slot; the shards before had their steps. Other errors are those of the
+        databases.
+        """
+        check_round(read_only=read_only, parallel=parallel)
+        return self._each(parallel)
+
+    def _each(self, parallel: int) -> Generator[SyncShardPart, None, None]:
+        turns = self._round().turns(parallel=parallel)
+        try:
+            while (turn := self._form.take(partial(next, turns, None))) is not None:
+                made = self._form.session_of(RoundSession, dict(self._options.session), turn=turn)
+                session = cast(SyncRoundSession, made)
+                try:
+                    yield SyncShardPart(id=turn.shard, session=session, slots=turn.slots)
+                finally:
+                    session.close()
+        finally:
+            self._form.take(turns.close)
+
+    def keys(self, model: type) -> Generator[ShardKey, None, None]:
+        """Yield the distinct shard keys of a model, of all shards. Each one comes once, also if its slot moves.
+
+            for country in router.keys(Place):
+                router.run(country, tidy)
+
+        Keys of several columns are tuples. No transaction is open while a key is used. A key that is first written
+        while the loop runs may be left out.
+        `InvalidInput`: the model has no shard key. Other errors are those of `each`.
+        """
+        check_key_model(model, self._options.base)
+        return self._keys(model)
+
+    def _keys(self, model: type) -> Generator[ShardKey, None, None]:
+        turns = self._round().turns(most=PAGE_SLOTS)
+        try:
+            while (page := self._form.take(partial(page_of, turns, model))) is not None:
+                for row in page:
+                    yield key_in(row)
+        finally:
+            self._form.take(turns.close)
+
+    def _round(self) -> Round:
+        tables = SetTables.of(self._options.base)
+        return Round(roads=self, known=self._known_shards(), tables=tables, gather=self._form.gather)
+
+    def _known_shards(self) -> KnownShards:
+        return KnownShards(followed=self._followed, wait=partial(self._form.wait, self._thread))
 
     def _close_engines(self) -> None:
         """Take the connections away from their sessions, and close the engines that were made."""

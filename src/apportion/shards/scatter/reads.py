@@ -1,4 +1,4 @@
-"""Reads: the transactions of one scatter, one on each shard, and the rows that a statement has there.
+"""Reads: transactions that each read one shard, and the rows that the statement of a scatter has there.
 
 A transaction that only reads begins on every shard, and reads the slot rows. When all have done so, it is known which
 shard answers for which slot. While a shard has rows of other slots, as a move leaves and brings them, its statement
@@ -13,7 +13,7 @@ from math import inf
 from time import monotonic
 from typing import Any
 
-from sqlalchemy import Engine, Table, select
+from sqlalchemy import Connection, Engine, Table, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -28,9 +28,9 @@ _PAGE_ROWS = 32
 
 
 class ShardRead:
-    """The transaction of a scatter on one shard. `seconds` is the time that its statements took."""
+    """A transaction that reads one shard. `seconds` is the time that the statements of a scatter took."""
 
-    def __init__(self, shard: str, engine: Callable[[str], tuple[Engine, Fence]], timeout: float | None) -> None:
+    def __init__(self, shard: str, engine: Callable[[str], tuple[Engine, Fence]], timeout: float | None = None) -> None:
         self.shard: str = shard
         self.states: Mapping[int, SlotState] = {}
         self.rows: Iterator[Row] = iter(())
@@ -52,12 +52,22 @@ class ShardRead:
                 self._fence.limit(self._connection, self._timeout)
             self.states = self._fence.states(self._connection)
 
+    @property
+    def connection(self) -> Connection:
+        """The connection of the transaction, once it has begun."""
+        found: Connection = self._connection
+        return found
+
+    def left_out(self, tables: Sequence[Table], owned: Collection[int]) -> tuple[int, ...]:
+        """Return the slots that are not `owned`. Return none of them if the tables have no row of them here."""
+        others = tuple(sorted(({*self.states} | self._fence.others(self._connection)) - {*owned}))
+        return others if others and any(self._has_rows(table, others) for table in tables) else ()
+
     def execute(self, plan: ScatterPlan, tables: Sequence[Table], owned: Collection[int]) -> None:
         """Run the statement over the rows of owned slots. Its rows come in pages when they are asked for."""
         with self._timed():
             statement = plan.statement
-            others = tuple(sorted(self._fence.others(self._connection) - {*owned}))
-            if others and any(self._has_rows(table, others) for table in tables):
+            if others := self.left_out(tables, owned):
                 statement = statement.options(without(others))
             self._session = Session(bind=self._connection, autoflush=False)
             self._result = self._session.execute(statement)

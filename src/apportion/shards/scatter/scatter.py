@@ -9,7 +9,7 @@ Refuses: statements that have no such answer, and more rows than the caller expe
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,10 +22,10 @@ from apportion.errors import ApportionError, InvalidInput, NotScatterable, Stale
 from apportion.shards.dialects import kind_of
 from apportion.shards.pin import Fence, NotAccepted
 from apportion.shards.records import ShardRecord
-from apportion.shards.router import FollowedSet, shards_in
 from apportion.shards.scatter.analysis import analysed
 from apportion.shards.scatter.answer import ScatterAnswer
 from apportion.shards.scatter.colocation import SetTables
+from apportion.shards.scatter.known_shards import KnownShards
 from apportion.shards.scatter.merge import merged
 from apportion.shards.scatter.plan import ScatterPlan
 from apportion.shards.scatter.reads import ShardRead
@@ -76,14 +76,13 @@ class ScatterOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scatter:
-    """A scatter of one router. `gather` makes calls at the same time, and `wait` waits for the control store."""
+    """A scatter of one router. `gather` makes calls at the same time."""
 
     roads: ScatterRoads
-    followed: FollowedSet
+    known: KnownShards
     tables: SetTables
     options: ScatterOptions
     gather: Gather
-    wait: Callable[[Coroutine[object, object, Any]], Any]
 
     def answer(self, statement: Any) -> ScatterAnswer:  # noqa: ANN401 - of a caller
         """Return the rows. `NotScatterable` if the shards cannot answer together; errors are those of the shards."""
@@ -100,24 +99,19 @@ class Scatter:
         raise StaleRoute("a slot", "one shard", table.version)
 
     def _records(self) -> Collection[ShardRecord]:
-        followed = self.followed
+        followed = self.known.followed
         return followed.shards.values()
-
-    def _shards(self) -> list[str]:
-        """Return all known shards of the set. A shard without slots may get them from a move under way."""
-        table, known = self.roads.table, self.followed.shards
-        return sorted({*known, *filter(None, table.owners.values())})
 
     def _tried(self, plan: ScatterPlan, stack: ExitStack) -> ScatterAnswer | None:
         """Return the answer. None while a slot has no shard that answers for it, or two, and after a new shard."""
-        shards = self._shards()
+        shards = self.known.ids(self.roads.table)
         begun = [ShardRead(shard, self.roads.engine, self.options.timeout) for shard in shards]
         for read in begun:
             stack.callback(read.end)
         try:
             reads = self._done(begun, lambda read: read.begin)
         except (NotAccepted, ApportionError, DBAPIError):
-            if not self._has_changed():  # a shard may have left the set
+            if not self.known.has_changed():  # a shard may have left the set
                 raise
             return None
         table, owners = self.roads.table, owners_of({read.shard: read.states for read in reads})
@@ -127,7 +121,7 @@ class Scatter:
             with suppress(Unavailable):
                 self.roads.refreshed(table.version, _WITHIN_SECONDS if owners.keys() != table.owners.keys() else 0.05)
             return None
-        elif any("fenced" in read.states.values() for read in reads) and self._has_changed():
+        elif any("fenced" in read.states.values() for read in reads) and self.known.has_changed():
             return None
         owned = defaultdict[str | None, set[int]](set)
         for slot, shard in owners.items():
@@ -160,18 +154,6 @@ class Scatter:
                 most = self.options.max_rows
                 raise NotScatterable(plan.statement, f"it has more than {most} rows: add limit(), or raise max_rows")
         return rows
-
-    def _has_changed(self) -> bool:
-        """Whether shards have come to the set or have left it since the last look. A new one may own a fenced slot."""
-        keys, store, known = self.followed.keys, self.followed.store, self.followed.shards
-        items = {item.key: item.value for item in self.wait(store.scan(keys.prefix)).items}
-        found, damaged = shards_in(keys, items)
-        gone = known.keys() - found.keys() - damaged.keys()
-        for shard in gone:
-            del known[shard]
-        is_new = not found.keys() <= known.keys()
-        known.update(found)
-        return is_new or bool(gone)
 
 
 def _is_owner(reads: Sequence[ShardRead], slot: int, shard: str | None) -> bool:
