@@ -92,9 +92,9 @@ class ForgivingLedger(Ledger):
 class ReusingLedger(Ledger):
     """Gives the lowest free id and, after a delete, the same revision again."""
 
-    def grant(self, ttl_seconds, now):
+    def grant(self, ttl_seconds, now, lease=None):
         self.next_lease = next(number for number in range(1, 10**6) if number not in self.leases)
-        return super().grant(ttl_seconds, now)
+        return super().grant(ttl_seconds, now, lease)
 
     def _write(self, writes):
         writes = list(writes)

@@ -20,6 +20,8 @@ from apportion.stores.api import (
 )
 from apportion.stores.api import StoreChange as Change
 from apportion.stores.catalog import administration, connect, schemes
+from apportion.stores.prefixes.names import url_by_prefix
+from apportion.stores.prefixes.store import PrefixStore, by_prefix
 from apportion.stores.spec import StoreSpec
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "Lease",
     "Need",
     "Outcome",
+    "PrefixStore",
     "Put",
     "Refused",
     "Scan",
@@ -42,6 +45,8 @@ __all__ = [
     "Unchanged",
     "Unknown",
     "administration",
+    "by_prefix",
     "connect",
     "schemes",
+    "url_by_prefix",
 ]

@@ -150,6 +150,7 @@ class Capabilities:
     fencing           no revision is ever given twice, so a revision can be a fencing token
     gapless_watch     no change is missed, also through restarts
     multi_host        members may run on several hosts
+    one_revision      all keys share one order of revisions, and a commit may hold any of them
     restore_seen      the store notices by itself that an older copy was restored under the same identity (id of a
                       cluster or system, a file). On other stores, a handle notices the restore only if it saw a
                       later state than that of the copy. After the command `store restored`, all handles notice it
@@ -168,6 +169,7 @@ class Capabilities:
     lease_end: Literal["store", "reaper"]
     min_ttl_seconds: float
     restore_seen: bool = False
+    one_revision: bool = True
     max_ttl_seconds: float = 86_400.0 * 7
     max_operations: int = 1_000
     max_value_bytes: int = 1_000_000
@@ -223,8 +225,11 @@ class CoordinationStore(Protocol):
         The consumer sets the pace: nothing is buffered without bound.
         """
 
-    async def grant(self, *, ttl_seconds: float) -> Lease:
+    async def grant(self, *, ttl_seconds: float, lease: int | None = None) -> Lease:
         """Make a lease. `InvalidInput` when the store cannot keep a lease with that time to live.
+
+        `lease` is the id of the new lease, for a lease that several stores keep (see `by_prefix`). Take a random number
+        that no lease has had. If a lease with this id is alive, nothing changes. By default, the store chooses the id.
 
         A process that waits for the end of another process's lease must keep a watch open. In a store with reapers, a
         process that only polls with `scan` ends no lease.

@@ -55,9 +55,9 @@ class AsyncStore(StoreOnThread):
         finally:
             await changes.finish(self._thread)
 
-    async def grant(self, *, ttl_seconds: float) -> Lease:
+    async def grant(self, *, ttl_seconds: float, lease: int | None = None) -> Lease:
         """See `CoordinationStore`. A caller that is cancelled leaves no lease."""
-        return await self._thread.hop(self._granted(ttl_seconds), undo=self._taken_back)
+        return await self._thread.hop(self._granted(ttl_seconds, lease), undo=self._taken_back)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         """See `CoordinationStore`."""

@@ -90,10 +90,11 @@ class Ledger:
         self.compacted = max(self.compacted, min(through, self.revision))
         self.history = self.history[bisect_right(self.history, self.compacted, key=attrgetter("revision")) :]
 
-    def grant(self, ttl_seconds: float, now: float) -> int:
-        """Make a lease and return its id."""
-        lease, self.next_lease = self.next_lease, self.next_lease + 1
-        self.leases[lease] = Held(ttl_seconds=ttl_seconds, ends_at=now + ttl_seconds)
+    def grant(self, ttl_seconds: float, now: float, lease: int | None = None) -> int:
+        """Make a lease and return its id. A live lease with a given id stays as it is."""
+        if lease is None:
+            lease, self.next_lease = self.next_lease, self.next_lease + 1
+        self.leases.setdefault(lease, Held(ttl_seconds=ttl_seconds, ends_at=now + ttl_seconds))
         return lease
 
     def renew(self, leases: Collection[int], now: float) -> frozenset[int]:

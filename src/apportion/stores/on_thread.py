@@ -22,8 +22,8 @@ class StoreOnThread(Handle):
         """See `CoordinationStore`."""
         return self._store.capabilities()
 
-    async def _granted(self, ttl_seconds: float) -> Lease:
-        return await whole(self._store.grant(ttl_seconds=ttl_seconds), self._taken_back)
+    async def _granted(self, ttl_seconds: float, lease: int | None) -> Lease:
+        return await whole(self._store.grant(ttl_seconds=ttl_seconds, lease=lease), self._taken_back)
 
     async def _taken_back(self, lease: Lease) -> None:
         await self._store.revoke(lease.id)

@@ -94,7 +94,7 @@ class Space:
         values = [_value(each, limits) for each in puts]
         compares = _distinct("compare", [(self.key(each.key), it) for each, it in zip(when, expected, strict=True)])
         pairs = zip(puts, values, strict=True)
-        written = _distinct("put", [(self.key(put.key), (value, _lease(put.lease))) for put, value in pairs])
+        written = _distinct("put", [(self.key(put.key), (value, checked_lease(put.lease))) for put, value in pairs])
         removed = [self.key(key) for key in deletes]
         _check_keys(compares, written, removed)
         _check_size(compares, written, limits)
@@ -129,8 +129,15 @@ def checked_leases(leases: Collection[int]) -> tuple[int, ...]:
     for lease in leases:
         if lease is None:
             raise InvalidInput("lease", None, "the id of a granted lease", "Pass Lease.id.")
-        _lease(lease)
+        checked_lease(lease)
     return tuple(sorted(set(leases)))
+
+
+def checked_lease(lease: int | None) -> int | None:
+    """Return the id of a lease; `InvalidInput` for a value that cannot be one."""
+    if lease is not None and (type(lease) is not int or not 0 < lease < 2**63):
+        raise InvalidInput("lease", lease, "the id of a granted lease, or None", "Pass Lease.id.")
+    return lease
 
 
 def went_back(store: str, *, seen: tuple[int, int], found: tuple[int, int]) -> StoreWentBack:
@@ -185,12 +192,6 @@ def _value(put: Put, limits: Capabilities) -> bytes:
         expected = f"at most {limits.max_value_bytes} bytes (max_value_bytes of this store)"
         raise InvalidInput("length of a value", len(put.value), expected, "Cut it into several keys.")
     return put.value
-
-
-def _lease(lease: int | None) -> int | None:
-    if lease is not None and (type(lease) is not int or not 0 < lease < 2**63):
-        raise InvalidInput("lease", lease, "the id of a granted lease, or None", "Pass Lease.id.")
-    return lease
 
 
 def _check_keys(compares: dict[bytes, int | None], written: Iterable[bytes], removed: list[bytes]) -> None:

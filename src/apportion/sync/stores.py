@@ -54,9 +54,9 @@ class SyncStore(StoreOnThread):
         finally:
             changes.send_end(self._thread)
 
-    def grant(self, *, ttl_seconds: float) -> Lease:
+    def grant(self, *, ttl_seconds: float, lease: int | None = None) -> Lease:
         """See `CoordinationStore`. A caller that is interrupted leaves no lease."""
-        return self._thread.wait(self._granted(ttl_seconds), undo=self._taken_back)
+        return self._thread.wait(self._granted(ttl_seconds, lease), undo=self._taken_back)
 
     def renew(self, leases: Collection[int]) -> frozenset[int]:
         """See `CoordinationStore`."""

@@ -126,12 +126,11 @@ class FaultyStore(CoordinationStore):
             if isinstance(changes, AsyncGenerator):
                 await changes.aclose()
 
-    async def grant(self, *, ttl_seconds: float) -> Lease:
-
-        asks = CURRENT.get()
+    async def grant(self, *, ttl_seconds: float, lease: int | None = None) -> Lease:
+        chosen, asks = lease, CURRENT.get()
 
         async def _perform() -> Lease:
-            lease = await self._inner.grant(ttl_seconds=ttl_seconds)
+            lease = await self._inner.grant(ttl_seconds=ttl_seconds, lease=chosen)
             granted = Granted(
                 at=self._now(),
                 incarnation=self._incarnation,

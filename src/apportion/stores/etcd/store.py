@@ -34,7 +34,7 @@ from apportion.stores.etcd.messages import (
 from apportion.stores.etcd.origin import Origin, ask, revision_of, unavailable
 from apportion.stores.etcd.watch import Feed
 from apportion.stores.etcd.wire import EtcdNoReply, Rejected, Unreached
-from apportion.stores.requests import CommitRequest, Space, checked_after, checked_leases, checked_ttl
+from apportion.stores.requests import CommitRequest, Space, checked_after, checked_lease, checked_leases, checked_ttl
 from apportion.stores.url import StoreUrl
 
 CAPABILITIES = api.Capabilities(
@@ -183,11 +183,10 @@ class EtcdStore(api.CoordinationStore):
             while (change := await feed.next()) is not None:
                 yield change
 
-    async def grant(self, *, ttl_seconds: float) -> api.Lease:
+    async def grant(self, *, ttl_seconds: float, lease: int | None = None) -> api.Lease:
         """See `CoordinationStore`. The time to live is rounded up to whole seconds."""
         wanted, life = ceil(checked_ttl(ttl_seconds, self._limits)), self._origin.life
-        reply = await ask(self._gateway, "/v3/lease/grant", {"TTL": str(wanted)})
-        lease, granted = int(reply["ID"]), int(reply["TTL"])
+        lease, granted = await self._granted(wanted, checked_lease(lease))
         if granted > wanted:
             await self.revoke(lease)
             self._limits = replace(self._limits, min_ttl_seconds=float(granted))
@@ -195,6 +194,16 @@ class EtcdStore(api.CoordinationStore):
         self._wire.granted(granted)
         await self._origin.look(life)
         return api.Lease(id=lease, ttl_seconds=float(granted))
+
+    async def _granted(self, wanted: int, lease: int | None) -> tuple[int, int]:
+        """Return the id and the time to live of a new lease, or of the live lease with the given id."""
+        try:
+            reply = await ask(self._gateway, "/v3/lease/grant", {"TTL": str(wanted), "ID": str(lease or 0)})
+        except StoreUnavailable as error:
+            if lease is None or "lease already exists" not in error.reason:
+                raise
+            return lease, wanted
+        return int(reply["ID"]), int(reply["TTL"])
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         """See `CoordinationStore`. One request per 16 leases, and one more to read the incarnation."""

@@ -14,7 +14,7 @@ from apportion.stores import api
 from apportion.stores.administration import Administration, Finding
 from apportion.stores.ledger import Entry, Ledger
 from apportion.stores.reaper import Counter
-from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, went_back
+from apportion.stores.requests import Space, checked_after, checked_lease, checked_leases, checked_ttl, went_back
 from apportion.stores.schedules.ledger import ScheduleLedger
 from apportion.stores.task_ledger import TaskLedger
 
@@ -154,10 +154,10 @@ class MemoryStore(api.CoordinationStore):
             else:
                 await self._memory.wait()
 
-    async def grant(self, *, ttl_seconds: float) -> api.Lease:
-        ttl_seconds = checked_ttl(ttl_seconds, CAPABILITIES)
-        lease = self._same().grant(ttl_seconds, self._memory.clock.elapsed())
-        return api.Lease(id=lease, ttl_seconds=ttl_seconds)
+    async def grant(self, *, ttl_seconds: float, lease: int | None = None) -> api.Lease:
+        ttl_seconds, lease = checked_ttl(ttl_seconds, CAPABILITIES), checked_lease(lease)
+        granted = self._same().grant(ttl_seconds, self._memory.clock.elapsed(), lease)
+        return api.Lease(id=granted, ttl_seconds=ttl_seconds)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         wanted = checked_leases(leases)

@@ -30,7 +30,15 @@ from apportion.stores.postgres.links import Links
 from apportion.stores.postgres.lookout import SeenState, state_of
 from apportion.stores.postgres.scan import PostgresScan
 from apportion.stores.postgres.wire import PostgresNoReply
-from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, lease_id, went_back
+from apportion.stores.requests import (
+    Space,
+    checked_after,
+    checked_lease,
+    checked_leases,
+    checked_ttl,
+    lease_id,
+    went_back,
+)
 from apportion.stores.url import StoreUrl
 from apportion.stores.watchers import Watcher
 
@@ -133,15 +141,15 @@ class PostgresStore(api.CoordinationStore):
             self._watchers.discard(watcher)
             self._lookout.leave(watcher)
 
-    async def grant(self, *, ttl_seconds: float) -> api.Lease:
+    async def grant(self, *, ttl_seconds: float, lease: int | None = None) -> api.Lease:
         """See `CoordinationStore`. If the reply is lost, the same grant is requested once more."""
         ttl_seconds = checked_ttl(ttl_seconds, self._capabilities)
-        lease = api.Lease(id=lease_id(), ttl_seconds=ttl_seconds)
-        asked = [*self._known(), lease.id, ttl_seconds, self._leases.lock_milliseconds]
+        granted = api.Lease(id=checked_lease(lease) or lease_id(), ttl_seconds=ttl_seconds)
+        asked = [*self._known(), granted.id, ttl_seconds, self._leases.lock_milliseconds]
         [(verdict, *met)] = await self._committing.ask(sql.GRANT, asked, allowed=self._require_open)
         self._met(verdict, *met)
-        self._leases.add(lease.id, ttl_seconds)
-        return lease
+        self._leases.add(granted.id, ttl_seconds)
+        return granted
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         """See `CoordinationStore`. One round trip, no flush."""

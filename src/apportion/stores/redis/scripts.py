@@ -146,12 +146,15 @@ return {'ok', entries}
 """
 )
 
-# incarnation, revision, milliseconds to live -> ok, id
+# incarnation, revision, milliseconds to live, id or 0 -> ok, id
 GRANT = (
     _KNOWN
     + """
-local lease = redis.call('HINCRBY', meta, 'lease', 1)
-redis.call('HSET', leases, digits(lease), '0 ' .. ARGV[4])
+local lease = ARGV[5]
+if lease == '0' then
+  lease = digits(redis.call('HINCRBY', meta, 'lease', 1))
+end
+redis.call('HSETNX', leases, lease, '0 ' .. ARGV[4])
 return {'ok', lease}
 """
 )

@@ -27,7 +27,15 @@ from apportion.stores import api
 from apportion.stores.reaper import Counter, Reaper
 from apportion.stores.redis import scripts
 from apportion.stores.redis.link import RedisLink, Reply, Unanswered
-from apportion.stores.requests import CommitRequest, Space, checked_after, checked_leases, checked_ttl, went_back
+from apportion.stores.requests import (
+    CommitRequest,
+    Space,
+    checked_after,
+    checked_lease,
+    checked_leases,
+    checked_ttl,
+    went_back,
+)
 from apportion.stores.url import StoreUrl
 
 CAPABILITIES = api.Capabilities(
@@ -111,11 +119,11 @@ class RedisStore(api.CoordinationStore):
         finally:
             self._end_to_watch()
 
-    async def grant(self, *, ttl_seconds: float) -> api.Lease:
-        ttl_seconds = checked_ttl(ttl_seconds, CAPABILITIES)
-        _, lease = await self._run(scripts.GRANT, round(ttl_seconds * 1000))
+    async def grant(self, *, ttl_seconds: float, lease: int | None = None) -> api.Lease:
+        ttl_seconds, lease = checked_ttl(ttl_seconds, CAPABILITIES), checked_lease(lease)
+        _, granted = await self._run(scripts.GRANT, round(ttl_seconds * 1000), lease or 0)
         self._link.granted(ttl_seconds)
-        return api.Lease(id=lease, ttl_seconds=ttl_seconds)
+        return api.Lease(id=int(granted), ttl_seconds=ttl_seconds)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         _, alive = await self._run(scripts.RENEW, *checked_leases(leases))

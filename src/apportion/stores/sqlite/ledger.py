@@ -61,9 +61,9 @@ def next_change(connection: Connection, start: bytes, end: bytes, after: int) ->
     return (rows[0][0], [row[1:] for row in rows]) if rows else None
 
 
-def grant(connection: Connection, ttl_seconds: float) -> int:
-    """Make a lease and return its id."""
-    lease = lease_id()
+def grant(connection: Connection, ttl_seconds: float, lease: int | None = None) -> int:
+    """Make a lease and return its id. A live lease with a given id stays as it is."""
+    lease = lease_id() if lease is None else lease
     connection.execute(sql.ADD_LEASE, (lease, ttl_seconds))
     return lease
 

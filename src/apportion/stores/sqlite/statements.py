@@ -38,7 +38,7 @@ BYTES_BY_REVISION = (
 TOUCHED = "SELECT DISTINCT key FROM event WHERE revision > ? LIMIT ?"
 FORGET_EVENTS = "DELETE FROM event WHERE revision <= ?"
 
-ADD_LEASE = "INSERT INTO lease (id, ttl_seconds) VALUES (?, ?)"
+ADD_LEASE = "INSERT INTO lease (id, ttl_seconds) VALUES (?, ?) ON CONFLICT DO NOTHING"
 LEASE = "SELECT renewals FROM lease WHERE id = ?"
 RENEW = "UPDATE lease SET renewals = renewals + 1 WHERE id = ?"
 END_LEASE = "DELETE FROM lease WHERE id = ?"

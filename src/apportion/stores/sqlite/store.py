@@ -17,7 +17,7 @@ from apportion.errors import Compacted, StoreClosed, StoreDenied, StoreUnavailab
 from apportion.runtime.clock import Clock
 from apportion.stores import api
 from apportion.stores.lookout import LONGEST_PAUSE_SECONDS
-from apportion.stores.requests import Space, checked_after, checked_leases, checked_ttl, went_back
+from apportion.stores.requests import Space, checked_after, checked_lease, checked_leases, checked_ttl, went_back
 from apportion.stores.sqlite import ledger
 from apportion.stores.sqlite import statements as sql
 from apportion.stores.sqlite.connection import Connection
@@ -118,11 +118,11 @@ class SqliteStore(api.CoordinationStore):
             self._watchers.discard(watcher)
             self._lookout.leave(watcher)
 
-    async def grant(self, *, ttl_seconds: float) -> api.Lease:
-        ttl_seconds = checked_ttl(ttl_seconds, CAPABILITIES)
-        lease = await self._file.write(self._checked(lambda connection: ledger.grant(connection, ttl_seconds)))
-        self._lookout.leases.add(lease)
-        return api.Lease(id=lease, ttl_seconds=ttl_seconds)
+    async def grant(self, *, ttl_seconds: float, lease: int | None = None) -> api.Lease:
+        ttl_seconds, lease = checked_ttl(ttl_seconds, CAPABILITIES), checked_lease(lease)
+        granted = await self._file.write(self._checked(lambda connection: ledger.grant(connection, ttl_seconds, lease)))
+        self._lookout.leases.add(granted)
+        return api.Lease(id=granted, ttl_seconds=ttl_seconds)
 
     async def renew(self, leases: Collection[int]) -> frozenset[int]:
         """See `CoordinationStore`. The renewal goes before all other writes of the process."""

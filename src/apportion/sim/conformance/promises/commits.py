@@ -45,6 +45,19 @@ async def a_commit_of_many_keys_happens_at_one_revision(stage: Stage) -> None:
     same([("a", b"1", revision), ("b", b"2", revision), ("kept", b"", first)], found, "the items")
 
 
+@case("one_revision")
+async def keys_of_all_names_have_one_order_of_revisions(stage: Stage) -> None:
+    """A commit may hold any keys, and every later commit has a greater revision, whatever the names in its keys."""
+    names = ["group/a", "live/b/target", "table/c/head", "jobs/1"]
+    last = await make(stage.store, *names)
+    for name in (*names, *reversed(names)):
+        found = await item(stage.store, name)
+        revision = await rewrite(stage.store, name, found.revision if found else 0, b"next")
+        holds(revision > last, f"revision {revision} of {name} is greater than {last}")
+        last = revision
+    same(last, (await stage.store.scan("")).revision, "the revision of all keys")
+
+
 @case()
 async def one_compare_that_fails_stops_a_whole_commit(stage: Stage) -> None:
     """When one of many compares does not hold, the commit is refused: no put and no delete has happened."""

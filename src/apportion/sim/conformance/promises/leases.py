@@ -1,6 +1,7 @@
 """Leases: they end when they are not renewed, not before, and take their keys with them."""
 
 import asyncio
+from secrets import randbits
 
 from apportion.errors import InvalidInput, LeaseLost
 from apportion.sim.conformance.case import case
@@ -192,6 +193,23 @@ async def ids_of_leases_are_not_used_again(stage: Stage) -> None:
         if turn % 3:
             await handles[0].revoke(lease.id)
     same(len(seen), len(set(seen)), "ids among 10 leases")
+
+
+@case()
+async def a_lease_can_have_an_id_of_its_callers_choice(stage: Stage) -> None:
+    """A lease with a chosen id is a lease like any other. To grant it again while it is alive changes nothing."""
+    chosen, other = 1 + randbits(48), await stage.connect()
+    for store in (stage.store, other):
+        lease = await store.grant(ttl_seconds=min(_LONG_SECONDS, stage.able.max_ttl_seconds), lease=chosen)
+        same(chosen, lease.id, "the id of the lease")
+    await make(stage.store, "member", lease=chosen)
+    same({chosen}, await other.renew([chosen]), "the leases that are alive")
+    holds((await _long(stage)).id != chosen, "no other lease gets the id")
+    await other.revoke(chosen)
+    same([], await keys(stage.store), "the keys after the end of the lease")
+    for wrong in (0, -1, 2**63, True, "7"):
+        granted = stage.store.grant(ttl_seconds=stage.ttl_seconds, lease=wrong)  # type: ignore[arg-type]
+        await raises(InvalidInput, granted, f"a lease with the id {wrong!r}")
 
 
 @case()
