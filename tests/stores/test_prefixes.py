@@ -1,7 +1,7 @@
 """Several stores as one: a name decides its store, a lease is in all stores, and names of other stores go on."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from apportion.groups.view.keys import GROUPS, LIVE
 from apportion.guards import store as guard
 from apportion.shards.records import SHARDS
 from apportion.sim.conformance import cases, check
-from apportion.stores import Absent, Committed, PrefixStore, Put, Refused
+from apportion.stores import Absent, Capabilities, Committed, PrefixStore, Put, Refused
 from apportion.stores.memory.store import Memory, MemoryStore
 from apportion.stores.prefixes.names import ROOMS, NamePrefixes, url_by_prefix
 from apportion.stores.sqlite import store as sqlite
@@ -156,6 +156,64 @@ def test_two_stores_have_no_revision_in_common():
 
     one, two, *promised = asyncio.run(story())
     assert (one, [False, True]) == (two, promised)
+
+
+WIDE = Capabilities(
+    linearizable=True,
+    durable=True,
+    fencing=True,
+    gapless_watch=True,
+    multi_host=True,
+    restore_seen=True,
+    watch_delay_seconds=0.1,
+    lease_end="store",
+    min_ttl_seconds=0.5,
+)
+NARROW = {
+    "linearizable": False,
+    "durable": False,
+    "fencing": False,
+    "gapless_watch": False,
+    "multi_host": False,
+    "restore_seen": False,
+    "watch_delay_seconds": 2.0,
+    "lease_end": "reaper",
+    "min_ttl_seconds": 3.0,
+    "max_ttl_seconds": 60.0,
+    "max_operations": 127,
+    "max_value_bytes": 1_000,
+    "max_commit_bytes": 2_000,
+}
+
+
+@pytest.mark.parametrize("field", [each.name for each in fields(Capabilities) if each.name != "one_revision"])
+def test_of_each_promise_and_limit_the_narrowest_is_told(field):
+    class Narrow(MemoryStore):
+        def capabilities(self):
+            return replace(WIDE, **{field: NARROW[field]})
+
+    class Wide(MemoryStore):
+        def capabilities(self):
+            return WIDE
+
+    behind = [kind(Memory(HandClock()), "apportion") for kind in (Narrow, Wide)]
+    for one, two in (behind, reversed(behind)):
+        told = PrefixStore({"": one, "events": two}, HandClock()).capabilities()
+        assert replace(WIDE, one_revision=False, **{field: NARROW[field]}) == told
+
+
+def test_a_commit_above_the_narrowest_limit_is_refused_by_each_store():
+    class Small(Fragile):
+        def capabilities(self):
+            return replace(super().capabilities(), max_operations=3)
+
+    async def story():
+        three = Three()
+        three.behind["events"].__class__ = Small
+        with pytest.raises(InvalidInput, match="at most 3"):
+            await three.store.commit(**made(*(f"jobs/{number}" for number in range(4))))
+
+    asyncio.run(story())
 
 
 def test_the_suite_finds_a_prefix_store_that_promises_one_order_of_revisions():
