@@ -1,6 +1,7 @@
 """Balance: pure functions from a topology and the previous assignment to the next one, and the order of its changes.
 
-The balancers of other systems and the scores are loaded at their first use: most processes need none of them.
+The balancers of other systems, the planners of ranges and the scores are loaded at their first use: most processes
+need none of them.
 """
 
 from importlib import import_module
@@ -17,7 +18,7 @@ from apportion.balance.verify import Verdict, verify
 from apportion.balance.waves.schedule import schedule
 
 if TYPE_CHECKING:
-    from apportion.balance import helix, kafka, scores
+    from apportion.balance import helix, kafka, ranges, scores
 
 __all__ = [
     "BalancerSpec",
@@ -33,6 +34,7 @@ __all__ = [
     "names",
     "optimal",
     "optimal_resources",
+    "ranges",
     "schedule",
     "scores",
     "slots",
@@ -42,6 +44,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name in ("helix", "kafka", "scores"):
+    if name in ("helix", "kafka", "ranges", "scores"):
         return import_module(f"{__name__}.{name}")
     raise import_module("apportion.errors.missing_name").MissingName(__name__, name, __all__, room=__name__)

@@ -1,0 +1,1 @@
+"""Planners of ranges: splits, merges, moves."""
