@@ -423,4 +423,6 @@ async def operators_of_shards(url: str, base: type[DeclarativeBase]) -> None:
     assert_type(pinned, tuple[PinnedKey, ...])
     assert_type(await shards_admin.apply(url, "world", await shards_admin.plan(url, "world", to="two")), MovesMade)
     assert_type(await shards_admin.pause(url, "world"), int)
+    migrated = await shards_admin.migrate(url, "world", config="alembic.ini", to="head", canary="two", parallel=2)
+    assert_type(migrated.shards[0].revision, str)
     await shards_admin.init(url, "world", ["sqlite:///one.db"], base=base)  # type: ignore[arg-type] # an id for each

@@ -110,6 +110,7 @@ SHARD_COMMANDS = {
     "drain": "Give all slots of a shard to the others.",
     "init": "Make a set of shards out of databases.",
     "labels": "Print the names of the points at which a fire drill can kill a mover.",
+    "migrate": "Bring all shards to one revision with your own Alembic.",
     "pause": "Pause the moves that have not switched.",
     "pin": "Give slots of their own to keys without rows.",
     "plan": "Show the slots, rows and bytes that a change moves.",
@@ -128,6 +129,7 @@ _SHARD_FILES = {
     "accept-failover": "failover",
     "apply": "apply",
     "query": "query",
+    "migrate": "migrate",
     **dict.fromkeys(_SHARD_MOVES, "moves"),
 }
 _ROOMS = {

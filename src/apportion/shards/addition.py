@@ -1,9 +1,9 @@
 """Addition: an empty database becomes a shard of an existing set. It owns no slot until a plan moves slots to it.
 
-Promises: a database joins only with the tables that the other shards have, and with the rows of their reference tables.
-The same call again finishes a call that was cut off. A database that names itself this shard of this set joins with its
-rows and slots. A control store from an old copy may not know such a shard. A shard that is there gets another
-replication URL if one is given.
+Promises: a database joins only with the tables that the other shards have, with the rows of their reference tables, and
+at their revision of Alembic. None joins before the end of a migration. The same call again finishes a call that was cut
+off. A database that names itself this shard of this set joins with its rows and slots. A control store from an old copy
+may not know such a shard. A shard that is there gets another replication URL if one is given.
 Refuses: another database with rows, a database of another shard or of another set, and an id that another database
 has. All databases of a call are looked at before one of them is changed.
 """
@@ -16,7 +16,11 @@ from functools import partial
 from sqlalchemy.orm import DeclarativeBase
 
 from apportion.errors import Conflict, InvalidInput, StoreUnavailable
+from apportion.runtime.clock import SystemClock
 from apportion.shards.foundation import Founded, note_timeline, untold
+from apportion.shards.migration.record import VERSION_TABLE, MigrationRecord
+from apportion.shards.migration.revision import share_revision
+from apportion.shards.mover.book import MoveBook
 from apportion.shards.mover.failover import record_of
 from apportion.shards.numbers import check_given, give_stride
 from apportion.shards.place import DatabasePlace, check_apart, one_database
@@ -44,11 +48,12 @@ async def added(
                 hint = "Give the new shard an id of its own."
                 raise InvalidInput(f"URL of shard {shard}", record.url, f"{there.url}, as the set has it", hint)
         check_apart(url, {**followed.shards, **founded.shards})
+        migration = await MoveBook(followed.store, followed.keys.name, SystemClock()).ended_migration()
         like = await asyncio.to_thread(_tables, followed, base)
         joining = Founded(name=name, record=followed.record, shards=founded.shards, base=base, like=like)
         await asyncio.to_thread(_require_free, followed, joining)
         for shard in founded.shards:
-            await _joined(followed, joining, shard)
+            await _joined(followed, joining, shard, migration)
             await _reached(followed, shard, joining.shards[shard].replication_url)
         if is_strided:
             await asyncio.to_thread(give_stride, {**followed.shards, **founded.shards}, base)
@@ -84,15 +89,20 @@ def _refusal(shard: str, other: str, record: ShardRecord, *, is_known: bool) -> 
     return InvalidInput(f"database of shard {shard}", f"shard {other} of this set", "an empty one", hint)
 
 
-async def _joined(followed: FollowedSet, joining: Founded, shard: str) -> None:
+async def _joined(
+    followed: FollowedSet, joining: Founded, shard: str, migration: tuple[MigrationRecord | None, api.Compare]
+) -> None:
+    ended, same = migration
     await joining.prepare(shard, (), untold)
     first, record = min(followed.shards.items())
     if first != shard:
         await asyncio.to_thread(copy_references, (first, record), (shard, joining.shards[shard]), joining.base)
+        table = VERSION_TABLE if ended is None else ended.version_table
+        await asyncio.to_thread(share_revision, {first: record, shard: joining.shards[shard]}, table)
     key, value = followed.keys.shard(shard), joining.shards[shard].encode()
     if shard in followed.shards:
         return
-    outcome = await followed.store.commit(when=[api.Absent(key=key)], puts=[api.Put(key=key, value=value)])
+    outcome = await followed.store.commit(when=[api.Absent(key=key), same], puts=[api.Put(key=key, value=value)])
     found = {item.key: item.value for item in (await followed.store.scan(key)).items}
     if found.get(key) != value:
         raise StoreUnavailable("the control store", f"it answered {outcome}")

@@ -2,7 +2,7 @@
 
 Each shard is prepared first: tables, triggers, and a row for each slot that it owns. Then the table of the slots is
 published. So nobody routes to a shard that is not ready. The shard that has rows owns all slots. The other shards get
-its rows of reference tables.
+its rows of reference tables. Databases without a revision of Alembic get that of the first one that has it.
 
 Promises: the same call again finishes a founding that was cut off, and changes nothing in a finished one. Each check
 that needs no write comes before the first write. Until the table is published, a call with other URLs for the same
@@ -23,6 +23,7 @@ from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Topology
 from apportion.shards.meta import ShardMeta
+from apportion.shards.migration.revision import share_revision
 from apportion.shards.models import check_models, tables_of
 from apportion.shards.mover.failover import record_of
 from apportion.shards.numbers import check_given, give_stride
@@ -84,6 +85,7 @@ async def found(
             for target in founded.shards.items():
                 if target != source:
                     await asyncio.to_thread(copy_references, source, target, base)
+        await asyncio.to_thread(share_revision, founded.shards)
         if is_strided:
             await asyncio.to_thread(give_stride, founded.shards, base)
         if not (await store.scan(TableKeys(name).head)).items:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sqlalchemy import ForeignKeyConstraint, Index, SmallInteger, Table, event
+from sqlalchemy import ForeignKeyConstraint, Index, MetaData, SmallInteger, Table, event
 from sqlalchemy.orm import DeclarativeBase, Mapped, Mapper, mapped_column
 
 from apportion.errors import InvalidInput
@@ -87,6 +87,11 @@ def tables_of(base: type[DeclarativeBase]) -> list[Table]:
     models = [mapper for mapper in base.registry.mappers if issubclass(mapper.class_, Sharded)]
     tables = {table for mapper in models if isinstance(table := mapper.local_table, Table)}
     return sorted(tables, key=lambda table: table.fullname)
+
+
+def sharded_in(metadata: MetaData) -> list[Table]:
+    """Return the sharded tables of a metadata, in the order of their names."""
+    return sorted((each for each in metadata.tables.values() if _KEY in each.info), key=lambda table: table.fullname)
 
 
 def key_columns(table: Table) -> tuple[str, ...]:

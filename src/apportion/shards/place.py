@@ -13,17 +13,21 @@ from sqlalchemy import Connection, Engine, Table, column, create_engine, inspect
 from sqlalchemy.engine import URL
 
 from apportion.errors import InvalidInput
+from apportion.guards.sql import SqlGuard
 from apportion.shards.dialects import address_of, fence_of
 from apportion.shards.forms import sync_form
 from apportion.shards.lost_table import next_step
 from apportion.shards.meta import ShardMeta, meta_of
 from apportion.shards.models import key_columns
 from apportion.shards.pin import Fence
+from apportion.shards.postgres.schema import GUARD
+from apportion.shards.postgres.table_lock import table_lock as lock_of_server
 from apportion.shards.postgres.takeover import PostgresTakeover
 from apportion.shards.postgres.timeline import timeline_of
 from apportion.shards.records import ShardRecord
 from apportion.shards.slot_rows import SlotRow, slot_row
 from apportion.shards.sqlite.capture import TABLES as CAPTURE_TABLES
+from apportion.shards.sqlite.table_lock import table_lock as lock_of_file
 from apportion.shards.sqlite.takeover import SqliteTakeover
 from apportion.shards.takeover.takeover import TakeoverStatements
 from apportion.shards.timeline.timeline import Timeline
@@ -31,6 +35,7 @@ from apportion.stores.catalog import parsed_url
 from apportion.stores.sqlite.place import check, path_of
 
 _TAKEOVERS: dict[str, type[TakeoverStatements]] = {"postgresql": PostgresTakeover, "sqlite": SqliteTakeover}
+_GUARDS = {"postgresql": GUARD, "sqlite": SqlGuard()}
 LOCK_SECONDS = 30.0
 """The longest wait of an operator's call for the lock of a file that other programs write to."""
 
@@ -148,6 +153,24 @@ class DatabasePlace:
         if self.url.get_backend_name() == "sqlite":
             return []
         return [*connection.exec_driver_sql(_STRAY_SLOTS).scalars()]
+
+    @property
+    def guard(self) -> SqlGuard:
+        """The guard of the tokens of movers and migrations in this database."""
+        return _GUARDS[self.url.get_backend_name()]
+
+    @contextmanager
+    def tables_locked(self, shard: str) -> Iterator[None]:
+        """Hold the lock of the shard's tables until the end of a block. A mover shares it while it writes.
+
+        `StoreUnavailable` if another process holds it for ten seconds. It ends with the process.
+        """
+        if self.path is not None:
+            with lock_of_file(self.path, f"shard {shard}"):
+                yield
+            return
+        with self.reader() as engine, lock_of_server(engine, shard):
+            yield
 
     def is_there(self) -> bool:
         """Whether the file of the database exists. A server always counts as there."""

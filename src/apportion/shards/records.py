@@ -4,6 +4,7 @@
     shards/<set>/shard/<id>    URLs without passwords, weight, zone, timeline of a server of PostgreSQL
     shards/<set>/moving        the slots of each move that is under way; `mover.records` reads it
     shards/<set>/move/<id>     a move; `mover.records` reads it
+    shards/<set>/migration     the newest migration; `migration.record` reads it
     table/<set>/…              the table of the slots, written by the publisher of tables
 
 Promises: a record of an unknown format, or with a damaged field, raises `BadSnapshot`. No field is guessed.
@@ -60,6 +61,11 @@ class SetKeys:
     def moving(self) -> str:
         """The key of the list of slots that are moving."""
         return f"{self.prefix}moving"
+
+    @property
+    def migration(self) -> str:
+        """The key of the record of the newest migration. Its resource on a shard has the same name."""
+        return f"{self.prefix}migration"
 
     def move(self, move_id: str) -> str:
         """Return the key of a move's record. The mover's token names this key as its resource on a shard."""

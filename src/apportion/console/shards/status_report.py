@@ -1,5 +1,6 @@
 """Status report of shards: a line per shard, a line per move, and a summary at the end; or JSON."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from time import time
 
@@ -8,6 +9,7 @@ from apportion.console.shards.pace_report import print_paces, wal_text
 from apportion.shards.admin import SOAK, MoveStatus, SetStatus
 from apportion.shards.admin.lifecycle import ShardStep, lifecycle
 from apportion.shards.admin.pace import MovePace
+from apportion.shards.migration.record import MigrationRecord
 from apportion.stores.catalog import shown_url
 
 _WAYS = {"one-way": "", "reversible": ", reversible", "back": ", on its way back"}
@@ -16,8 +18,11 @@ _WAYS = {"one-way": "", "reversible": ", reversible", "back": ", on its way back
 def print_status(act: str, url: str, found: SetStatus, paces: Sequence[MovePace] = ()) -> None:
     """Print the shards of a set, and the moves that are not over, with their paces if there are any."""
     has_rows = any(each.rows is not None for each in found.shards)
-    headings = ("shard", "slots", "weight", *(["rows"] if has_rows else []))
-    lines = [(each.id, str(each.slots), f"{each.weight:g}", _count(each.rows)) for each in found.shards]
+    has_revisions = any(each.revision for each in found.shards)
+    headings = ("shard", "slots", "weight", *(["rows"] if has_rows else []), *(["revision"] if has_revisions else []))
+    lines = [
+        (each.id, str(each.slots), f"{each.weight:g}", _count(each.rows), each.revision or "-") for each in found.shards
+    ]
     print_columns(headings, [line[: len(headings)] for line in lines])
     if paces:
         print()
@@ -41,12 +46,24 @@ def print_status(act: str, url: str, found: SetStatus, paces: Sequence[MovePace]
         print()
     for step in steps:
         print_text(step_line(step))
+    if found.migration is not None and not found.migration.is_over:
+        print_migration(found.name, found.migration)
     for damage in found.damaged:
         print_text(f"- {damage} Look: apportion shards doctor URL {found.name}")
     print()
     count = len(found.shards)
     said = f"{count} shard{'s' if count > 1 else ''}, {found.hash_slots} slots"
     print_text(f"shards {act}: {found.name} in {shown_url(url)}: {said}")
+
+
+def print_migration(name: str, found: MigrationRecord) -> None:
+    """Print how far a migration has come that has not ended, and the next command."""
+    states = sorted(Counter(each.state for each in found.shards.values()).items())
+    said = ", ".join(f"{count} {state}" for state, count in states)
+    print_text(f"- migration to {found.target}: {said}; next: apportion shards migrate URL {name} --to {found.target}")
+    for shard, each in sorted(found.shards.items()):
+        if each.error:
+            print_text(f"  {shard}: {each.error}")
 
 
 def steps_of(found: SetStatus) -> tuple[ShardStep, ...]:
@@ -72,12 +89,23 @@ def members_of_set(found: SetStatus) -> dict[str, object]:
         "slots": found.hash_slots,
         "shards": [
             {"id": each.id, "url": each.url, "weight": each.weight, "slots": each.slots, "rows": each.rows}
+            | {"revision": each.revision}
             | {"replication_url": each.replication_url, "step": step.step, "why": step.why, "next": step.command}
             for each, step in zip(found.shards, steps_of(found), strict=True)
         ],
         "moves": [members_of_move(each) for each in found.moves],
         "damaged": list(found.damaged),
+        "migration": None if found.migration is None else members_of_migration(found.migration),
     }
+
+
+def members_of_migration(found: MigrationRecord) -> dict[str, object]:
+    """Return the facts of a migration as an object of JSON."""
+    shards = [
+        {"id": shard, "state": each.state, "revision": each.revision, "error": each.error}
+        for shard, each in sorted(found.shards.items())
+    ]
+    return {"target": found.target, "complete": found.is_over, "shards": shards}
 
 
 def members_of_move(move: MoveStatus) -> dict[str, object]:

@@ -22,6 +22,8 @@ from apportion.shards.admin.doctor import doctor as diagnosed
 from apportion.shards.admin.ends import SOAK, abort, clean, pause, reverse
 from apportion.shards.admin.failover import FailOver, accept_failover
 from apportion.shards.admin.lanes import MovesMade
+from apportion.shards.admin.migration.migrate import migrate
+from apportion.shards.admin.migration.run import SetMigration
 from apportion.shards.admin.moves import SKEW, TOLERANCE, apply, channels, drain, plan, rebalance
 from apportion.shards.admin.pinned_keys import check_keys, pinned
 from apportion.shards.admin.query import MOST_ROWS, ShardRows, queried
@@ -29,6 +31,7 @@ from apportion.shards.admin.recover import Recovery, recovered
 from apportion.shards.admin.repair import repaired
 from apportion.shards.admin.status import MoveStatus, SetStatus, ShardStatus, set_status
 from apportion.shards.admin.verify import SetVerification, verified
+from apportion.shards.migration.record import ShardMigration
 from apportion.shards.mover import MoveEvent
 from apportion.shards.mover.own_slots import PinnedKey
 from apportion.shards.records import records_of
@@ -54,9 +57,11 @@ __all__ = [
     "PairChannel",
     "PinnedKey",
     "Recovery",
+    "SetMigration",
     "SetStatus",
     "SetSurvey",
     "SetVerification",
+    "ShardMigration",
     "ShardRows",
     "ShardStatus",
     "TableSurvey",
@@ -71,6 +76,7 @@ __all__ = [
     "drain",
     "fill_slots",
     "init",
+    "migrate",
     "pause",
     "pin",
     "plan",

@@ -1,19 +1,29 @@
 """Facts of a set: the newest table with the weights of the records, the sizes of the slots, and the moves under way.
 
+Also the revision of Alembic that each of its databases names, and the newest migration.
+
 Promises: the weights come from the records, so a shard that was added and owns nothing yet is included.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
+from functools import partial
 
 from apportion.model.assignment import Assignment
 from apportion.model.topology import Node, Topology
 from apportion.runtime.clock import SystemClock
+from apportion.shards.migration.record import VERSION_TABLE, MigrationRecord
+from apportion.shards.migration.revision import revision_of
 from apportion.shards.mover.book import KnownMoves, MoveBook
 from apportion.shards.mover.sites import ShardSites
+from apportion.shards.place import DatabasePlace
 from apportion.shards.plan import SetFacts
+from apportion.shards.records import ShardRecord
 from apportion.shards.router import FollowedSet, table_of
 from apportion.shards.shard import SlotSize
 from apportion.shards.slots import SlotTable, partition_of
+from apportion.shards.takeover.takeover import within
+from apportion.stores import api
 
 
 async def set_facts(followed: FollowedSet, sites: ShardSites) -> SetFacts:
@@ -50,3 +60,29 @@ def assignment_of(table: SlotTable, nodes: Mapping[str, Node]) -> Assignment:
         rows=tuple((topology.index(table.shard(slot)),) for slot in slots),
         names=tuple(partition_of(slot, keys.get(slot)) for slot in slots),
     )
+
+
+async def set_revisions(
+    followed: FollowedSet, shards: Iterable[str], migration: MigrationRecord | None
+) -> dict[str, str]:
+    """Return the revision of each of some shards, "" for a database without one.
+
+    `StoreUnavailable` for a silent database.
+    """
+    table = VERSION_TABLE if migration is None else migration.version_table
+    return {shard: await asyncio.to_thread(_revision, shard, followed.shards[shard], table) for shard in sorted(shards)}
+
+
+async def newest_migration(followed: FollowedSet) -> tuple[MigrationRecord | None, api.Compare]:
+    """Return the record of the newest migration of a set, and the compare that holds while it is the newest."""
+    return await MoveBook(followed.store, followed.keys.name, SystemClock()).migration()
+
+
+async def ended_migration(followed: FollowedSet) -> tuple[MigrationRecord | None, api.Compare]:
+    """Do the same. `Conflict` if the migration has not ended."""
+    return await MoveBook(followed.store, followed.keys.name, SystemClock()).ended_migration()
+
+
+def _revision(shard: str, record: ShardRecord, table: str) -> str:
+    with DatabasePlace(record.address()).reader() as engine:
+        return within(engine, shard, partial(revision_of, version_table=table))

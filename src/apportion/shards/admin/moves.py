@@ -42,7 +42,8 @@ async def plan(
     - `tolerance`: the part of a share by which rows or bytes may differ from it.
     - `slots`, `to`: slots that go to one shard, in place of weights.
 
-    `PlanRefused` if a move under way has one of the slots. `NoNodes` if no shard may own slots.
+    `PlanRefused` if a move under way has one of the slots. `NoNodes` if no shard may own slots. `SchemaDiffers` if
+    shards have different revisions of Alembic. `Conflict` if a migration has not ended.
     """
     if bool(slots) != (to is not None) or (slots and (weights or by != "slots")):
         hint = 'Write weights={"two": 1}, or slots=range(256), to="two".'

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from apportion.errors import InvalidInput, UnknownOption
-from apportion.shards.admin.facts import set_facts
+from apportion.shards.admin.facts import ended_migration, set_facts, set_revisions
 from apportion.shards.admin.places import open_sites
+from apportion.shards.migration.revision import check_revisions
 from apportion.shards.plan import MEASURES, Measure, SetFacts, ShardPlan, plan_sizes, plan_weights
 from apportion.shards.records import SetKeys
 from apportion.shards.router import set_followed, set_left
@@ -16,11 +17,16 @@ Result = TypeVar("Result")
 
 
 async def from_facts(url: str, name: str, made: Callable[[SetFacts], Result]) -> Result:
-    """Return the plan, or any other value, that a function makes of the newest facts."""
+    """Return the plan, or any other value, that a function makes of the newest facts.
+
+    `Conflict` if a migration has not ended. `SchemaDiffers` if shards have different revisions of Alembic.
+    """
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
     try:
         async with open_sites(name, followed.shards) as sites:
             facts = await set_facts(followed, sites)
+        migration, _ = await ended_migration(followed)
+        check_revisions(await set_revisions(followed, followed.shards, migration))
     finally:
         await set_left(followed)
     return made(facts)

@@ -9,8 +9,9 @@ from sqlalchemy.exc import DatabaseError
 
 from apportion.errors import InvalidInput, SchemaDiffers, StoreDenied, Unavailable
 from apportion.errors.brief import brief
-from apportion.shards.admin.facts import moves_of
+from apportion.shards.admin.facts import moves_of, newest_migration, set_revisions
 from apportion.shards.admin.places import open_sites
+from apportion.shards.migration.record import MigrationRecord
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.book import KeptMove, KnownMoves
 from apportion.shards.mover.sites import ShardSites
@@ -35,6 +36,7 @@ class ShardStatus:
 
     `rows` counts the rows of all sharded tables, also old copies. It is None without `has_rows`, or if the shard did
     not answer. `problem` is the reason then. `has_owned` tells whether the shard owns a slot, or has owned one before.
+    `revision` is its revision of Alembic. It is "" if it has none, without `has_rows`, or without an answer.
     """
 
     id: str
@@ -45,6 +47,7 @@ class ShardStatus:
     rows: int | None = None
     problem: str = ""
     replication_url: str = ""
+    revision: str = ""
 
 
 @brief
@@ -88,7 +91,8 @@ class MoveStatus:
 class SetStatus:
     """A set: its name, the version of its table, its number of hash slots, its shards, and its moves.
 
-    `damaged` describes unreadable records of moves, and an unreadable list of moving slots.
+    `damaged` describes unreadable records of moves, and an unreadable list of moving slots. `migration` is the newest
+    migration, None if there was none.
     """
 
     name: str
@@ -98,6 +102,7 @@ class SetStatus:
     moves: tuple[MoveStatus, ...]
     table: SlotTable
     damaged: tuple[str, ...] = ()
+    migration: MigrationRecord | None = None
 
 
 ShardSizes = Mapping[int, SlotSize] | str
@@ -126,6 +131,9 @@ async def set_status(
             _move(kept, left.get(move, ()), sizes.get(kept.entry.group.source, ""))
             for move, kept in sorted(moves.kept.items())
         ]
+        migration, _ = await newest_migration(followed)
+        answering = [shard for shard, size in sizes.items() if not isinstance(size, str)] if has_rows else []
+        revisions = await set_revisions(followed, answering, migration)
         counts = Counter(table.owners.values())
         fresh = {shard for shard in followed.shards if not counts[shard] and not await _has_owned(followed, shard)}
         if has_progress:
@@ -140,12 +148,14 @@ async def set_status(
             replace(
                 _shard(shard, record, counts[shard], sizes.get(shard, "") if has_rows else ""),
                 has_owned=shard not in fresh,
+                revision=revisions.get(shard, ""),
             )
             for shard, record in sorted(followed.shards.items())
         ),
         moves=tuple(found),
         table=table,
         damaged=tuple(error.problem for _, error in sorted(moves.damaged.items())),
+        migration=migration,
     )
 
 

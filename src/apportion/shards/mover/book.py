@@ -11,6 +11,7 @@ from functools import partial
 from apportion.errors import BadSnapshot, Conflict, InvalidInput, StoreUnavailable
 from apportion.model.assignment import Assignment
 from apportion.runtime.clock import Clock
+from apportion.shards.migration.record import MigrationRecord
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.records import MoveEntry, decode_moving, encode_moving, name_of_pin, slot_of_pin
 from apportion.shards.records import SetKeys, read_record
@@ -99,7 +100,8 @@ class MoveBook:
     async def begin(self, entry: MoveEntry) -> bool:
         """List the slots of a move, and write its record. Return False if other records changed meanwhile: try again.
 
-        `Conflict` names the move that has one of the slots, or the shard that owns a slot in place of the source.
+        `Conflict` names the move that has one of the slots, or the shard that owns a slot in place of the source, or a
+        migration that has not ended.
         """
         moves, group = await self.read(), entry.group
         for slot in group.slots:
@@ -113,8 +115,25 @@ class MoveBook:
             api.Put(key=self.keys.moving, value=encode_moving({**moves.moving, group.move: group.slots})),
             api.Put(key=self.keys.move(group.move), value=entry.encode()),
         ]
-        owned = await self._owned(group)
-        return await self._commit([owned, self.list_compare(moves), api.Absent(key=puts[1].key)], puts)
+        owned, unmigrated = await self._owned(group), (await self.ended_migration())[1]
+        return await self._commit([owned, unmigrated, self.list_compare(moves), api.Absent(key=puts[1].key)], puts)
+
+    async def migration(self) -> tuple[MigrationRecord | None, api.Compare]:
+        """Return the record of the newest migration, and the compare that holds while it is the newest."""
+        key = self.keys.migration
+        for item in (await self._store.scan(key)).items:
+            if item.key == key:
+                record = read_record(key, item.value, MigrationRecord.decode)
+                return record, api.Unchanged(key=key, revision=item.revision)
+        return None, api.Absent(key=key)
+
+    async def ended_migration(self) -> tuple[MigrationRecord | None, api.Compare]:
+        """Do the same. `Conflict` if the migration has not ended."""
+        record, same = await self.migration()
+        if record is not None and not record.is_over:
+            hint = f"Let it go on: apportion shards migrate URL {self.keys.name} --to {record.target}"
+            raise Conflict(f"the migration of set {self.keys.name} to {record.target} has not ended.", hint)
+        return record, same
 
     async def _owned(self, group: MoveGroup) -> api.Compare:
         """Return the compare that holds while the source owns all slots of a group in the newest table."""

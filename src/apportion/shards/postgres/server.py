@@ -23,6 +23,7 @@ from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.functions import LOCK_CLASS
 from apportion.shards.postgres.schema import GUARD, mover_mark
 from apportion.shards.postgres.script import ConnectionFailed, Statement, asked, transaction
+from apportion.shards.postgres.table_lock import SHARED
 from apportion.shards.postgres.timeline import NUMBER, TIMELINE, timeline_in
 from apportion.shards.records import REPLICATION_URL
 from apportion.shards.shard_url import address_in
@@ -85,7 +86,7 @@ _LOOK = "SELECT set_config('deadlock_timeout', '10ms', true) FROM pg_roles WHERE
 _READ = Statement(f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE; {_SETTINGS}; {_NO_LIMIT}")
 _WRITE = Statement(
     f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_SETTINGS}; {_NO_LIMIT}; "
-    f"SET LOCAL lock_timeout = '20ms'; SET LOCAL synchronous_commit = on; {_LOOK}"
+    f"SET LOCAL lock_timeout = '20ms'; SET LOCAL synchronous_commit = on; {_LOOK}; {SHARED}"
 )
 _MARK = f"SELECT set_config('apportion.mover', %s, true), {NUMBER}"  # a pooler may have another server by now
 REPLICA = Statement("SET LOCAL session_replication_role = replica")

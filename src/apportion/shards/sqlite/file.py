@@ -3,7 +3,8 @@
 Promises: the event loop never waits for the disk. A writing transaction first shows the mover's token, and is durable
 when it returns. It holds the lock of this file alone, because an attached file is only read. A transaction that cannot
 get a lock in time raises `StoreUnavailable`, and has changed nothing. So does a transaction that finds another file at
-a path, or none. Foreign keys do nothing here, because rows that a cascade changed on the source are logged one by one.
+a path, or none, and one that meets a migration of the shard's tables. Foreign keys do nothing here, because rows that a
+cascade changed on the source are logged one by one.
 Refuses: an absent file, and a file that is not the expected shard.
 Source: https://www.sqlite.org/lang_attach.html, https://www.sqlite.org/pragma.html#pragma_synchronous
 """
@@ -26,6 +27,7 @@ from apportion.model.epoch import FencingToken
 from apportion.shards.lost_table import next_step
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.slot_rows import DAMAGE
+from apportion.shards.sqlite.table_lock import FileLock
 from apportion.stores.sqlite.connection import code_of, is_busy
 from apportion.stores.sqlite.place import identity
 
@@ -61,6 +63,7 @@ class ShardFile:
         self._source = source
         self._connection: sqlite3.Connection | None = None
         self._seen: object = None  # the identity of each open file
+        self._lock: FileLock | None = None
         self._is_closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="apportion-shard")
 
@@ -79,7 +82,7 @@ class ShardFile:
             connection.execute(_UNMASK)
             return result
 
-        return await self._run(lambda connection: self._transact(connection, _guarded))
+        return await self._run(lambda connection: self._locked(connection, _guarded))
 
     async def close(self) -> None:
         """Close the connection, after the work that is under way. A cancelled close still closes it."""
@@ -104,6 +107,12 @@ class ShardFile:
                     raise self._translated(error) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _locked(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
+        """Run a transaction under the shared lock of the tables, which is kept until the file is closed."""
+        if self._lock is None:
+            self._lock = FileLock(self.place.path, self.name, is_shared=True)
+        return self._transact(connection, work)
 
     def _transact(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
         connection.execute("BEGIN")
@@ -154,6 +163,9 @@ class ShardFile:
         return " or ".join(f"{each.path}" for each in (self.place, self._source) if each is not None)
 
     def _let_go(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
