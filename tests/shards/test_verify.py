@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 import apportion
-from apportion.errors import InvalidInput
+from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.shards.admin.verify import MOST_FAULTS, verified
 from tests.shards.sample import SET, SLOTS, Base, Files, Photo, Place, Visit
 
@@ -142,3 +142,11 @@ def test_the_rows_beside_a_value_that_does_not_fit_its_model_are_compared(files)
     assert 35 == told.rows
     for said in ("place ('no uuid',)", f"place ({UUID(last)!r},)"):
         assert any(fault.startswith(said) for fault in told.faults), told.faults
+
+
+def test_a_shard_that_cannot_be_opened_is_named(tmp_path):
+    files = Files(tmp_path)
+    (tmp_path / "two.db").unlink()
+    (tmp_path / "two.db").mkdir()
+    with pytest.raises(StoreUnavailable, match=r"^database of shard two is unavailable: unable to open"):
+        asyncio.run(verified(files.url, SET, Base))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Connection, create_engine
 
@@ -12,6 +13,7 @@ from apportion.shards.pin import Fence
 from apportion.shards.router import FollowedSet
 from apportion.shards.slot_rows import owners_of
 from apportion.shards.slots import SlotTable
+from apportion.shards.takeover.takeover import reached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,7 @@ def begun_snapshots(stack: ExitStack, table: SlotTable, followed: FollowedSet) -
 
     `stack` ends the transactions. A database that is not the shard of the set is refused.
     """
-    begun = {shard: _connected(stack, followed, shard) for shard in followed.shards}
+    begun = {shard: reached(shard, partial(_connected, stack, followed, shard)) for shard in followed.shards}
     owners = owners_of({shard: fence.states(connection) for shard, (connection, fence) in begun.items()})
     if None in owners.values() or owners.keys() != table.owners.keys():
         return None

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Select, Table, literal, select, type_coerce
@@ -29,6 +30,7 @@ from apportion.shards.records import SetKeys
 from apportion.shards.references import compare_references
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
 from apportion.shards.slots import SlotTable
+from apportion.shards.takeover.takeover import reached
 
 MOST_FAULTS = 20
 """The most faults that are described. All faults are counted."""
@@ -154,8 +156,9 @@ def _verified(table: SlotTable, followed: FollowedSet, base: type[DeclarativeBas
         for shard, snapshot in begun.items():
             for mapper in base.registry.mappers:
                 if issubclass(mapper.class_, Sharded) and mapper.inherits is None:
-                    tally.compare(snapshot.connection, mapper, shard, snapshot.owned)
-        references = compare_references({shard: each.connection for shard, each in begun.items()}, base, tally.fault)
+                    reached(shard, partial(tally.compare, snapshot.connection, mapper, shard, snapshot.owned))
+        connections = {shard: each.connection for shard, each in begun.items()}
+        references = reached(", ".join(begun), partial(compare_references, connections, base, tally.fault))
     return SetVerification(
         rows=tally.rows, left=tally.left, faulty=tally.faulty, faults=tuple(tally.faults), references=references
     )
