@@ -9,7 +9,7 @@ import pytest
 
 import apportion
 from apportion.errors import InvalidInput, StoreUnavailable
-from apportion.shards.admin.verify import MOST_FAULTS, verified
+from apportion.shards.admin.reads.verify import MOST_FAULTS, verified
 from tests.shards.sample import SET, SLOTS, Base, Files, Photo, Place, Visit
 
 

@@ -26,11 +26,11 @@ from apportion.shards.admin.migration.migrate import migrate
 from apportion.shards.admin.migration.run import SetMigration
 from apportion.shards.admin.moves import SKEW, TOLERANCE, apply, channels, drain, plan, rebalance
 from apportion.shards.admin.pinned_keys import check_keys, pinned
-from apportion.shards.admin.query import MOST_ROWS, ShardRows, queried
+from apportion.shards.admin.reads.query import MOST_ROWS, ShardRows, queried
+from apportion.shards.admin.reads.verify import SetVerification, verified
 from apportion.shards.admin.recover import Recovery, recovered
 from apportion.shards.admin.repair import repaired
 from apportion.shards.admin.status import MoveStatus, SetStatus, ShardStatus, set_status
-from apportion.shards.admin.verify import SetVerification, verified
 from apportion.shards.migration.record import ShardMigration
 from apportion.shards.mover import MoveEvent
 from apportion.shards.mover.own_slots import PinnedKey

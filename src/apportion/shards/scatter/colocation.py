@@ -4,8 +4,8 @@ Two rows lie together if they have equal slots, equal shard keys, the same paren
 of WHERE and ON say so if AND joins them. `column IN (subquery)` counts as an equality.
 
 Promises: a statement of which a shard would see only a part of the rows is refused.
-Refuses: to guess from values. Rows that happen to lie together today may be apart tomorrow. Equality of columns whose
-types or collations may call unlike values equal says nothing.
+Refuses: to guess from values. Rows that happen to lie together today may be apart tomorrow. Equality of columns says
+nothing if their types or collations may call unlike values equal.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

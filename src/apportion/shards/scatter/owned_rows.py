@@ -41,7 +41,7 @@ def _marked() -> Any:  # noqa: ANN401 - an option of a statement
 
 @cache
 def _dialect(name: str) -> Dialect:
-    """Return a dialect whose compiler notes in `tables_read` each table that it writes into a FROM."""
+    """Return a dialect. Its compiler notes in `tables_read` each table that it writes into a FROM."""
     dialect: Any = {"postgresql": postgresql.dialect, "sqlite": sqlite.dialect}[name]()
     own = dialect.statement_compiler
     dialect.statement_compiler = type("Compiler", (own,), {"visit_table": _noting(own.visit_table)})

@@ -176,7 +176,7 @@ def has_aggregate(columns: Iterable[Any]) -> bool:
 
 
 def unknown_aggregate(columns: Iterable[Any]) -> Any:  # noqa: ANN401 - a function, or None
-    """Return an aggregate whose value cannot be made from parts. None if there is none."""
+    """Return an aggregate with a value that cannot be made from parts. None if there is none."""
     return next((each for each in _aggregates(columns) if function_name(each) not in COMBINED), None)
 
 

@@ -1,4 +1,4 @@
-"""Plain values: the expressions whose values are here as they are in the database.
+"""Plain values: expressions with values that are here as they are in the database.
 
 A value may change on its way from the database. SQLAlchemy rounds numbers, and takes any number for a boolean, if the
 type says so. A type of one dialect, a TypeDecorator and a variant may have rules of their own. Then two values of the
@@ -68,7 +68,7 @@ def kind_of_type(kind: Any) -> Kind | None:  # noqa: ANN401 - a type of SQLAlche
 
 
 def exact_kind(kind: Any) -> Kind | None:  # noqa: ANN401 - a type of SQLAlchemy
-    """Return the general type of a plain type whose values are equal only if they are the same. None for others."""
+    """Return the general type of a plain type, if only values that are the same are equal. None for others."""
     found = kind_of_type(kind)
     return found if found in _EXACT and getattr(kind, "collation", None) is None else None
 

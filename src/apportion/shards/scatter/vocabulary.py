@@ -50,7 +50,7 @@ SCALAR = words(
 """Functions of one row, which give every shard the same value for the same row."""
 
 COMBINED = words("count sum min max avg bool_and bool_or every")
-"""Aggregates whose value is made from those of the shards."""
+"""Aggregates with a value that is made from those of the shards."""
 
 _OTHERS = words(
     """total group_concat string_agg array_agg json_agg jsonb_agg json_group_array stddev stddev_pop stddev_samp

@@ -24,7 +24,7 @@ from xxhash import xxh3_128_digest
 
 from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
-from apportion.shards.admin.snapshots import begun_snapshots
+from apportion.shards.admin.reads.snapshots import begun_snapshots
 from apportion.shards.models import RowRule, Sharded, check_models, rule_of
 from apportion.shards.records import SetKeys
 from apportion.shards.references import compare_references

@@ -19,7 +19,7 @@ from typing import Any
 from apportion.errors import InvalidInput
 from apportion.errors.brief import brief
 from apportion.errors.shown import shown
-from apportion.shards.admin.snapshots import Snapshot, begun_snapshots
+from apportion.shards.admin.reads.snapshots import Snapshot, begun_snapshots
 from apportion.shards.records import SetKeys
 from apportion.shards.router import FollowedSet, set_followed, set_left, table_of
 from apportion.shards.slots import SlotTable
