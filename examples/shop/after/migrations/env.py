@@ -1,4 +1,4 @@
-"""The environment of Alembic: the database is that of SHARD_URL, or of SHOP_DATABASE."""
+"""The environment of Alembic: the database is that of its settings, or of SHOP_DATABASE."""
 
 import os
 
@@ -8,7 +8,7 @@ from sqlalchemy import create_engine
 from apportion import shards
 from models import Base
 
-engine = create_engine(os.environ.get("SHARD_URL") or os.environ["SHOP_DATABASE"])
+engine = create_engine(context.config.get_main_option("sqlalchemy.url") or os.environ["SHOP_DATABASE"])
 with engine.connect() as connection:
     context.configure(connection=connection, target_metadata=Base.metadata, include_object=shards.include_object)
     with context.begin_transaction():

@@ -1,8 +1,8 @@
 """One shard in PostgreSQL as a mover writes to it: a connection of its own, and short transactions.
 
 Promises: each write is one transaction that checks the token before it locks or writes anything else. It waits for a
-lock 20 ms at most, then gives up and begins again, for ten seconds. So no writer waits behind a mover that waits. No
-write is made on another timeline than the noted one.
+lock 20 ms at most, then gives up and begins again, for ten seconds. So no writer waits behind a mover that waits.
+No write is made on another timeline than the noted one.
 Refuses: a database that is not the shard of this place.
 Source: https://www.postgresql.org/docs/current/runtime-config-client.html
 """
@@ -78,8 +78,9 @@ _SETTINGS = "; ".join(
 )
 
 # The view of all settings would cost five times as much as the rest of the opening.
-_HAS_LIMIT = "current_setting('server_version_num')::integer >= 170000"
-_NO_LIMIT = f"SELECT set_config('transaction_timeout', '0', true) WHERE {_HAS_LIMIT}"
+_NO_LIMIT = (
+    "SELECT set_config('transaction_timeout', '0', true) WHERE current_setting('server_version_num')::int >= 170000"
+)
 
 # After this time, a waiting transaction looks for deadlocks, and asks a vacuum to give way. The default is a second.
 _LOOK = "SELECT set_config('deadlock_timeout', '10ms', true) FROM pg_roles WHERE rolname = current_user AND rolsuper"
