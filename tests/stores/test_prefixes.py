@@ -323,6 +323,22 @@ def test_a_short_absence_of_a_store_ends_no_lease():
     assert asyncio.run(story())
 
 
+def test_the_time_without_a_store_counts_from_the_last_renewal_in_all_stores():
+    async def story():
+        three = Three()
+        lease = await three.store.grant(ttl_seconds=5)
+        three.clock.now += 4
+        assert {lease.id} == await three.store.renew([lease.id])
+        three.behind["events"].is_away = True
+        three.clock.now += 4
+        with pytest.raises(StoreUnavailable):
+            await three.store.renew([lease.id])
+        three.clock.now += 1
+        return await three.store.renew([lease.id])
+
+    assert frozenset() == asyncio.run(story())
+
+
 def test_while_all_stores_are_away_nothing_is_said_of_a_lease():
     async def story():
         three = Three()
