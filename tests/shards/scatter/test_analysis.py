@@ -1,6 +1,7 @@
 """Analysis: a statement that shards could not answer together is refused, with the reason, before a shard is asked."""
 
 from datetime import datetime
+from decimal import Decimal
 from math import inf
 from zoneinfo import ZoneInfo
 
@@ -18,9 +19,11 @@ from sqlalchemy import (
     cast,
     collate,
     column,
+    desc,
     distinct,
     exists,
     func,
+    literal,
     literal_column,
     select,
     text,
@@ -246,6 +249,15 @@ REFUSED = {
         select(Shop.id).order_by(Shop.price + func.date_part("epoch", Shop.opened), Shop.id),
         "cast()",
     ),
+    "a count with a type": (select(func.count(Shop.id, type_=Boolean)), "another type"),
+    "the order of a function with a type": (
+        select(Shop.id).order_by(func.coalesce(Shop.size, 0, type_=Boolean), Shop.id),
+        "cast()",
+    ),
+    "HAVING with a value of another type": (
+        select(Shop.city).group_by(Shop.city).having(func.max(Shop.size) == literal(1.4, Integer)),
+        "HAVING",
+    ),
     "groups that exist": (
         select(select(Shop.city).group_by(Shop.city).having(func.count() > 3).exists()),
         "no plain exists",
@@ -310,6 +322,18 @@ def test_parts_of_groups_and_keys_of_an_order_leave_the_joins_as_they_are():
 def test_values_beside_the_statement_are_refused():
     with pytest.raises(NotScatterable, match="params"):
         plan(select(Shop.id).where(Shop.size == bindparam("size", 1)).params(size=2))
+
+
+def test_groups_and_orders_may_name_columns_of_the_result():
+    half = (Shop.size % 2).label("half")
+    statement = select(half, func.count().label("shops")).group_by("half").order_by(desc("shops"), "half")
+    assert [True, False] == [key.is_descending for key in plan(statement).order]
+
+
+def test_a_value_of_having_is_a_float_where_it_is_sent_as_one():
+    statement = select(Shop.city).group_by(Shop.city).having(func.max(Shop.score) == Decimal("0.1"))
+    having = plan(statement, "sqlite").groups.having
+    assert having((None, 0.1))
 
 
 def test_columns_of_two_aliases_are_two_groups():

@@ -78,9 +78,8 @@ _SETTINGS = "; ".join(
 )
 
 # The view of all settings would cost five times as much as the rest of the opening.
-_NO_LIMIT = (
-    "SELECT set_config('transaction_timeout', '0', true) WHERE current_setting('server_version_num')::int >= 170000"
-)
+_NO_LIMIT = """SELECT set_config('transaction_timeout', '0', true)
+    WHERE current_setting('server_version_num')::integer >= 170000"""
 
 # After this time, a waiting transaction looks for deadlocks, and asks a vacuum to give way. The default is a second.
 _LOOK = "SELECT set_config('deadlock_timeout', '10ms', true) FROM pg_roles WHERE rolname = current_user AND rolsuper"
@@ -93,8 +92,7 @@ _MARK = f"SELECT set_config('apportion.mover', %s, true), {NUMBER}"  # a pooler 
 REPLICA = Statement("SET LOCAL session_replication_role = replica")
 """The statement that switches triggers and foreign keys off until the end of a transaction."""
 
-# A prepared transaction has no process. All its locks have one virtual transaction, and one of these locks names the
-# number of the transaction.
+# A prepared transaction has no process. All its locks have one virtual transaction, and one of them names its number.
 _HOLDERS = f"""SELECT l.pid, p.gid, coalesce(a.usename, p.owner, a.backend_type),
     extract(epoch FROM max(now() - coalesce(a.xact_start, p.prepared)))::int
     FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid

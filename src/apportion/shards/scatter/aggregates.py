@@ -74,8 +74,7 @@ def aggregate(expression: Any, dialect: str, *, decides: Decides) -> Aggregate: 
         return _OF_NUMBERS[name](expression, function, dialect)
     if name in ("min", "max"):
         check_ordered(arguments[0], dialect)
-    if name != "count":
-        _check_kept(expression, function)
+    _check_kept(expression, function)
     return Aggregate(parts=(expression,), combine=_COMBINED[name or ""])
 
 
@@ -89,10 +88,12 @@ def _check_number(argument: Any, dialect: str) -> None:  # noqa: ANN401 - any ex
 
 
 def _check_kept(expression: Any, function: Any) -> None:  # noqa: ANN401 - an aggregate function
-    """Refuse an aggregate with a type that is not that of its argument."""
-    [argument] = function.clauses
-    if kind_of_type(function.type) not in (kind_of_type(argument.type), None):
-        refuse(f"{expression} has another type than {argument}: use cast({argument}, ...)")
+    """Refuse an aggregate with a type of its own. It may change the values of the shards before they are combined."""
+    if isinstance(function.type, NullType):
+        return
+    wanted = Integer if name_of(function) == "count" else kind_of_type(next(iter(function.clauses)).type)
+    if wanted is None or kind_of_type(function.type) is not wanted:
+        refuse(f"{expression} has another type than its values: leave the type out, or use cast()")
 
 
 def _total(expression: Any, function: Any, dialect: str) -> Aggregate:  # noqa: ANN401 - an aggregate function

@@ -147,10 +147,9 @@ class _Split:
             expression, key = self._key(element)
             keys.append(replace(key, place=parts.place(expression)))
         having = condition(select._having_criteria, parts.place, self._dialect)
-        statement = unlimited(with_columns(select, parts.columns).order_by(None))
-        statement = statement.group_by(None).group_by(*groups)
-        statement = statement._generate()
-        statement._having_criteria = ()
+        bare = unlimited(select).order_by(None).group_by(None)._generate()
+        bare._having_criteria = ()
+        statement = with_columns(bare, parts.columns).group_by(*groups)
         found = Groups(keys=tuple(range(len(groups))), outputs=tuple(parts.outputs), having=having)
         return self._planned(statement, order=tuple(keys), groups=found)
 

@@ -6,6 +6,7 @@ Refuses: everything else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, TypeAlias
 
@@ -28,6 +29,12 @@ _ORDERED: Mapping[Any, Callable[[Any, Any], bool]] = {
     operators.ge: ge,
 }
 _EQUAL: Mapping[Any, Callable[[Any, Any], bool]] = {operators.eq: eq, operators.ne: ne}
+_VALUES: Mapping[Any, tuple[type, ...]] = {
+    Integer: (int,),
+    Float: (int, float),
+    Numeric: (int, float, Decimal),
+    String: (str,),
+}
 _PLACE = sort_key([OrderKey(place=0)])
 
 
@@ -58,7 +65,7 @@ def _condition(part: Any, place: Place, dialect: str) -> Condition:  # noqa: ANN
 
 def _compared(part: BinaryExpression[Any], place: Place, dialect: str) -> Condition:
     if part.operator in (operators.is_, operators.is_not) and isinstance(part.right, Null):
-        value, is_wanted = _value(part.left, place), part.operator is operators.is_
+        value, is_wanted = _value(part.left, place, dialect), part.operator is operators.is_
         return lambda row: (value(row) is None) is is_wanted
     compare = {**_EQUAL, **_ORDERED}.get(part.operator)
     kinds = {_kind(each, dialect) for each in (part.left, part.right)} if compare else set()
@@ -66,7 +73,7 @@ def _compared(part: BinaryExpression[Any], place: Place, dialect: str) -> Condit
     if compare is None or not is_known:
         refuse(f"HAVING has {part}: only comparisons of numbers, = and != of text, and IS NULL are known")
     is_rounded = dialect == "postgresql"
-    left, right = _value(part.left, place), _value(part.right, place)
+    left, right = _value(part.left, place, dialect), _value(part.right, place, dialect)
 
     def _found(row: Row) -> bool | None:
         one, two = left(row), right(row)
@@ -83,13 +90,20 @@ def _kind(part: Any, dialect: str) -> object:  # noqa: ANN401 - any expression
     """Return the kind of a value. All numbers are of one kind."""
     if name_of(part) == "avg":
         return Numeric
-    found = kind_of_type(part.type) if isinstance(part, BindParameter) else kind_of_value(part, dialect)
+    if isinstance(part, BindParameter):
+        found = kind_of_type(part.type)
+        if found not in _VALUES or type(part.effective_value) not in _VALUES[found]:
+            refuse(f"HAVING has the value {part.effective_value!r}, whose type is not that of the other side")
+    else:
+        found = kind_of_value(part, dialect)
     return Numeric if found in (Integer, Float) else found
 
 
-def _value(part: Any, place: Place) -> Callable[[Row], Any]:  # noqa: ANN401 - any expression
+def _value(part: Any, place: Place, dialect: str) -> Callable[[Row], Any]:  # noqa: ANN401 - any expression
     if isinstance(part, BindParameter):
-        value = part.effective_value
+        value: Any = part.effective_value
+        if dialect == "sqlite" and kind_of_type(part.type) in (Float, Numeric):
+            value = float(value)  # as SQLAlchemy sends it
         return lambda _: value
     at = place(part)
     return lambda row: row[at]

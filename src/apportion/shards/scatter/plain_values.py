@@ -122,12 +122,14 @@ def _kind_of_function(function: Any, dialect: str) -> Kind | None:  # noqa: ANN4
     if name in _AS_ARGUMENTS:
         kinds = {kind_of_value(each, dialect) for each in function.clauses if not isinstance(each, Null)}
         expected = kinds.pop() if len(kinds) == 1 else None
-    return expected if given in (expected, None) else None
+    return expected if given is expected or isinstance(function.type, NullType) else None
 
 
 def _is_kept(expression: Any, kind: Kind, dialect: str) -> bool:  # noqa: ANN401 - an expression
     """Whether SQLAlchemy returns the values of an expression as the database has them."""
-    if kind is Numeric and (dialect == "sqlite" or not expression.type.asdecimal or _has_float(expression)):
+    if kind is Numeric and (
+        dialect == "sqlite" or not getattr(expression.type, "asdecimal", False) or _has_float(expression)
+    ):
         return False
     if kind is Float and getattr(expression.type, "asdecimal", False):
         return False
