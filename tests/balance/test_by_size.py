@@ -129,6 +129,10 @@ def test_a_least_sum_is_that_of_all_subsets(sizes, wanted, room):
         assert wanted <= total <= most
 
 
+def test_a_least_sum_has_no_size_of_zero():
+    assert [2, 1] == least_sum([0, 3, 5], 8, 10)
+
+
 @given(st.lists(st.integers(1, 10**9), min_size=40, max_size=60), st.integers(10**7, 10**9))
 def test_a_least_sum_of_many_large_sizes_is_hardly_more_than_wanted(sizes, wanted):
     sizes = sorted(sizes)

@@ -56,6 +56,11 @@ def test_no_placement_is_below_it(nodes, demands):
         assert least_deviation(state, demands) <= least_of_all(state, demands) + 1e-9
 
 
+def test_it_counts_a_replica_per_zone_where_one_resource_has_as_many_replicas_as_there_are_zones():
+    state, demands = state_of([(1, 0), (1, 1), (0.001, 2)]), [(1, 3), (1, 1)]
+    assert least_of_all(state, demands) == pytest.approx(least_deviation(state, demands))
+
+
 def test_a_small_zone_raises_it_above_exact_shares():
     two_zones = state_of([(1, 0), (1, 0), (1, 0), (1, 1)])
     no_zones = State(topology=Topology(["a", "b", "c", "d"]))

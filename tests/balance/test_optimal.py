@@ -310,3 +310,9 @@ def test_sizes_known_from_before_stay_and_new_partitions_need_theirs():
     assert (700, 1) == balance.optimal(["q", "r"], 2, topology, previous=before, sizes={"r": 1}).sizes
     with pytest.raises(InvalidInput, match="sizes is \"without 'r'\", expected one for each partition"):
         balance.optimal(["q", "r"], 2, topology, previous=before)
+
+
+def test_a_size_given_by_number_replaces_the_one_known_from_before():
+    topology = Topology(["a", "b"])
+    before = balance.optimal(2, 1, topology, sizes=[5, 7])
+    assert (5, 9) == balance.optimal(2, 1, topology, previous=before, sizes={1: 9}).sizes

@@ -6,6 +6,8 @@ import pytest
 
 from apportion import Node, Topology, balance
 from apportion.balance import Resource
+from apportion.balance.solver.leaders import choose_leaders
+from apportion.model.rows import Rows
 
 SHAPES = {
     "five-zones": [Node(f"n{number:02}", zone=(f"z{number % 5}",)) for number in range(30)],
@@ -115,3 +117,8 @@ def test_sizes_and_ids_are_those_of_each_resource():
     placed = balance.optimal_resources(resources, Topology(["a", "b"]))
     assert ((3, 4), None) == (placed["one"].sizes, placed["two"].sizes)
     assert (["x", "y"], ["0", "1"]) == (list(placed["one"].preference_lists), list(placed["two"].preference_lists))
+
+
+@pytest.mark.parametrize(("elsewhere", "leader"), [((1, 0), 1), ((0, 1), 0)])
+def test_a_partition_is_led_where_fewer_of_other_resources_are_led(elsewhere, leader):
+    assert [leader] == list(choose_leaders(Rows.of([(0, 1)]), [-1], 2, elsewhere)[0])

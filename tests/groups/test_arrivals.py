@@ -29,3 +29,9 @@ def test_a_member_that_leaves_makes_nobody_wait():
     before = arrivals.levels_at
     arrivals.look("a", 1.0)
     assert before == arrivals.levels_at
+
+
+def test_as_long_as_nobody_has_come_nothing_waits():
+    arrivals = Arrivals(2.0)
+    arrivals.look("", 0.0)
+    assert arrivals.levels_at < 0.0

@@ -10,6 +10,7 @@ from apportion.groups.view.intake import IntakeChanges
 from apportion.groups.view.keys import GroupKeys
 from apportion.groups.view.records import GroupRecord, MemberRecord, OwnershipRecord, encoded, encoded_target
 from apportion.groups.view.view import View
+from apportion.groups.view.went_back import lacking_in
 from apportion.stores.api import Absent, Event, Item, Scan, StoreChange, Unchanged
 from tests.groups.malformed import CONTROLLER, DRAIN, GOOD_OWN, GOOD_TARGET, MEMBER, OWN, TARGET
 
@@ -211,3 +212,9 @@ def test_a_key_that_no_release_writes_is_passed_over(name):
 def test_each_field_of_a_record_has_a_reader():
     for kind in (GroupRecord, MemberRecord, OwnershipRecord):
         assert {each.name for each in fields(kind)} == set(records._READERS[kind][0])
+
+
+def test_a_store_without_any_write_has_not_gone_back_when_it_is_read_again():
+    view, scan = View(KEYS), Scan(items=(), revision=0, incarnation=1)
+    view.load(scan, 0.0)
+    assert lacking_in(scan, view) is None

@@ -385,3 +385,24 @@ async def test_a_store_that_cannot_be_opened_is_asked_again(tmp_path):
             await SharedSessions.taken(url)
     folder.mkdir()
     await (await SharedSessions.taken(url)).let_go()
+
+
+@runs
+async def test_who_slept_past_the_deadline_reaches_the_store_before_the_renewal_that_is_trusted(monkeypatch):
+    class Asleep(Slow):
+        async def renew(self, leases):
+            self.now += 4.0 * (not seen[1:])  # the first request finds the connection cut, and connects again
+            return await Store.renew(self, leases)
+
+    async def sleep(seconds):
+        pauses.extend([seconds] if seconds else [])
+        store.now += 20.0 * (len(pauses) == 1)
+        if len(pauses) == 2:
+            await asyncio.Event().wait()
+
+    pauses, store, (seen, hear) = [], Asleep(), deadlines()
+    monkeypatch.setattr("apportion.groups.session.asyncio.sleep", sleep)
+    part = await Sessions(store, store).join(10.0, hear, incarnation=1)
+    await asyncio.wait([asyncio.ensure_future(part.keep())], timeout=0.01)
+    assert [109.0, 136.0] == seen
+    await part.end(is_clear=True)

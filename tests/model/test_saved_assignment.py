@@ -197,3 +197,9 @@ def test_a_column_of_nonsense_is_refused_or_answers_without_a_crash(name, column
             assert assignment.epoch == saved(assignment).epoch
             str(assignment.preference_lists), assignment.loads, assignment.degraded
             balance.verify(assignment)
+
+
+def test_rows_with_room_for_more_owners_than_there_are_nodes_are_refused():
+    column = columns.number_column([0, NOBODY], 4)
+    with pytest.raises(BadSnapshot, match="longest row"):
+        columns.rows_of(column, 2, 1, 1)

@@ -60,6 +60,16 @@ def test_a_longer_list_than_the_table_has_is_refused():
         Frozen.load(DATA).table(3)
 
 
+@pytest.mark.parametrize(
+    ("count", "options"),
+    [(0, {}), (1, {"spread": "wide"}), (1, {"spread_level": -1})],
+    ids=["count", "spread", "level"],
+)
+def test_options_of_a_list_that_cannot_be_are_refused(count, options):
+    with pytest.raises(InvalidInput):
+        Frozen.load(DATA).preference("k", count, **options)
+
+
 def test_a_table_does_not_move_on():
     with pytest.raises(CannotPlace, match="names no owners on"):
         Frozen.load(DATA).on(RING.topology)

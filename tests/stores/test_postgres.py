@@ -7,12 +7,18 @@ import sys
 import time
 import traceback
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 
 from apportion.errors import InvalidInput, StoreDenied, StoreUnavailable
+from apportion.runtime.clock import SystemClock
 from apportion.stores import administration, connect
-from apportion.stores.postgres.errors import refusal, unreachable
+from apportion.stores.postgres.errors import TablesAbsent, refusal, unreachable
+from apportion.stores.postgres.tasks import statements
+from apportion.stores.postgres.tasks.store import PostgresTasks, connected
+from apportion.stores.postgres.wire import PostgresNoReply
+from apportion.stores.task_control import StoreTime
 
 URL = "postgresql://u:cAnAry p@ss@127.0.0.1:1/d"
 
@@ -91,6 +97,14 @@ def test_an_answer_is_told_by_its_code_or_its_class(code, reason):
     assert reason in str(refusal("postgresql://h/d", code, "Strange"))
 
 
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [("42P01", TablesAbsent), ("53100", StoreUnavailable), ("40001", StoreUnavailable), (None, StoreUnavailable)],
+)
+def test_tables_are_made_again_only_after_an_answer_that_they_are_absent(code, kind):
+    assert kind is type(refusal("postgresql://h/d", code, "Strange"))
+
+
 @pytest.mark.parametrize("name", ["A", "pg_x", "a;b", 'a"b', "a%0A", "x" * 64, "", "1a"])
 def test_a_schema_is_named_by_an_allow_list(name):
     with pytest.raises(InvalidInput, match="schema"):
@@ -133,3 +147,45 @@ def test_a_password_of_strange_characters_is_in_no_error_of_a_server_that_is_awa
     with pytest.raises(StoreUnavailable, match="no server listens") as caught:
         asyncio.run(connect(URL))
     assert "cAnAry" not in "".join(traceback.format_exception(caught.value))
+
+
+class Link:
+    """A link whose server answers each statement with incarnation 1 and a time; or loses a reply."""
+
+    def __init__(self, problem=None):
+        self.asked, self.problem = [], problem
+
+    async def open(self):
+        pass
+
+    async def transact(self, work, **_):
+        if self.problem is not None:
+            raise self.problem
+        return await work(self)
+
+    async def ask(self, statement):
+        self.asked.append(statement)
+        return [(1, 5_000)]
+
+
+def links_of(link):
+    async def give_back():
+        pass
+
+    door = SimpleNamespace(name="the store", schema=None, is_polled=False)
+    return SimpleNamespace(
+        committing=link, watching=link, lookout=None, leases=None, door=door, ours=True, give_back=give_back
+    )
+
+
+def test_all_statements_of_a_question_about_tasks_read_one_snapshot():
+    link = Link()
+    assert 5_000 == asyncio.run(PostgresTasks(links_of(link), 1, SystemClock()).query(StoreTime()))
+    assert statements.SNAPSHOT == link.asked[0]
+
+
+def test_tasks_that_are_opened_without_a_reply_are_away(monkeypatch):
+    links = links_of(Link(PostgresNoReply("the connection broke")))
+    monkeypatch.setattr("apportion.stores.postgres.tasks.store.Links.taken", lambda *_: links)
+    with pytest.raises(StoreUnavailable, match="the connection broke"):
+        asyncio.run(connected(None, SystemClock()))

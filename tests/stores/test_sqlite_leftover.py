@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from apportion.errors import StoreUnavailable
 from apportion.stores import administration, connect
+from apportion.stores.sqlite import file as sqlite_file
 from apportion.stores.sqlite import link as sqlite_link
 from apportion.stores.sqlite.leftover import has_leftover
 
@@ -141,3 +143,11 @@ def test_a_file_is_not_looked_at_while_this_process_has_it_open_and_is_when_anot
         assert {"ours.db"} == set(looks)
 
     asyncio.run(story())
+
+
+def test_an_upgrade_refuses_a_leftover_before_it_opens_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_link, "has_leftover", lambda path, *, is_restored: True)
+    monkeypatch.setattr(sqlite_file, "_CHECKPOINT_SECONDS", 0.0)
+    with pytest.raises(StoreUnavailable, match="-wal belongs to another file"):
+        asyncio.run(administration(f"sqlite:///{tmp_path}/s.db").upgrade())
+    assert not (tmp_path / "s.db").exists()

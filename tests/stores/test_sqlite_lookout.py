@@ -135,3 +135,9 @@ def test_a_read_of_all_leases_forgets_those_of_this_process_that_have_ended(file
     looking.leases |= {7, 8}
     asyncio.run(looking._reap())
     assert ({7}, 0.1) == (looking.leases, looking._reap_at)
+
+
+def test_a_history_that_grew_shorter_within_one_life_wakes_every_watch(file):
+    for key in (b"a0", b"a1"):
+        file.write(key)
+    assert looked(file, lambda _: file.history.pop())

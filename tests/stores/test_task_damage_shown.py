@@ -10,6 +10,7 @@ import pytest
 from apportion.console.tasks import report
 from apportion.stores.catalog import administration
 from apportion.stores.damage import sqlite as damage
+from apportion.stores.damage.rows import damage_found
 from apportion.stores.task_control import Cancel, Hasten, Listing, QueueStats, Redrive, SetLimit, Survey
 from apportion.stores.task_values import Settlement, Worker
 from apportion.work.admin.arguments import STATES
@@ -209,3 +210,11 @@ def test_doctor_names_the_damaged_rows_of_postgresql(rig, schema, tmp_path):
             assert "lane 3 of n/q" == found[2].found
 
     asyncio.run(_run(rig.url("n", options=f"&schema={schema}")))
+
+
+@pytest.mark.parametrize(("count", "more"), [(4, False), (5, True)])
+def test_four_damaged_rows_are_named_and_the_others_counted(count, more):
+    names = [f"row {number}" for number in range(count)]
+    found = damage_found(names).found
+    assert (4, more) == (sum(name in found for name in names), "; 1 more" in found)
+    assert more == ("more" in found)

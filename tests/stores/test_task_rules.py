@@ -333,3 +333,19 @@ def test_a_session_that_lived_brings_back_no_task_that_died_of_another_cause(fat
         ledger.turn(Worker(session=2, queues=("a",)), [again], alive={2}, now=5)
     ledger.turn(Worker(session=3, queues=(), former=(1,)), [], alive={3}, now=6)
     assert [state] == [row.state for row in task_admin.rows(ledger, EVERYTHING)]
+
+
+def test_a_worker_without_a_claim_is_forgotten_after_its_session():
+    ledger = TaskLedger()
+    for session in (1, 2):
+        ledger.turn(Worker(session=session, queues=("a",)), [], want=1, alive={session}, now=session)
+    assert [2] == list(ledger.workers)
+
+
+def test_a_task_that_is_delayed_by_one_millisecond_is_not_claimed_before():
+    ledger, worker = TaskLedger(), Worker(session=1, queues=("a",))
+    ledger.enqueue([NewTask(id="t", queue="a", name="f", arguments=b"")], now=0)
+    (claim,) = ledger.turn(worker, [], want=1, alive={1}, now=1).claims
+    end = Settlement(receipt=claim.receipt, fate="released", delay_ms=1)
+    assert () == ledger.turn(worker, [end], want=1, alive={1}, now=2).claims
+    assert 1 == len(ledger.turn(worker, [], want=1, alive={1}, now=3).claims)

@@ -59,3 +59,26 @@ def test_a_nudge_ends_the_pause_of_a_lookout_and_one_during_a_look_is_not_lost()
 
     asyncio.run(main())
     assert [0, 1, 2] == looks
+
+
+def test_a_nudge_ends_one_pause_alone():
+    looks = []
+
+    class Scene(Lookout):
+        async def _look(self):
+            looks.append(len(looks))
+
+        def _pause_seconds(self, _):
+            return 3_600.0
+
+    async def main():
+        lookout = Scene(SystemClock(), own=())
+        watcher = lookout.join(b"a", b"b")
+        for nudge in (lambda: None, lookout._nudge):
+            nudge()
+            for _ in range(9):
+                await asyncio.sleep(0)
+        lookout.leave(watcher)
+
+    asyncio.run(main())
+    assert [0, 1] == looks

@@ -1,6 +1,7 @@
 """A group from outside: partitions that are not settled, and a resize while a member joins."""
 
 import asyncio
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -86,3 +87,20 @@ def test_a_group_whose_record_shows_nothing_has_one_partition_and_guessed_settin
     found = asyncio.run(read_damaged())
     assert (GroupRecord(partitions=1), True) == (found.record, found.is_guessed)
     assert [KEYS.record] == [each.key for each in found.damaged]
+
+
+@pytest.mark.parametrize(("count", "more"), [(8, []), (9, ["1 more"])])
+def test_of_the_members_in_the_way_of_a_resize_eight_are_named_and_the_others_counted(count, more):
+    async def refused():
+        store = handle(memory())
+        lease = (await store.grant(ttl_seconds=10)).id
+        record = encoded(MemberRecord(nonce="n"))
+        members = [Put(key=KEYS.member(f"m{number}"), value=record, lease=lease) for number in range(count)]
+        puts = [RECORD, *members]
+        await store.commit(when=[Absent(key=put.key) for put in puts], puts=puts)
+        with pytest.raises(Unsafe) as raised:
+            await resize(store, "g", 4, "the store")
+        return str(raised.value)
+
+    said = asyncio.run(refused())
+    assert (8, more) == (len(re.findall(r"\bm\d", said)), re.findall(r"\d+ more", said))
