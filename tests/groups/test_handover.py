@@ -95,7 +95,7 @@ def test_each_commit_writes_the_next_epoch_and_absolution_the_same():
 
 @pytest.mark.parametrize("phase", Phase)
 def test_no_epoch_of_a_session_that_is_over_counts_as_served(phase):
-    assert 0 == HandOver(phase=phase, served=3).step(HandOverEvent.OVER)[0].served
+    assert HandOver().served == HandOver(phase=phase, served=3).step(HandOverEvent.OVER)[0].served == 0
 
 
 @pytest.mark.parametrize(
