@@ -24,9 +24,8 @@ from tests.shards.server import OWNER, as_role
 from tests.shards.test_postgres_native import Pair
 from tests.stores.rigs.postgres import USER, PostgresRig
 
-pytestmark = [pytest.mark.live, pytest.mark.crowded, pytest.mark.timeout(1800)]
-
 IS_LONG = os.environ.get("APPORTION_GROUP_RUNS") == "500"
+pytestmark = [pytest.mark.live, pytest.mark.crowded, pytest.mark.timeout(3600 if IS_LONG else 1800)]
 WRITERS, MOVED_SLOTS, LEAST_ACKNOWLEDGED = 8, 8, 300
 
 
