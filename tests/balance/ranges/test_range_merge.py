@@ -1,5 +1,7 @@
 """A merge needs six cold windows on both sides, age, and room; the smaller side moves."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,6 +81,13 @@ def test_few_pairs_at_once_none_twice_and_the_order_of_the_input_does_not_matter
 )
 def test_the_bounds_of_a_merge_are_exact(changed, merges):
     assert merges == len(plan_merge(pair(**changed), now=NOW, limits=LIMITS))
+
+
+def test_neither_side_merges_without_six_windows():
+    left, right = pair()
+    short = PeakWindows(values=(0,) * 5)
+    assert () == plan_merge([replace(left, peaks=short), right], now=NOW, limits=LIMITS)
+    assert () == plan_merge([left, replace(right, peaks=short)], now=NOW, limits=LIMITS)
 
 
 @pytest.mark.parametrize(("size", "source", "target"), [(249, "b", "a"), (248, "b", "a"), (250, "a", "b")])

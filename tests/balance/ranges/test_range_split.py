@@ -31,6 +31,8 @@ def test_a_split_leaves_sampled_keys_on_both_sides_and_the_ranges_cover_all_keys
         assert keys[0] + keys[1] == (before.requested_keys if split.cause == "load" else before.stored_keys)
         assert left.requests + right.requests == before.requests
         assert left.size_bytes + right.size_bytes == before.size_bytes
+        together = left.peaks.plus(right.peaks).values
+        assert all(0 <= peak - whole <= 1 for peak, whole in zip(together, before.peaks.values, strict=True))
         assert {NOW} == {left.changed_at, right.changed_at}
         loads[place : place + 1] = [left, right]
     assert covers_everything(loads)
