@@ -19,7 +19,7 @@ _REPAIR = ["table", "repair"]
 _WITHOUT_STORE = [["tasks", "worker"], ["cron", "plan"], ["cron", "apply"], ["shards", "labels"]]
 _WITH_KEYS = [["shards", "route"], ["shards", "pin"]]
 _SWITCHES = {
-    "--accept-loss", "--all", "--allow-unbounded-wal", "--check", "--explain", "--force", "--json", "--off",
+    "--accept-loss", "--all", "--allow-unbounded-wal", "--check", "--dry-run", "--explain", "--force", "--json", "--off",
     "--replace", "--reversible", "--sql", "--static", "--stride", "--wait", "--watch", "--whole",
     "--no-all", "--no-json", "--no-replace", "--no-sql", "--no-static", "--no-wait",
 }  # fmt: skip

@@ -154,7 +154,9 @@ local lease = ARGV[5]
 if lease == '0' then
   lease = digits(redis.call('HINCRBY', meta, 'lease', 1))
 end
-redis.call('HSETNX', leases, lease, '0 ' .. ARGV[4])
+if redis.call('HEXISTS', leases, lease) == 0 then
+  redis.call('HSET', leases, lease, '0 ' .. ARGV[4])
+end
 return {'ok', lease}
 """
 )
