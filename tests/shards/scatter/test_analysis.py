@@ -258,6 +258,14 @@ REFUSED = {
         select(Shop.city).group_by(Shop.city).having(func.max(Shop.size) == literal(1.4, Integer)),
         "HAVING",
     ),
+    "a name that two tables have": (
+        select(Shop.id, Order.amount).join(Order, Order.shop_id == Shop.id).order_by("id"),
+        "may stand for several columns",
+    ),
+    "a name that is the long name of another column": (
+        select(Shop.size.label("shop_score"), Shop.score).order_by("shop_score"),
+        "may stand for several columns",
+    ),
     "groups that exist": (
         select(select(Shop.city).group_by(Shop.city).having(func.count() > 3).exists()),
         "no plain exists",
@@ -328,6 +336,10 @@ def test_groups_and_orders_may_name_columns_of_the_result():
     half = (Shop.size % 2).label("half")
     statement = select(half, func.count().label("shops")).group_by("half").order_by(desc("shops"), "half")
     assert [True, False] == [key.is_descending for key in plan(statement).order]
+
+
+def test_a_name_that_one_table_has_is_that_column():
+    assert 1 == len(plan(select(Shop.size).order_by("size")).order)
 
 
 def test_a_value_of_having_is_a_float_where_it_is_sent_as_one():

@@ -3,6 +3,7 @@
 Refuses: parts that no shard could answer for all of them, such as a lock, a sample, a hint or DISTINCT ON.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -137,15 +138,25 @@ def groups_of(select: Select[Any]) -> list[Any]:
     return found
 
 
-def _column_names(select: Select[Any]) -> frozenset[str]:
-    sources, found = sources_of(select), set[str]()
+def _check_name(name: str, column: Any, select: Select[Any]) -> None:  # noqa: ANN401 - a column
+    """Refuse a name that SQLAlchemy may take for another column: one of a table, or a selected one by its long name."""
+    is_told = isinstance(column, Label) or _column_names(select)[name] == 1
+    if not is_told or any(
+        getattr(each, "_tq_label", None) == name for each in columns_of(select) if each is not column
+    ):
+        refuse(f"the name {name!r} may stand for several columns: name the column itself")
+
+
+def _column_names(select: Select[Any]) -> Counter[str]:
+    """Return the names of the columns in FROM, and the number of sources that have them."""
+    sources, found = sources_of(select), Counter[str]()
     while sources:
         source = sources.pop()
         if isinstance(source, Join):
             sources += [source.left, source.right]
         else:
-            found |= {column.name for column in source.c}
-    return frozenset(found)
+            found.update(column.name for column in source.c)
+    return found
 
 
 def flat(elements: Iterable[Any]) -> Iterator[Any]:
@@ -166,6 +177,7 @@ def referred(element: Any, select: Select[Any]) -> Any:  # noqa: ANN401 - an ele
         found = [each for each in columns_of(select) if element.element in (each.key, getattr(each, "name", None))]
         if len(found) != 1:
             refuse(f"the name {element.element!r} stands for {len(found)} columns of the result, and not for one")
+        _check_name(element.element, found[0], select)
         return found[0]
     return element
 

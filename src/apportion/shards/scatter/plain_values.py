@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import (
     CHAR,
     REAL,
+    BinaryExpression,
     Boolean,
     Case,
     Cast,
@@ -132,6 +133,8 @@ def _is_kept(expression: Any, kind: Kind, dialect: str) -> bool:  # noqa: ANN401
     ):
         return False
     if kind is Float and getattr(expression.type, "asdecimal", False):
+        return False
+    if dialect == "sqlite" and kind in (Date, DateTime, Time) and isinstance(expression, BinaryExpression):
         return False
     if isinstance(expression, TypeCoerce):
         inner = expression.typed_expression

@@ -10,7 +10,9 @@ from apportion.stores.redis.link import RedisLink, Reply, parsed_info, refusals
 from apportion.stores.url import StoreUrl
 
 _COMMANDS = "+eval +evalsha +info +select +xread +hgetall"
-_INSIDE_SCRIPTS = "+time +hget +hset +hdel +hincrby +hexists +hmget +zadd +zrem +zrangebylex +zrangebyscore +xadd +xdel +xlen +xrange"
+_INSIDE_SCRIPTS = (
+    "+time +hget +hset +hdel +hincrby +hexists +hmget +zadd +zrem +zrangebylex +zrangebyscore +xadd +xdel +xlen +xrange"
+)
 
 
 class RedisAdministration(Administration):
