@@ -46,6 +46,7 @@ Kind: TypeAlias = type[Any]
 
 _KINDS: tuple[Kind, ...] = (Boolean, Integer, Float, Numeric, DateTime, Date, Time, LargeBinary, Uuid, String)
 _EXACT = (Integer, String, Uuid, LargeBinary)
+_TIMES = (Date, DateTime, Time)
 _DOUBLE = 25  # the least precision of a float of 8 bytes in PostgreSQL
 _CAST_IN_SQLITE = (Integer, Float, String)
 _RESULTS: dict[Kind, frozenset[str]] = {
@@ -132,9 +133,8 @@ def _is_kept(expression: Any, kind: Kind, dialect: str) -> bool:  # noqa: ANN401
         dialect == "sqlite" or not getattr(expression.type, "asdecimal", False) or _has_float(expression)
     ):
         return False
-    if kind is Float and getattr(expression.type, "asdecimal", False):
-        return False
-    if dialect == "sqlite" and kind in (Date, DateTime, Time) and isinstance(expression, BinaryExpression):
+    is_sum_of_times = dialect == "sqlite" and kind in _TIMES and isinstance(expression, BinaryExpression)
+    if is_sum_of_times or (kind is Float and getattr(expression.type, "asdecimal", False)):
         return False
     if isinstance(expression, TypeCoerce):
         inner = expression.typed_expression
