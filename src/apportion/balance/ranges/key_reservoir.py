@@ -37,7 +37,7 @@ class KeyReservoir:
             raise InvalidInput("rng", rng, "a source of random numbers", "Pass a random.Random.")
         self._size, self._rng = size, rng
         self._keys: list[Position] = []
-        self.seen = 0
+        self.seen: int = 0
 
     def add(self, key: Position) -> None:
         """Take one key of the stream. O(1)."""
