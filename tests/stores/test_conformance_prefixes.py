@@ -23,7 +23,7 @@ def on_memory(name):
 
 
 def on_sqlite(name):
-    return lambda: PrefixRig(SqliteRig(), SqliteRig(own_disk=False), name)
+    return lambda: PrefixRig(SqliteRig(), SqliteRig(), name)
 
 
 TestMemoryOfOthers = certify(on_memory(OTHERS))
