@@ -412,7 +412,7 @@ def test_stores_of_urls_are_opened_and_closed(tmp_path):
     urls = {"": f"sqlite:///{tmp_path}/all.db", "events/": f"sqlite:///{tmp_path}/events.db"}
 
     async def story():
-        store = await stores.by_prefix(urls, needs=["transactions"])
+        store = await stores.by_prefix(urls, needs=["fencing"])
         await store.commit(**made("group/events"))
         await store.commit(**made("group/events-1"))
         await store.close()
