@@ -28,7 +28,7 @@ def on_sqlite(name):
 
 TestMemoryOfOthers = certify(on_memory(OTHERS))
 TestMemoryOfEvents = certify(on_memory(EVENTS))
-TestSqliteOfOthers = certify(on_sqlite(OTHERS), slow=SLOW)
+TestSqliteOfOthers = pytest.mark.soak(certify(on_sqlite(OTHERS), slow=SLOW))
 TestSqliteOfEvents = certify(on_sqlite(EVENTS), slow=SLOW)
 
 
@@ -36,4 +36,4 @@ def on_etcd(name):
     return lambda: PrefixRig(rig_of("etcd")(), rig_of("etcd")(), name)
 
 
-TestEtcdOfEvents = pytest.mark.live(certify(on_etcd(EVENTS)))
+TestEtcdOfEvents = pytest.mark.soak(certify(on_etcd(EVENTS)))
