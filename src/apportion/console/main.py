@@ -109,6 +109,7 @@ SHARD_COMMANDS = {
     "doctor": "Compare a set with its databases, and its databases with each other.",
     "drain": "Give all slots of a shard to the others.",
     "init": "Make a set of shards out of databases.",
+    "isolate": "Give a key with rows a slot of its own, on a shard of your choice.",
     "labels": "Print the names of the points at which a fire drill can kill a mover.",
     "migrate": "Bring all shards to one revision with your own Alembic.",
     "pause": "Pause the moves that have not switched.",
@@ -128,6 +129,7 @@ _SHARD_MOVES = ("abort", "clean", "drain", "labels", "pause", "plan", "rebalance
 _SHARD_FILES = {
     "accept-failover": "failover",
     "apply": "apply",
+    "isolate": "isolate",
     "query": "query",
     "migrate": "migrate",
     **dict.fromkeys(_SHARD_MOVES, "moves"),

@@ -74,10 +74,16 @@ class Fence(Protocol):
         """
 
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
-        """Return the state of each slot that has a row here. Leave out an incoming slot that has no number yet."""
+        """Return the state of each slot that has a row here.
+
+        Leave out an incoming slot that has no number yet, and a slot that may have old rows of an isolated key.
+        """
 
     def others(self, connection: Connection) -> Set[int]:
-        """Return the slots that have a row here without an owner's state, and so may have rows of tables here."""
+        """Return the slots that may have rows of tables here that no reader of all shards may count.
+
+        They have no owner's state, or may have old rows of an isolated key.
+        """
 
     def limit(self, connection: Connection, seconds: float | None) -> None:
         """Limit each statement of the transaction of a connection. None ends the limit, also after the transaction."""
@@ -168,14 +174,15 @@ class Pin:
             try:
                 return shard, self._entered(shard, table.version)
             except NotAccepted as refused:
+                # The own slot of a key may be on its way: its shard has no row of it yet, or a pin was cut off.
+                is_on_way = refused.is_switching or self.slots[-1] >= table.hash_slots
                 if refused.is_switching:
                     wait.begins()
                 if kept is not None or monotonic() > until:
-                    is_pinned = self.slots[-1] >= table.hash_slots  # perhaps an operator's pin was cut off
-                    if (refused.is_switching or is_pinned) and kept is None:
+                    if is_on_way and kept is None:
                         self.roads.rescue(self.slots)
                     raise StaleRoute(self.key, shard, table.version) from None
-                table = self._newer(table, is_switching=refused.is_switching, left=until - monotonic())
+                table = self._newer(table, is_on_way=is_on_way, left=until - monotonic())
 
     def shard_in(self, table: SlotTable) -> str:
         """Return the shard that a table names for the slots. `CrossShard` if they lie on several shards."""
@@ -199,9 +206,9 @@ class Pin:
             stack.pop_all()
         return connection
 
-    def _newer(self, table: SlotTable, *, is_switching: bool, left: float) -> SlotTable:
+    def _newer(self, table: SlotTable, *, is_on_way: bool, left: float) -> SlotTable:
         """Return a newer table, or the same one after a wait, because a fenced slot may come back to its owner."""
         try:
-            return self.roads.refreshed(table.version, min(left, _LOOK_SECONDS) if is_switching else left)
+            return self.roads.refreshed(table.version, min(left, _LOOK_SECONDS) if is_on_way else left)
         except StoreUnavailable:
             return table

@@ -12,12 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from apportion.errors import InvalidInput
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup, RowChange
 from apportion.shards.slot_rows import SlotRow
 
 CLEAN_ROWS = 500
 """The most rows that one call of `clean` deletes, so that writers wait for 20 ms at most."""
+
+MOST_IN_PLACE = 5_000
+"""The most rows that get another slot of their own shard in one transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,10 @@ class Shard(Protocol):
         """Return the rows of the group's slots from one read, in the order of the slots."""
 
     async def change(self, group: MoveGroup, change: RowChange, token: FencingToken) -> None:
-        """Change the rows with one of the states `before`, and mark them with the group's move."""
+        """Change the rows with one of the states `before`, and mark them with the group's move.
+
+        With `takes`, the rows of an isolated key get their slot too. `InvalidInput` for more than `MOST_IN_PLACE` rows.
+        """
 
     async def sizes(self) -> Mapping[int, SlotSize]:
         """Return the size of each slot that has rows here, even if the shard does not own the slot."""
@@ -60,3 +67,10 @@ class Shard(Protocol):
 
     async def close(self) -> None:
         """Close the connections."""
+
+
+def check_few(slot: int, *, rows: int) -> None:
+    """Raise `InvalidInput` for more rows than those that may get another slot in one transaction."""
+    if rows > MOST_IN_PLACE:
+        hint = "Move them to another shard, while programs write: apportion shards isolate URL SET KEY --to ID"
+        raise InvalidInput(f"rows of the key in slot {slot}", rows, f"at most {MOST_IN_PLACE} to stay", hint)

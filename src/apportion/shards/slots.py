@@ -8,7 +8,7 @@ Refuses: names of any other form, a gap in the hash slots, and a slot or key tha
 """
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
@@ -124,9 +124,13 @@ def shifted(assignment: Assignment, slots: Iterable[int], shard: Node) -> Assign
     return Assignment(topology=topology, rows=Rows(buffer, width=width), names=assignment.names)
 
 
-def free_slot(table: SlotTable) -> int:
-    """Return the lowest number that is free for the slot of a pinned key. `InvalidInput` if none is left."""
-    slot = next((each for each in range(table.hash_slots, MOST_SLOTS) if each not in table.owners), None)
+def free_slot(table: SlotTable, taken: Collection[int] = ()) -> int:
+    """Return the lowest number that is free for the slot of a pinned key. `InvalidInput` if none is left.
+
+    `taken` are slots that are not in the table yet, because they are on their way.
+    """
+    numbers = range(table.hash_slots, MOST_SLOTS)
+    slot = next((each for each in numbers if each not in table.owners and each not in taken), None)
     if slot is None:
         most = MOST_SLOTS - table.hash_slots
         raise InvalidInput("pinned keys", len(table.pinned), f"fewer than {most}", "Leave the key in its hash slot.")

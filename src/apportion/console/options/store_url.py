@@ -17,7 +17,7 @@ _STORE = "--store"
 _ROOMS = ("group", "store", "guard", "tasks", "cron", "shards")
 _REPAIR = ["table", "repair"]
 _WITHOUT_STORE = [["tasks", "worker"], ["cron", "plan"], ["cron", "apply"], ["shards", "labels"]]
-_WITH_KEYS = [["shards", "route"], ["shards", "pin"]]
+_WITH_KEYS = [["shards", "route"], ["shards", "pin"], ["shards", "isolate"]]
 _SWITCHES = {
     "--accept-loss", "--all", "--allow-unbounded-wal", "--check", "--dry-run", "--explain", "--force", "--json",
     "--off", "--replace", "--reversible", "--sql", "--static", "--stride", "--wait", "--watch", "--whole",

@@ -21,6 +21,7 @@ from apportion.shards.admin.departure import removed
 from apportion.shards.admin.doctor import doctor as diagnosed
 from apportion.shards.admin.ends import SOAK, abort, clean, pause, reverse
 from apportion.shards.admin.failover import FailOver, accept_failover
+from apportion.shards.admin.isolation import isolate
 from apportion.shards.admin.lanes import MovesMade
 from apportion.shards.admin.migration.migrate import migrate
 from apportion.shards.admin.migration.run import SetMigration
@@ -76,6 +77,7 @@ __all__ = [
     "drain",
     "fill_slots",
     "init",
+    "isolate",
     "migrate",
     "pause",
     "pin",

@@ -80,7 +80,7 @@ class Carrier:
         followed = self.followed
         moves, table = await moves_of(followed), table_of(followed.follower.routes)
         states = {move: kept.entry.record.state for move, kept in moves.kept.items()}
-        begun = [kept.entry.group for move, kept in sorted(moves.kept.items()) if states[move] != "complete"]
+        begun = [kept.entry.group for _, kept in sorted(moves.kept.items()) if _is_open(kept.entry)]
         names = {group.move for group in begun}
         if plan is not None:
             _check_reversed(plan, moves)
@@ -93,6 +93,8 @@ class Carrier:
 
         async def _run(mover: Mover, group: MoveGroup) -> bool:
             entry = await self._moved(mover, group, planned.get(group.move), is_reversible=is_reversible)
+            if entry is None and group.isolated is not None:
+                return group.isolated.key in (await mover.book.table())[0].pinned
             return states.get(group.move) == "cleaned" or (entry is not None and entry.record.state in _OVER)
 
         async with AsyncExitStack() as exits:
@@ -286,6 +288,11 @@ async def _worked(
             return await work(carrier)
     finally:
         await set_left(followed)
+
+
+def _is_open(entry: MoveEntry) -> bool:
+    """Whether a move goes on without `clean`. The old rows of an isolated key are deleted at once."""
+    return entry.record.state != "complete" or entry.group.isolated is not None
 
 
 def _check_reversed(plan: ShardPlan, moves: KnownMoves) -> None:

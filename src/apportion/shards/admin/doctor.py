@@ -84,7 +84,9 @@ class Doctor:
         schema = None
         if self.base is not None:
             schema = schema_of(connection, self.base)
-            findings += [*_triggers(connection, shard, database, self.base), *self._slots(connection, shard, self.base)]
+            shed = {each for each in database.fence.others(connection) if each in rows and rows[each].state == "owner"}
+            findings += _triggers(connection, shard, database, self.base)
+            findings += self._slots(connection, shard, self.base, shed)
         return LookedAt(findings=tuple(findings), rows=rows, schema=schema)
 
     def _numbers(self, shard: str, rows: Mapping[int, SlotRow]) -> Finding:
@@ -104,11 +106,20 @@ class Doctor:
         )
         return judged(f"numbers of {shard}", found, advice if is_ahead else "", verdict="error")
 
-    def _slots(self, connection: Connection, shard: str, base: type[DeclarativeBase]) -> Iterator[Finding]:
+    def _slots(
+        self, connection: Connection, shard: str, base: type[DeclarativeBase], shed: Set[int]
+    ) -> Iterator[Finding]:
+        """Compare rows with their slots. A slot that is shed may still have old rows of an isolated key."""
+        among = self.sampled
+        if shed:
+            among = tuple(each for each in among or sorted(self.table.owners) if each not in shed)
+            advice = "Run apportion shards apply URL SET, which deletes them. Until then, reports are refused."
+            said = f"old rows of an isolated key in slot {_named(_words(shed))}"
+            yield Finding(subject=f"rows of {shard}", found=said, verdict="warning", advice=advice)
         tables = replace(tables_there(connection, base, self.table.hash_slots), pinned=self.table.pinned)
         wrong, counted = [], 0
         for each in tables.each:
-            for place in tables.wrong(connection, each, among=self.sampled):
+            for place in tables.wrong(connection, each, among=among):
                 counted += 1
                 wrong += [f"{each.name} {place}"] if counted <= _MOST_NAMED else []
         looked = "all slots" if self.sampled is None else f"{len(self.sampled)} sampled slots"
@@ -176,7 +187,8 @@ async def doctor(
     findings = [_error("control store", each.problem, each.hint) for each in damages]
     findings += [finding for each in found.values() for finding in each.findings]
     open_pins = {slot for move, listed in moving.items() if slot_of_pin(move) is not None for slot in listed}
-    return (*findings, *_of_owners(table, found, open_pins), *_of_schemas(found), *pairs)
+    coming = {slot for listed in moving.values() for slot in listed}
+    return (*findings, *_of_owners(table, found, open_pins, coming), *_of_schemas(found), *pairs)
 
 
 async def _pairs(followed: FollowedSet, table: SlotTable, found: Mapping[str, LookedAt]) -> Sequence[Finding]:
@@ -214,7 +226,9 @@ async def _moving(followed: FollowedSet) -> tuple[Mapping[str, tuple[int, ...]],
     return moves.moving, [*moves.damaged.values()]
 
 
-def _of_owners(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[int]) -> Iterator[Finding]:
+def _of_owners(
+    table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[int], coming: Set[int]
+) -> Iterator[Finding]:
     """Compare the slot rows with the table. Each slot must have one owner, the one in the table."""
     if open_pins:
         advice = "A pin is under way, or was cut off. Run the same pin, or shards apply without a plan."
@@ -224,7 +238,7 @@ def _of_owners(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[i
             subject="slots", found="not compared: a shard was not read", verdict="warning", advice="See above."
         )
         return
-    yield from _unknown(table, found, open_pins)
+    yield from _unknown(table, found, coming)
     twice, astray, moving = [], [], []
     for slot, named in sorted(table.owners.items()):
         states = {shard: each.rows[slot].state for shard, each in found.items() if each.rows and slot in each.rows}
@@ -238,10 +252,10 @@ def _of_owners(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[i
     yield from _owned(twice, astray, moving, len(table.owners))
 
 
-def _unknown(table: SlotTable, found: Mapping[str, LookedAt], open_pins: Set[int]) -> Iterator[Finding]:
+def _unknown(table: SlotTable, found: Mapping[str, LookedAt], coming: Set[int]) -> Iterator[Finding]:
     """Report slot rows with a slot that the table lacks. The slot of a pin that was made meanwhile looks the same."""
     for shard, each in found.items():
-        if each.rows and (unknown := each.rows.keys() - table.owners.keys() - open_pins):
+        if each.rows and (unknown := each.rows.keys() - table.owners.keys() - coming):
             advice = (
                 "No key of the table has these slots. If the control store was restored from a copy, they belong to "
                 "keys that were pinned later: restore a newer copy. Otherwise, if the next doctor finds them too, "

@@ -173,7 +173,7 @@ async def _close(carrier: Carrier, rows: Rows, due: Sequence[MoveEntry]) -> None
         await source.guard(group, token)
         await target.guard(group, token)
         if entry.record.state == "aborted":
-            await target.change(group, ROW_CHANGES["withdraw"], token)
+            await target.change(group.arriving, ROW_CHANGES["withdraw"], token)
 
 
 async def _published(
@@ -189,7 +189,7 @@ async def _published(
         wrong = [slot for slot, owner in owners.items() if owner == shard != table.owners.get(slot)]
         value = shifted(value, wrong, record.node(shard)) if wrong else value
     pins = {move: slots for move, slots in moves.moving.items() if slot_of_pin(move) is not None}
-    listed = encode_moving({**pins, **{each.group.move: each.group.slots for each in due}})
+    listed = encode_moving({**pins, **{each.group.move: each.group.listed for each in due}})
     fresh = [api.Absent(key=book.keys.move(each.group.move)) for each in due if each.group.move not in moves.kept]
     published = await publisher.publish(
         value,

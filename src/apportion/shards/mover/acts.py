@@ -12,13 +12,13 @@ from apportion.model.assignment import Assignment
 from apportion.model.epoch import FencingToken
 from apportion.model.topology import Node
 from apportion.shards.channel import Channel
-from apportion.shards.move_group import ROW_CHANGES, RowChange
+from apportion.shards.move_group import ROW_CHANGES, MoveGroup, RowChange, source_change
 from apportion.shards.mover.book import KeptMove, MoveBook
 from apportion.shards.mover.copy_rate import CopyRate
 from apportion.shards.mover.records import MoveEntry
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.reshard import MoveAct, MoveRecord
-from apportion.shards.slots import shifted
+from apportion.shards.slots import shifted, with_own_slot
 from apportion.tables.layout import Version
 from apportion.tables.publisher import Publisher
 
@@ -62,10 +62,22 @@ class MoveActs:
             else:
                 await _ON_CHANNEL[act.label](channel, kept.entry.record.attempt, token)
             return 0
-        shard = await self._sites.shard(group.source if act.label in _ON_SOURCE else group.target)
+        return await self._on_shard(act, group, token)
+
+    async def _on_shard(self, act: MoveAct, group: MoveGroup, token: FencingToken) -> int:
+        """Change the slot rows of one shard, or delete rows there. Return the number of deleted old rows."""
+        is_source = act.label in _ON_SOURCE
+        shard = await self._sites.shard(group.source if is_source else group.target)
+        here = group if is_source else group.arriving
         if act.label in ("clean-batch", "clean-back"):
-            return await shard.clean(group, token)
-        await (shard.drop(group, token) if act.label == "drop" else shard.change(group, _change(act), token))
+            return await shard.clean(here, token)
+        if act.label == "drop":
+            await shard.drop(here, token)
+        elif here.isolated is not None:
+            newest = await self._book.newest() if act.label == "settle-source" else None
+            await shard.change(here, source_change(act.label, newest), token)
+        else:
+            await shard.change(here, _change(act), token)
         return 0
 
     async def turn(self, kept: KeptMove) -> MoveEntry | None:
@@ -107,9 +119,11 @@ class MoveActs:
             raise InvalidInput(
                 "table of the set", "a table", "an assignment of slots", "Publish the set's table again."
             )
-        entry = kept.entry.changed(record, self._wall())
+        entry, isolated = kept.entry.changed(record, self._wall()), group.isolated
+        if isolated is not None:
+            value = with_own_slot(value, isolated.slot, isolated.key, group.source)
         await self._publisher.publish(
-            shifted(value, group.slots, self._nodes[group.target]),
+            shifted(value, group.arriving.slots, self._nodes[group.target]),
             when=[self._book.compare(kept)],
             puts=[self._book.put(entry)],
             number=number.number,

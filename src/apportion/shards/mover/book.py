@@ -42,6 +42,11 @@ class KnownMoves:
     moving_revision: int | None = None
     damaged: Mapping[str, BadSnapshot] = field(default_factory=dict)
 
+    @property
+    def taken(self) -> frozenset[int]:
+        """All slots that move, or that a pinned key will have."""
+        return frozenset(slot for slots in self.moving.values() for slot in slots)
+
     def moves_of(self, slot: int) -> str | None:
         """Return the move of a slot, None if the slot does not move."""
         return next((move for move, slots in self.moving.items() if slot in slots), None)
@@ -104,7 +109,7 @@ class MoveBook:
         migration that has not ended.
         """
         moves, group = await self.read(), entry.group
-        for slot in group.slots:
+        for slot in group.listed:
             other = moves.moves_of(slot)
             if other == group.move:
                 return True  # An earlier commit has listed it, and its reply was lost.
@@ -112,7 +117,7 @@ class MoveBook:
                 hint = "Let it end, or abort it: apportion shards abort URL SET"
                 raise Conflict(f"slot {slot} moves already, in move {other}.", hint)
         puts = [
-            api.Put(key=self.keys.moving, value=encode_moving({**moves.moving, group.move: group.slots})),
+            api.Put(key=self.keys.moving, value=encode_moving({**moves.moving, group.move: group.listed})),
             api.Put(key=self.keys.move(group.move), value=entry.encode()),
         ]
         owned, unmigrated = await self._owned(group), (await self.ended_migration())[1]
@@ -142,6 +147,9 @@ class MoveBook:
             if table.owners.get(slot) != group.source:
                 hint = "Make a new plan: apportion shards plan URL SET"
                 raise Conflict(f"slot {slot} is owned by {table.owners.get(slot)}, not by {group.source}.", hint)
+        key = group.isolated
+        if key is not None and (key.slot in table.owners or key.key in table.pinned):
+            raise Conflict(f"the key, or slot {key.slot}, has a place of its own already.", "Run the same call again.")
         return same
 
     async def table(self) -> tuple[SlotTable, api.Compare]:
@@ -193,7 +201,7 @@ class MoveBook:
         """
         moves = await self.read(needs_list=False)
         damages = {key: each for key, each in moves.damaged.items() if key.startswith(self.keys.moving)}
-        due = {move: kept.entry.group.slots for move, kept in moves.kept.items()}
+        due = {move: kept.entry.group.listed for move, kept in moves.kept.items()}
         if self.keys.moving in damages:
             for error in (each for key, each in moves.damaged.items() if key not in damages):
                 raise error

@@ -99,7 +99,8 @@ class Course:
             if error is self._trouble and await self._exceeds(entry, is_urgent=True):
                 return True
             raise error
-        if act is None or (act.label in CLEANING and not self._cleans):
+        # No report reads a slot with old rows of an isolated key. So they are deleted at once.
+        if act is None or (act.label in CLEANING and not self._cleans and entry.group.isolated is None):
             return False
         if act.label == "release" and not self._is_last_look:
             self._is_last_look = True

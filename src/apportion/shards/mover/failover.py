@@ -116,4 +116,4 @@ def copied_to(shard: str, rows: Mapping[int, SlotRow], moves: KnownMoves) -> fro
     coming = {slot for slot, row in rows.items() if row.state == "incoming"}
     entries = (kept.entry for kept in moves.kept.values() if kept.entry.group.target == shard)
     open_groups = (each.group for each in entries if each.record.state in BEFORE_SWITCH | {"aborted"})
-    return frozenset(slot for group in open_groups for slot in group.slots if slot in coming)
+    return frozenset(slot for group in open_groups for slot in group.arriving.slots if slot in coming)

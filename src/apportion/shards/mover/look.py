@@ -90,7 +90,7 @@ async def looked(sites: ShardSites, kept: KeptMove, newest: Version, away: Appor
 
 
 async def _rows(sites: ShardSites, group: MoveGroup) -> Sequence[SlotRow | None]:
-    return await (await sites.shard(group.target)).rows(group)
+    return await (await sites.shard(group.target)).rows(group.arriving)
 
 
 async def _state(sites: ShardSites, kept: KeptMove) -> ChannelState:

@@ -1,4 +1,4 @@
-"""Own slots: gives a key without rows a slot of its own, on the shard of its hash slot.
+"""Own slots: gives a key a slot of its own, on the shard of its hash slot: a key without rows, or with a few rows.
 
     publish    the table names the new slot; in the same commit, both slots go on the list of moving slots
     raise      the row of the hash slot gets the number of that version: routers with an older table are refused there
@@ -12,6 +12,8 @@ in one commit.
 The table is published first. So the table shows a pin that was cut off, and only the writers of this key wait. The next
 mover reads the row of the new slot. If there is a row, the pin is done. If there is none, nobody has written to the
 slot, and the pin is taken back.
+
+The few rows of a key get their slot in the step `own`, which then raises the number of the hash slot too.
 
 Promises: no row of the key is left in its hash slot. After a newer mover, an older one changes nothing.
 Refuses: keys with rows, because rows keep their slots, and keys of hash slots that are moving.
@@ -31,6 +33,7 @@ from apportion.shards.mover.book import KnownMoves, MoveBook
 from apportion.shards.mover.records import name_of_pin, slot_of_pin
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.mover.stop_points import Reached, passed
+from apportion.shards.pins.isolated_key import IsolatedKey, KeyCondition
 from apportion.shards.slots import (
     ShardKey,
     SlotTable,
@@ -46,6 +49,12 @@ from apportion.tables.publisher import Publisher
 
 HasRows: TypeAlias = Callable[[str, int, bytes], Awaitable[bool]]
 """Whether a slot of a shard has rows of a key. The arguments are shard, slot, and bytes of the key."""
+
+OwnSlot: TypeAlias = Callable[[MoveGroup, int, Version], Awaitable[None]]
+"""Makes the own slot of a key on its shard. The arguments are the group of the hash slot, the slot, and its number."""
+
+CheckSlot: TypeAlias = Callable[[str, int], Awaitable[None]]
+"""Raises an error for a key that cannot be pinned. The arguments are the shard and the hash slot."""
 
 
 @brief
@@ -75,8 +84,52 @@ class OwnSlots:
         self._store, self._name, self._sites, self._book, self._token = store, name, sites, book, token
         self._reached = reached
 
+    async def take(self, key: ShardKey, conditions: tuple[KeyCondition, ...]) -> PinnedKey:
+        """Give a key its own slot with its rows, on their shard. Errors are those of `pin`.
+
+        `InvalidInput` for more than `MOST_IN_PLACE` rows. The rows, their slot and the number of the hash slot change
+        in one transaction. So the row of the slot tells whether a call that was cut off has moved the rows.
+        """
+        data = check_pinnable(key)
+
+        async def _taken(group: MoveGroup, slot: int, number: Version) -> None:
+            isolated = IsolatedKey(key=data, slot=slot, conditions=conditions)
+            change = RowChange(before=("owner",), after="owner", number=number, takes=True)
+            shard = await self._sites.shard(group.source)
+            try:
+                with self._step("own"):
+                    await shard.change(replace(group, isolated=isolated), change, self._token)
+            except InvalidInput:
+                await self._settle(slot)
+                raise
+            if (await shard.rows(replace(group, slots=(slot,))))[0] is None:
+                await self._settle(slot)
+                raise _unowned(group.slots[0], group.source)
+
+        return await self._pinned(key, _taken)
+
     async def pin(self, key: ShardKey, has_rows: HasRows) -> PinnedKey:
         """Give a key its own slot. `InvalidInput` for a key with rows, `Conflict` while its hash slot moves."""
+        data = check_pinnable(key)
+
+        async def _check(shard: str, hashed: int) -> None:
+            if await has_rows(shard, hashed, data):
+                raise _refusal(key, hashed, shard)
+
+        async def _owned(group: MoveGroup, slot: int, number: Version) -> None:
+            shard, hashed = group.source, group.slots[0]
+            is_raised = await self._raised(group, number)
+            if not is_raised or await has_rows(shard, hashed, data):
+                await self._settle(slot)
+                raise _refusal(key, hashed, shard) if is_raised else _unowned(hashed, shard)
+            change = RowChange(before=(None,), after="owner", number=number)
+            with self._step("own"):
+                await (await self._sites.shard(shard)).change(replace(group, slots=(slot,)), change, self._token)
+
+        return await self._pinned(key, _owned, _check)
+
+    async def _pinned(self, key: ShardKey, own: OwnSlot, check: CheckSlot | None = None) -> PinnedKey:
+        """Publish the own slot of a key, let `own` make it on the shard, and free both slots."""
         data = check_pinnable(key)
         publisher, value, table, moves = await self._read()
         hashed = table.slot(key)
@@ -86,21 +139,15 @@ class OwnSlots:
         if (other := moves.moves_of(hashed)) is not None:
             hint = "Let the move end and run apportion shards clean, or abort it: apportion shards abort URL SET"
             raise Conflict(f"slot {hashed} of key {key!r} moves, in move {other}.", hint)
-        if await has_rows(shard, hashed, data):
-            raise _refusal(key, hashed, shard)
-        slot = free_slot(table)
+        if check is not None:
+            await check(shard, hashed)
+        slot = free_slot(table, moves.taken)
         group = MoveGroup(move=name_of_pin(slot), source=shard, target=shard, slots=(hashed,))
         when, put = self._book.listing(moves, group.move, (hashed, slot))
         changed = with_own_slot(value, slot, data, shard)
         with self._step("publish"):
             number = (await publisher.publish(changed, when=[when], puts=[put])).version
-        is_raised = await self._raised(group, number)
-        if not is_raised or await has_rows(shard, hashed, data):
-            await self._settle(slot)
-            raise _refusal(key, hashed, shard) if is_raised else _unowned(hashed, shard)
-        change = RowChange(before=(None,), after="owner", number=number)
-        with self._step("own"):
-            await (await self._sites.shard(shard)).change(replace(group, slots=(slot,)), change, self._token)
+        await own(group, slot, number)
         with self._step("unlist"):
             await self._book.unlist(group.move)
         return PinnedKey(key=key, slot=slot, shard=shard, is_new=True)

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import get_args
 
 from apportion.model.codec.parsing import integer, items, pairs, refuse, text
+from apportion.shards.pins.isolated_key import isolated_form, isolated_in
 from apportion.shards.move_group import MOST_SLOTS, MoveGroup
 from apportion.shards.records import Fields, decoded, encoded, number
 from apportion.shards.reshard import MoveRecord, MoveState, Way, Wish
@@ -66,6 +67,7 @@ class MoveEntry:
 
     def encode(self) -> bytes:
         """Return the record as bytes."""
+        isolated = self.group.isolated
         return encoded(
             {
                 "move": self.group.move,
@@ -78,18 +80,22 @@ class MoveEntry:
                 "wish": self.wish,
                 "since": self.since,
                 "pause_seconds": self.pause_seconds,
+                **({} if isolated is None else {"isolated": isolated_form(isolated)}),
             }
         )
 
     @classmethod
     def decode(cls, data: bytes) -> "MoveEntry":
         """Return the record that bytes hold."""
-        fields = Fields(decoded(data, "move"), *_FIELDS)
+        form = decoded(data, "move")
+        noted = ["isolated"] if "isolated" in pairs(form) else []
+        fields = Fields(form, *_FIELDS, *noted)
         group = MoveGroup(
             move=fields.read("move", text),
             source=fields.read("source", text),
             target=fields.read("target", text),
             slots=fields.read("slots", _group_slots),
+            isolated=fields.read("isolated", isolated_in) if noted else None,
         )
         attempt, way = fields.read("attempt", _attempt), fields.read("way", _way)
         record = MoveRecord(state=fields.read("state", _state), attempt=attempt, way=way)

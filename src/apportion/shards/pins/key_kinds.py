@@ -6,6 +6,7 @@ where no program looks for it.
 Promises: nothing is guessed. A column with a type that may convert values, such as an enumeration, takes each kind.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from numbers import Integral
 from typing import TypeAlias
@@ -47,6 +48,11 @@ def check_kind(model: type, key: ShardKey) -> None:
     wanted = _kinds_in(model)
     if not _fits(_kinds_of(key), wanted):
         raise InvalidInput(f"shard key of {model.__name__}", key, _said(wanted), _HINT)
+
+
+def fits(key: ShardKey, columns: Sequence[object]) -> bool:
+    """Whether a key is of the kind of columns with these types."""
+    return _fits(_kinds_of(key), tuple(map(_kind, columns)))
 
 
 def _kinds_of(key: ShardKey) -> Kinds:

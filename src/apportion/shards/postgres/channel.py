@@ -12,7 +12,7 @@ Refuses: tables that are not the same on both servers, with `SchemaDiffers`.
 # ruff: noqa: S608 - names are quoted, values are bound or quoted
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Any, TypeAlias
 
@@ -23,7 +23,7 @@ from apportion.shards.channel import ChannelState
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import key_log
 from apportion.shards.postgres.comparison import RowDigests
-from apportion.shards.postgres.moving_rows import swept
+from apportion.shards.postgres.moving_rows import moving, swept
 from apportion.shards.postgres.readiness import facts_of, require_no_rows, require_ready, require_rights
 from apportion.shards.postgres.schema_mark import SCHEMA_MARK
 from apportion.shards.postgres.script import Statement, script
@@ -72,7 +72,7 @@ class PostgresChannel:
         here, there = await self._form(self._source), await self._form(self._target)
         require_equal(self._group, here[0], there[0])
         await self._source.read(lambda base: require_movable(base, self._group.source))
-        await self._target.read(lambda base: require_no_rows(base, self._group, there[0]))
+        await self._target.read(lambda base: require_no_rows(base, self._group.arriving, there[0]))
 
     async def state(self, attempt: int) -> ChannelState:
         """See `Channel`."""
@@ -112,13 +112,13 @@ class PostgresChannel:
         cursor = kept.get(table.name, {"key": None, "rows": 0, "is_done": False})
 
         async def _both(here: Connection) -> None:
-            is_known = cursor["key"] is not None and _has_form(cursor["key"], ("slot", *table.key_names))
+            is_known = cursor["key"] is not None and _has_form(cursor["key"], dict(_key_parts(table)))
             where, last = await self._chunk(here, table, cursor["key"] if is_known else None)
 
             async def _write(there: Connection) -> None:
-                await require_incoming(there, self._group)
+                await require_incoming(there, self._group.arriving)
                 number = await staged(here, there, table, where)
-                await placed(there, self._group, table)
+                await placed(there, self._group.arriving, table)
                 after = {"key": last, "rows": cursor["rows"] + number, "is_done": last is None}
                 await self._keep(there, f"{_COPY}{table.name}", json.dumps(after))
 
@@ -141,10 +141,10 @@ class PostgresChannel:
                 self._all_logged(tables, logged)
 
                 async def _write(there: Connection) -> None:
-                    await require_incoming(there, self._group)
+                    await require_incoming(there, self._group.arriving)
                     for table in tables:
                         if keys := _keys_of(table, taken):
-                            await replaced(here, there, self._group, table, keys)
+                            await replaced(here, there, self._group.arriving, table, keys)
 
                 await self._target.write(self._group, token, _write, is_bare=True)
             return len(taken)
@@ -222,7 +222,7 @@ class PostgresChannel:
                 await self._source.write(self._group, token, lambda base: key_log.begin(base, self._group, here[0]))
             self._marks = marks
         require_still_equal(self._group, here[0], there[0])
-        return there[0], marks
+        return moving(self._group, there[0]), marks
 
     async def _kept(self) -> dict[str, str]:
         [kept] = await self._target.ask(Statement(_KEPT, (self._group.move,)))
@@ -257,19 +257,19 @@ class PostgresChannel:
 
     async def _begun(self, connection: Connection, tables: Sequence[ServerTable]) -> None:
         """Delete old rows of the slots; begin the copy when none is left."""
-        await require_incoming(connection, self._group)
-        if not await swept(connection, tables[::-1], self._group.slots, CHUNK_ROWS):
+        await require_incoming(connection, self._group.arriving)
+        if not await swept(connection, tables[::-1], self._group.arriving.slots, CHUNK_ROWS):
             first = json.dumps({"key": None, "rows": 0, "is_done": False})
             for table in tables:
                 await self._keep(connection, f"{_COPY}{table.name}", first)
 
     async def _chunk(self, connection: Connection, table: ServerTable, after: str | None) -> tuple[str, str | None]:
         """Return the condition of the rows of the next chunk, and its last key if other rows may follow."""
-        forms = (("slot", "smallint"), *(each for each in table.key_forms if each[0] != "slot"))
+        forms = (*_first(table), *(each for each in table.key_forms if each[0] != "slot"))
         key = columns(name for name, _ in forms)
-        where = slots_of(self._group) + ("" if after is None else f" AND ({key}) > ({given(forms, [after])})")
+        where = slots_of(self._group.arriving) + ("" if after is None else f" AND ({key}) > ({given(forms, [after])})")
         parts = ", ".join(f"{text(each)}, {name}" for each, name in _key_parts(table))
-        found = f"SELECT jsonb_build_object({parts})::text FROM {table.name} WHERE {where} ORDER BY {key}"
+        found = f"SELECT jsonb_build_object({parts})::text FROM {table.source} kept WHERE {where} ORDER BY {key}"
         last = await rows(connection, f"{found} LIMIT 1 OFFSET {CHUNK_ROWS - 1}".replace("%", "%%"))
         if not last:
             return where, None
@@ -286,13 +286,18 @@ def _keys_of(table: ServerTable, logged: Sequence[Sequence[str]]) -> list[str]:
     return [key for key in keys if _has_form(key, table.key_names)]
 
 
-def _has_form(key: str, names: Sequence[str]) -> bool:
+def _has_form(key: str, names: Iterable[str]) -> bool:
     return {*json.loads(key, parse_int=str, parse_float=str)} == {*names}
 
 
 def _key_parts(table: ServerTable) -> list[tuple[str, str]]:
-    names = [("slot", "slot"), *zip(table.key_names, table.key, strict=True)]
+    names = [*((name, name) for name, _ in _first(table)), *zip(table.key_names, table.key, strict=True)]
     return [*dict(names).items()]
+
+
+def _first(table: ServerTable) -> tuple[tuple[str, str], ...]:
+    """Return the slot, which is the first part of a cursor's key. All rows of an isolated key have one slot."""
+    return () if table.origin and "slot" not in table.key else (("slot", "smallint"),)
 
 
 def _cursors(kept: Mapping[str, Any]) -> dict[str, Any]:

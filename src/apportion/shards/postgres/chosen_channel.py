@@ -2,7 +2,7 @@
 
 The source knows the channel of a move that has begun to capture. Before that, the wish of the caller decides, together
 with the facts of both servers. So after a kill, the next mover goes on with the same channel. A way back always has a
-log of keys.
+log of keys. So has an isolated key: replication would look for the former slot of a row, and change nothing.
 """
 
 from apportion.errors import InvalidInput
@@ -75,7 +75,8 @@ class ChosenChannel:
         return self._begun
 
     async def _chosen(self) -> Channel:
-        if self._wish.kind == "keys" or await self._native.is_way_back():
+        is_isolated = self._group.isolated is not None
+        if self._wish.kind == "keys" or is_isolated or await self._native.is_way_back():
             return self._keys
         choice = await self.choice()
         if self._wish.kind == "native" and choice.kind != "native":

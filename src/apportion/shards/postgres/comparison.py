@@ -64,10 +64,12 @@ class RowDigests:
             await rows(connection, f"{into} VALUES (%s, %s::jsonb)", name, key)
 
     async def _compared(self, here: Connection, there: Connection, table: ServerTable) -> None:
-        counted = slot_totals(self._group, table).replace("%", "%%")
+        counted, counted_there = (
+            slot_totals(self._group.arriving, table, place).replace("%", "%%") for place in (table.source, table.name)
+        )
         with failing(here):
             found = await rows(here, counted)
-        found_there = await rows(there, counted)
+        found_there = await rows(there, counted_there)
         first, second = ({slot: (count, total) for slot, count, total in each} for each in (found, found_there))
         slots = sorted(slot for slot in first | second if first.get(slot) != second.get(slot))
         if not slots:
@@ -77,13 +79,13 @@ class RowDigests:
             excused = {key for (key,) in await rows(here, logged, table.name)}
         for slot in slots:
             with failing(here):
-                marks = await _marks(here, table, slot)
-            others = await _marks(there, table, slot)
+                marks = await _marks(here, table, slot, table.source)
+            others = await _marks(there, table, slot, table.name)
             differ = sorted(key for key in marks | others if marks.get(key) != others.get(key))
             self.wrong += [(table.name, slot, key) for key in differ if key not in excused][:_MOST_WRONG]
 
 
-async def _marks(connection: Connection, table: ServerTable, slot: int) -> dict[str, int]:
+async def _marks(connection: Connection, table: ServerTable, slot: int, place: str) -> dict[str, int]:
     key = ", ".join(f"{text(raw)}, kept.{name}" for name, raw in zip(table.key, table.key_names, strict=True))
-    found = f"SELECT jsonb_build_object({key})::text, {digest(table)} FROM {table.name} kept"
+    found = f"SELECT jsonb_build_object({key})::text, {digest(table)} FROM {place} kept"
     return dict(await rows(connection, f"{found} WHERE slot = {slot}".replace("%", "%%")))

@@ -109,16 +109,18 @@ class PostgresFence:
         connection.info[_SEEN] = found
 
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
-        """Return the state of each slot that has a row here. Leave out an incoming slot that has no number yet."""
+        """Return the state of each slot that a reader of all shards may read. See `Fence`."""
         if self._admission is not None:
             digits = connection.exec_driver_sql(f"SELECT {NUMBER}").scalar_one()
             self._admit(connection, int(digits, 16))
-        said = "SELECT slot, state FROM apportion.slot WHERE state <> 'incoming' OR number IS NOT NULL"
+        said = """SELECT slot, state FROM apportion.slot
+            WHERE (state <> 'incoming' OR number IS NOT NULL) AND former IS DISTINCT FROM 'owner'"""
         return {row[0]: row[1] for row in connection.exec_driver_sql(said)}
 
     def others(self, connection: Connection) -> Set[int]:
-        """Return the slots that have a row here without an owner's state, and so may have rows of tables here."""
-        return {*connection.exec_driver_sql("SELECT slot FROM apportion.slot WHERE state <> 'owner'").scalars()}
+        """Return the slots with a row here, and perhaps with rows of tables here, that no reader may count."""
+        said = "SELECT slot FROM apportion.slot WHERE state <> 'owner' OR former = 'owner'"
+        return {*connection.exec_driver_sql(said).scalars()}
 
     def limit(self, connection: Connection, seconds: float | None) -> None:
         """Limit each statement of the transaction of a connection. The limit ends with the transaction."""

@@ -1,15 +1,27 @@
-"""Moving rows: the locks of their slots on a server, and the removal of rows in small parts."""
+"""Moving rows: the locks of their slots on a server, the rows of an isolated key, and the removal of rows in parts.
+
+The rows of an isolated key are those of a query, with the slot that they get. So the copy, the log and the comparison
+read the query as they read a table of moving slots. A row costs one look at each of its parents.
+"""
 
 # ruff: noqa: S608 - names are quoted, values are bound
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.pins.isolated_key import IsolatedKey, KeyCondition
 from apportion.shards.postgres.functions import LOCK_CLASS
+from apportion.shards.postgres.key_log import quoted
 from apportion.shards.postgres.script import Statement, script
-from apportion.shards.postgres.server import count
+from apportion.shards.postgres.server import count, rows
 from apportion.shards.postgres.tables import ServerTable, columns
+from apportion.shards.postgres.transport import text
+from apportion.shards.shard import check_few
 from apportion.stores.postgres.driver import Connection
 
+_PART = re.compile(r'"(?:[^"]|"")*"|[^."]+')
 _LOCKS = "SELECT pg_advisory_xact_lock(%s, slot) FROM (SELECT unnest(%s::integer[]) AS slot ORDER BY 1) each"
 
 
@@ -33,6 +45,86 @@ async def swept(connection: Connection, tables: Sequence[ServerTable], slots: Se
             delete = f"DELETE FROM {table.name} WHERE slot = ANY (%s) AND ({key}) IN ({found})"
             done += await count(connection, _filled(delete), list(slots), list(slots), most - done)
     return done
+
+
+def moving(group: MoveGroup, tables: Sequence[ServerTable]) -> tuple[ServerTable, ...]:
+    """Return the tables, with the query of the key's rows for a group of an isolated key."""
+    isolated = group.isolated
+    if isolated is None:
+        return tuple(tables)
+    names = {_raw(table.name): table.name for table in tables}
+    isolated.check(names)
+    return tuple(replace(table, origin=_query(table, isolated, group.slots[0], names)) for table in tables)
+
+
+def _query(table: ServerTable, isolated: IsolatedKey, slot: int, names: Mapping[str, str]) -> str:
+    parts = [f"{isolated.slot}::smallint AS slot" if name == "slot" else f"kept.{name}" for name, _ in table.columns]
+    where = key_condition(isolated.line_of(_raw(table.name)), slot, names)
+    return f"(SELECT {columns(parts)} FROM {table.name} kept WHERE {where})"
+
+
+def key_condition(line: Sequence[KeyCondition], slot: int, names: Mapping[str, str], row: str = "kept") -> str:
+    """Return the condition that a row is in a slot, and belongs to a key. `names` has the quoted name of each table."""
+    own, inside, parent = line[0], f"{row}.slot = {slot}::smallint", f"parent_{len(line)}"
+    if own.parent:
+        named = f"{parent}.{quoted(own.target)} = {row}.{quoted(own.columns[0])}"
+        rest = key_condition(line[1:], slot, names, parent)
+        return f"{inside} AND EXISTS (SELECT FROM {names[own.parent]} {parent} WHERE {named} AND {rest})"
+    pairs = zip(own.columns, own.values, strict=True)
+    same = [f'{row}.{quoted(name)}::text COLLATE "C" = {text(f"{value}")}' for name, value in pairs]
+    return " AND ".join([inside, *(same or ["false"])])
+
+
+def _raw(name: str) -> str:
+    """Return the name of a table without its schema and quotes.
+
+    >>> _raw("public.place"), _raw('"a.b"."odd ""name"""')
+    ('place', 'odd "name"')
+    """
+    last = _PART.findall(name)[-1]
+    return last[1:-1].replace('""', '"') if last.startswith('"') else last
+
+
+async def shed(connection: Connection, group: MoveGroup, tables: Sequence[ServerTable], most: int) -> int:
+    """Delete at most `most` old rows of an isolated key from its former slot. Return their number, 0 if none is left.
+
+    The mark of the slot is read in the same transaction. After the last row, the mark is taken off.
+    """
+    marked = "SELECT 1 FROM apportion.slot WHERE slot = %s AND state = 'owner' AND former = 'owner' AND move = %s FOR SHARE"
+    if group.isolated is None or not await rows(connection, marked, group.slots[0], group.move):
+        return 0
+    names, done = {_raw(table.name): table.name for table in tables}, 0
+    for table in tables:
+        if done < most:
+            key, line = columns(table.key), group.isolated.line_of(_raw(table.name))
+            found = f"SELECT {key} FROM {table.name} kept WHERE {key_condition(line, group.slots[0], names)}"
+            delete = f"DELETE FROM {table.name} WHERE ({key}) IN ({found} LIMIT {most - done})"
+            done += await count(connection, delete.replace("%", "%%"))
+    if not done:
+        cleared = "UPDATE apportion.slot SET former = NULL WHERE slot = %s AND former = 'owner' AND move = %s"
+        await rows(connection, cleared, group.slots[0], group.move)
+    return done
+
+
+async def take(connection: Connection, group: MoveGroup, tables: Sequence[ServerTable]) -> None:
+    """Give the rows of an isolated key their slot in this database, children first. `InvalidInput` for too many rows.
+
+    Also make the slot its row, with the number of the former slot.
+    """
+    isolated, slot, done = group.isolated, group.slots[0], 0
+    changed = "SELECT 1 FROM apportion.slot WHERE slot = %s AND state = 'owner' AND move = %s"
+    if isolated is None or not await rows(connection, changed, slot, group.move):
+        return
+    names = {_raw(table.name): table.name for table in tables}
+    isolated.check(names)
+    for table in tables:
+        where = key_condition(isolated.line_of(_raw(table.name)), slot, names)
+        update = f"UPDATE {table.name} kept SET slot = {isolated.slot} WHERE {where}"
+        done += await count(connection, update.replace("%", "%%"))
+        check_few(slot, rows=done)
+    own = """INSERT INTO apportion.slot (slot, state, life, number, move)
+        SELECT %s, 'owner', life, number, move FROM apportion.slot WHERE slot = %s"""
+    await rows(connection, own, isolated.slot, slot)
 
 
 def _filled(statement: str) -> str:

@@ -8,7 +8,7 @@ from apportion.errors import InvariantBroken
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup, RowChange
 from apportion.shards.postgres import key_log
-from apportion.shards.postgres.moving_rows import locks_of, swept
+from apportion.shards.postgres.moving_rows import locks_of, shed, swept, take
 from apportion.shards.postgres.replication import source as at_source
 from apportion.shards.postgres.replication import target as at_target
 from apportion.shards.postgres.replication.names import object_name
@@ -26,7 +26,8 @@ _CHANGED = """INSERT INTO apportion.slot AS kept (slot, state, life, number, mov
     ON CONFLICT (slot) DO UPDATE SET state = excluded.state, move = excluded.move,
     life = CASE WHEN %(keeps)s THEN kept.life ELSE excluded.life END,
     number = CASE WHEN %(keeps)s THEN kept.number ELSE excluded.number END,
-    former = CASE WHEN kept.state = excluded.state THEN kept.former WHEN excluded.state = 'incoming' THEN kept.state END
+    former = CASE WHEN %(sheds)s THEN 'owner' WHEN kept.state = excluded.state THEN kept.former
+    WHEN excluded.state = 'incoming' THEN kept.state END
     WHERE kept.state = ANY (%(before)s)"""
 
 
@@ -61,6 +62,7 @@ class PostgresShard:
             "slots": list(group.slots),
             "makes": None in change.before,
             "keeps": change.keeps_number,
+            "sheds": change.sheds,
             "before": [each for each in change.before if each is not None],
         }
 
@@ -70,8 +72,10 @@ class PostgresShard:
                 await at_source.raised(connection, group.move)
             elif change.after == "moved":  # so that no delete of old rows reaches the target
                 await at_source.unpublish(connection, self._published(group.move))
+            elif change.takes:
+                await take(connection, group, (await tables_of(connection))[::-1])
 
-        await self._server.write(group, token, _change)
+        await self._server.write(group, token, _change, is_bare=change.takes)
 
     async def sizes(self) -> Mapping[int, SlotSize]:
         """See `Shard`."""
@@ -93,6 +97,8 @@ class PostgresShard:
         async def _clean(connection: Connection) -> int:
             if (await at_source.published(connection, self._published(group.move), group.move)).has_publication:
                 raise InvariantBroken(f"rows of move {group.move} were to be deleted while they are published")
+            if group.isolated is not None:
+                return await shed(connection, group, (await tables_of(connection))[::-1], CLEAN_ROWS)
             moved = "SELECT slot FROM apportion.slot WHERE slot = ANY (%s) AND state = 'moved' FOR SHARE"
             slots = [slot for (slot,) in await rows(connection, moved, list(group.slots))]
             return await swept(connection, (await tables_of(connection))[::-1], slots, CLEAN_ROWS)
@@ -138,7 +144,7 @@ class PostgresShard:
             kept = {
                 "apportion.marker": "SELECT count(*) FROM apportion.marker WHERE move = %s",
                 "apportion.move": "SELECT count(*) FROM apportion.move WHERE move = %s",
-                "apportion.slot": "SELECT count(*) FROM apportion.slot WHERE move = %s AND state = 'incoming'",
+                "apportion.slot": "SELECT count(*) FROM apportion.slot WHERE move = %s AND (state = 'incoming' OR former = 'owner')",
             }
             mine = "SELECT slot FROM apportion.slot WHERE move = %s AND state IN ('incoming', 'moved')"
             for table in await tables_of(connection):

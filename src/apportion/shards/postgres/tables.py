@@ -87,7 +87,7 @@ class ServerTable:
     """One sharded table. All names are quoted, except for those in `key_names`.
 
     `columns` and `key_forms` are pairs of a name and a type. `uniques` are the other lists of columns with unique
-    values. `rivalries` are all rules of this shard's table.
+    values. `rivalries` are all rules of this shard's table. `origin` is the query of an isolated key's rows.
     """
 
     name: str
@@ -97,6 +97,12 @@ class ServerTable:
     columns: tuple[tuple[str, str], ...]
     uniques: frozenset[tuple[str, ...]]
     rivalries: tuple[Rivalry, ...] = field(compare=False)
+    origin: str = field(default="", compare=False)
+
+    @property
+    def source(self) -> str:
+        """The table, or the query of the moving rows, on the source. An alias has to follow it."""
+        return self.origin or self.name
 
     def listed(self, alias: str = "") -> str:
         """Return the list of columns for SQL."""

@@ -6,6 +6,7 @@ of the source wait for a short read at most, and not for the disk of the target.
 """
 
 import sqlite3
+from collections.abc import Iterable
 from time import monotonic
 
 from apportion.errors import BadSnapshot
@@ -21,7 +22,8 @@ from apportion.shards.sqlite.log import LogParts
 from apportion.shards.sqlite.portion import Portion
 from apportion.shards.sqlite.readiness import require_no_rows, require_space
 from apportion.shards.sqlite.replacement import let_go
-from apportion.shards.sqlite.tables import EqualTables, ShardTable, names_of
+from apportion.shards.sqlite.key_rows import MovingTables
+from apportion.shards.sqlite.tables import ShardTable, names_of
 
 APPLY_SECONDS = 0.25
 """The time for which one call of `apply` continues while the log has entries."""
@@ -34,16 +36,16 @@ class SqliteChannel:
 
     def __init__(self, group: MoveGroup, source: ShardPath, target: ShardPath) -> None:
         self._group = group
-        self._slots = slots = f"({', '.join(map(str, group.slots))})"
+        self._slots, slots = _listed(group.slots), _listed(group.arriving.slots)
         self._source, self._target = ShardFile(source), ShardFile(target, source=source)
-        self._equal = tables = EqualTables(group)
-        self._chunks, self._log = Chunks(group, slots, tables), LogParts(group, slots, tables)
+        self._equal = tables = MovingTables(group)
+        self._chunks, self._log = Chunks(group.arriving, slots, tables), LogParts(group, slots, tables)
         self._pieces = Portion(1_000, least=200, most=20_000)
 
     async def check(self, size: int, /) -> None:
         """See `Channel`. `SchemaDiffers` or `InvalidInput` names the shard."""
         tables = await self._target.read(self._equal.read)
-        await self._target.read(lambda connection: require_no_rows(connection, self._group, tables))
+        await self._target.read(lambda connection: require_no_rows(connection, self._group.arriving, tables))
         require_space(self._target.place, size)
 
     async def state(self, attempt: int) -> ChannelState:
@@ -138,6 +140,10 @@ class SqliteChannel:
         wanted = {name for table in tables for name in capture.trigger_names(table)}
         is_captured = slots == len(self._group.slots) and wanted <= capture.triggers_of(connection, "source")
         return is_captured, lag
+
+
+def _listed(slots: Iterable[int]) -> str:
+    return f"({', '.join(map(str, slots))})"
 
 
 def _forgotten(connection: sqlite3.Connection, move: str) -> None:

@@ -91,8 +91,8 @@ class RowComparison:
             return False
         note_keys(connection, self._group.move, _ALL)
         for table in self._tables.values():
-            mine = f"slot IN ({_CAPTURED}) AND {_unlogged(table)}"
-            found = f"SELECT 1 FROM source.{table.quoted} row WHERE {mine} LIMIT 1"
+            captured = "? IS NOT NULL" if table.origin else f"slot IN ({_CAPTURED})"  # a view has moving rows alone
+            found = f"SELECT 1 FROM {table.source} row WHERE {captured} AND {_unlogged(table)} LIMIT 1"
             if connection.execute(found, (self._group.move, table.name)).fetchall():
                 if all(each.slot is None for each in self._before.values()):
                     raise Unequal(table.name, ["all of them"], "has rows on the source that were not compared")
@@ -118,13 +118,13 @@ class RowComparison:
     def _compare_piece(self, connection: sqlite3.Connection, table: ShardTable, most: int) -> int:
         """Compare the rest of a slot, up to `most` rows. Return the number of rows on the source, at least 1."""
         cursor = self._now[table.name]
-        slots = [each for each in self._group.slots if cursor.slot is None or each > cursor.slot - cursor.within]
+        slots = [each for each in self._group.arriving.slots if cursor.slot is None or each > cursor.slot - cursor.within]
         if not slots:
             self._now = {**self._now, table.name: replace(cursor, within=False, is_done=True)}
             return 1
         slot, after = slots[0], f"SELECT {', '.join(table.key_names)} FROM {_AFTER}" if cursor.within else ""
         parts = ", ".join([columns(table.key), *["NULL"] * (MOST_KEY_COLUMNS - len(table.key))])
-        bound = f"SELECT {parts} FROM source.{table.quoted} WHERE {piece(table, after)}"
+        bound = f"SELECT {parts} FROM {table.source} WHERE {piece(table, after)}"
         is_cut = self._note(
             connection, _UNTIL, f"{bound} ORDER BY {columns(table.key)} LIMIT 1 OFFSET ?", slot, most - 1
         )
@@ -139,8 +139,8 @@ class RowComparison:
     def _compare_rows(self, connection: sqlite3.Connection, table: ShardTable, slot: int, where: str) -> int:
         """Compare the rows of a piece. Return the number of its rows on the source."""
         here, there = (
-            int(connection.execute(f"SELECT count(*) FROM {side}.{table.quoted} WHERE {where}", (slot,)).fetchone()[0])
-            for side in ("source", "main")
+            int(connection.execute(f"SELECT count(*) FROM {side} WHERE {where}", (slot,)).fetchone()[0])
+            for side in (table.source, f"main.{table.quoted}")
         )
         differ = _differ(table, where)
         if not connection.execute(f"{differ} LIMIT 1", (slot,)).fetchall() and here == there:
@@ -162,13 +162,13 @@ class RowComparison:
 def _differ(table: ShardTable, where: str) -> str:
     same = " AND ".join(f"kept.{quoted(name)} = row.{quoted(name)}" for name in table.key)
     pairs = [(f"row.{quoted(name)}", f"kept.{quoted(name)}") for name in table.names]
-    rows = f"(SELECT * FROM source.{table.quoted} WHERE {where}) row LEFT JOIN main.{table.quoted} kept ON {same}"
+    rows = f"(SELECT * FROM {table.source} WHERE {where}) row LEFT JOIN main.{table.quoted} kept ON {same}"
     return f"SELECT row.slot, {columns(table.key, 'row')} FROM {rows} WHERE ({differing(table, pairs)})"
 
 
 def _extra(table: ShardTable, where: str) -> str:
     same = " AND ".join(f"kept.{quoted(name)} = row.{quoted(name)}" for name in (*table.key, "slot"))
-    absent = f"NOT EXISTS (SELECT 1 FROM source.{table.quoted} kept WHERE {same})"
+    absent = f"NOT EXISTS (SELECT 1 FROM {table.source} kept WHERE {same})"
     rows = f"(SELECT * FROM main.{table.quoted} WHERE {where}) row"
     return f"SELECT row.slot, {columns(table.key, 'row')} FROM {rows} WHERE {absent}"
 

@@ -73,8 +73,9 @@ class SqliteFence:
         """Do nothing. A file has one writer at a time anyway, so the first writer of a slot delays no other one."""
 
     def states(self, connection: Connection) -> Mapping[int, SlotState]:
-        """Return the state of each slot that has a row here. Leave out an incoming slot that has no number yet."""
-        said = "SELECT slot, state FROM apportion_slot WHERE state <> 'incoming' OR number IS NOT NULL"
+        """Return the state of each slot that a reader of all shards may read. See `Fence`."""
+        said = """SELECT slot, state FROM apportion_slot
+            WHERE (state <> 'incoming' OR number IS NOT NULL) AND former IS NOT 'owner'"""
         try:
             rows = connection.exec_driver_sql(said).all()  # After an error, an open cursor would keep its lock.
         except OperationalError as error:
@@ -86,8 +87,9 @@ class SqliteFence:
         return dict(map(tuple, rows))
 
     def others(self, connection: Connection) -> Set[int]:
-        """Return the slots that have a row here without an owner's state, and so may have rows of tables here."""
-        return {*connection.exec_driver_sql("SELECT slot FROM apportion_slot WHERE state <> 'owner'").scalars()}
+        """Return the slots with a row here, and perhaps with rows of tables here, that no reader may count."""
+        said = "SELECT slot FROM apportion_slot WHERE state <> 'owner' OR former = 'owner'"
+        return {*connection.exec_driver_sql(said).scalars()}
 
     def limit(self, connection: Connection, seconds: float | None) -> None:
         """Limit the time of all statements of a connection from now on together. None ends the limit."""

@@ -44,7 +44,7 @@ class LogParts:
     def write(self, connection: sqlite3.Connection) -> None:
         """Write the part that was read to the target."""
         begun = monotonic()
-        require_incoming(connection, self._group)
+        require_incoming(connection, self._group.arriving)
         disturb(connection, self._group.move)
         for stage in self._stages:
             stage.replace(connection)

@@ -4,6 +4,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 
@@ -14,6 +15,7 @@ from apportion.shards.slot_rows import SlotRow, SlotState, slot_row
 from apportion.shards.slots import MOST_SLOTS
 from apportion.shards.sqlite import capture
 from apportion.shards.sqlite.cursors import forget
+from apportion.shards.sqlite.key_rows import shed, take
 from apportion.shards.sqlite.file import ShardFile, ShardPath
 from apportion.shards.sqlite.portion import Portion
 from apportion.shards.sqlite.replacement import keep, keeping, let_go
@@ -85,6 +87,11 @@ class SqliteShard:
         await self._file.close()
 
     def _cleaned(self, connection: sqlite3.Connection, group: MoveGroup) -> int:
+        if group.isolated is not None:
+            begun, most = monotonic(), self._portion.rows
+            count = shed(connection, group, reversed(tables_of(connection)), most)
+            self._portion.took(count, monotonic() - begun)
+            return count
         moved = [slot for slot in group.slots if (row := _slot_row(connection, slot)) and row.state == "moved"]
         return self._deleted(connection, moved)
 
@@ -126,15 +133,20 @@ def _changed(connection: sqlite3.Connection, group: MoveGroup, change: RowChange
         row = _slot_row(connection, slot)
         if (None if row is None else row.state) in change.before:
             _write_slot(connection, slot, row, change, group.move)
+            if change.takes and group.isolated is not None:
+                take(connection, group, reversed(tables_of(connection)))
+                own = replace(change, before=(None,))
+                _write_slot(connection, group.isolated.slot, _slot_row(connection, group.isolated.slot), own, group.move)
 
 
 def _write_slot(connection: sqlite3.Connection, slot: int, row: SlotRow | None, change: RowChange, move: str) -> None:
     number = row.number if row is not None and change.keeps_number else change.number
     life, count = (None, None) if number is None else (number.incarnation, number.number)
     former: SlotState | None = row.state if row is not None and change.after == "incoming" != row.state else None
+    former = "owner" if change.sheds else former
     if row is None:
         connection.execute("INSERT INTO apportion_slot (slot, state) VALUES (?, ?)", (slot, change.after))
-    kept = "former" if row is not None and row.state == change.after else "?"
+    kept = "former" if row is not None and row.state == change.after and not change.sheds else "?"
     statement = f"UPDATE apportion_slot SET state = ?, life = ?, number = ?, move = ?, former = {kept} WHERE slot = ?"
     values = (change.after, life, count, move, *([] if kept == "former" else [former]), slot)
     connection.execute(statement, values)
@@ -167,7 +179,7 @@ def _left_behind(connection: sqlite3.Connection, move: str) -> list[str]:
 def _rows_left(connection: sqlite3.Connection, move: str) -> Iterable[tuple[str, int]]:
     for name in ("apportion_move", *capture.log_tables(connection)):
         yield name, _count(connection, f"SELECT count(*) FROM {name} WHERE move = ?", move)
-    incoming = "SELECT count(*) FROM apportion_slot WHERE move = ? AND state = 'incoming'"
+    incoming = "SELECT count(*) FROM apportion_slot WHERE move = ? AND (state = 'incoming' OR former = 'owner')"
     yield "apportion_slot", _count(connection, incoming, move)
     slots = "SELECT slot FROM apportion_slot WHERE move = ? AND state IN ('incoming', 'moved')"
     for table in tables_of(connection):

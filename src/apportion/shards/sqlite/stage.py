@@ -39,7 +39,7 @@ class RowStage:
 
     def count(self, connection: sqlite3.Connection, slot: int, most: int) -> int:
         """Return the number of rows of a slot on the source, at most `most`."""
-        counted = f"SELECT count(*) FROM (SELECT 1 FROM source.{self.table.quoted} WHERE slot = ? LIMIT ?)"
+        counted = f"SELECT count(*) FROM (SELECT 1 FROM {self.table.source} WHERE slot = ? LIMIT ?)"
         [(count,)] = connection.execute(counted, (slot, most)).fetchall()
         return int(count)
 
@@ -52,16 +52,12 @@ class RowStage:
         connection.execute(f"CREATE TABLE {_SORTED} ({', '.join(self._parts)})")
         key = columns(self.table.key)
         where = f"slot IN ({', '.join(map(str, slots))})" + (f" AND ({key}) > ({after})" if after else "")
-        found = (
-            f"SELECT {columns(self.table.names)} FROM source.{self.table.quoted} WHERE {where} ORDER BY {key} LIMIT ?"
-        )
+        found = f"SELECT {columns(self.table.names)} FROM {self.table.source} WHERE {where} ORDER BY {key} LIMIT ?"
         return connection.execute(f"INSERT INTO {_SORTED} {found}", (most,)).rowcount
 
     def take_keys(self, connection: sqlite3.Connection) -> None:
         """Take the rows of the group that have one of the keys in `KEYS`."""
-        found = (
-            f"SELECT {columns(self.table.names, 'kept')} FROM {KEYS} keys CROSS JOIN source.{self.table.quoted} kept"
-        )
+        found = f"SELECT {columns(self.table.names, 'kept')} FROM {KEYS} keys CROSS JOIN {self.table.source} kept"
         same = " AND ".join(f"kept.{quoted(name)} = keys.{key}" for name, key in self._keys())
         where = f"WHERE keys.name = ? AND {same} AND +kept.slot IN {self._slots}"
         connection.execute(f"INSERT INTO {self._name} {found} {where}", (self.table.name,))

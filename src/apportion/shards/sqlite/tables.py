@@ -12,7 +12,7 @@ that have moved away.
 
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
 from apportion.errors import InvalidInput, SchemaDiffers
@@ -36,7 +36,7 @@ class ShardTable:
     in a file that had rows before. They may have other words, another order of columns, or no NOT NULL for a key or a
     slot.
 
-    `uniques` are the other lists of columns with unique values.
+    `uniques` are the other lists of columns with unique values. `origin` is the view of the rows of an isolated key.
     """
 
     name: str
@@ -44,6 +44,7 @@ class ShardTable:
     columns: tuple[tuple[str, str], ...]
     uniques: frozenset[tuple[str, ...]]
     parents: frozenset[str]
+    origin: str = field(default="", compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -54,6 +55,11 @@ class ShardTable:
     def quoted(self) -> str:
         """The name, quoted for SQL."""
         return quoted(self.name)
+
+    @property
+    def source(self) -> str:
+        """The table, or the view of the moving rows, on an attached source."""
+        return self.origin or f"source.{self.quoted}"
 
     @property
     def key_names(self) -> tuple[str, ...]:

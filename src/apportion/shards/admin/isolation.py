@@ -1,0 +1,203 @@
+"""Isolation: gives a key that has rows a slot of its own, with all its rows, while programs write.
+
+The rows go to another shard by a move with a log of keys, or stay on their shard and change their slots in one
+transaction. Other keys of the hash slot stay where they are.
+
+Promises: the same call again finishes a call that was cut off. Until the table names the new slot, `abort` leaves the
+rows where they are.
+Refuses: a key without rows, and a key whose rows cannot be told by the values that the database stores.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Column, Connection, Dialect, String, Uuid, literal_column, select
+from sqlalchemy.orm import DeclarativeBase
+
+from apportion.errors import Conflict, InvalidInput, UnknownOption
+from apportion.runtime.events import checked_observer
+from apportion.shards.admin.carrier import Carrier, MoveObserved, carried
+from apportion.shards.admin.pinned_keys import check_keys
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.mover.own_slots import PinnedKey
+from apportion.shards.pins.isolated_key import IsolatedKey, KeyCondition
+from apportion.shards.pins.key_kinds import fits
+from apportion.shards.place import DatabasePlace
+from apportion.shards.shard import check_few
+from apportion.shards.slots import ShardKey, SlotTable, free_slot, shard_key_bytes
+from apportion.shards.takeover.sharded_table import ShardedTable, sharded_in_order
+from apportion.shards.takeover.takeover import within
+
+
+async def isolate(
+    url: str,
+    name: str,
+    key: ShardKey,
+    *,
+    base: type[DeclarativeBase],
+    to: str | None = None,
+    observer: MoveObserved | None = None,
+) -> PinnedKey:
+    """Give a key that has rows a slot of its own, with all its rows, and return the slot and its shard.
+
+    - `to`: the shard that gets the rows, however many they are. Default: they stay on their shard, up to 5 000 rows.
+    - `observer`: a function that is called with each `MoveEvent`, in the I/O thread.
+
+    Moves that have begun are made first. Writers of the hash slot wait for a moment during the switch, as in any move.
+    Then the old rows are deleted at once. Until then, reports over all shards raise `StaleRoute`.
+
+    The same call again finishes a call that was cut off. Nothing changes for a key that has a slot of its own on the
+    shard already. `InvalidInput` for a key without rows, with too many rows to stay, or with a slot of its own on
+    another shard. `Conflict` if its hash slot is moving, or if another process paused or aborted the move.
+    """
+    (checked,) = check_keys([key], base)
+    observer = checked_observer(observer, "isolate(…")
+    return await carried(url, name, lambda carrier: _isolated(carrier, checked, base, to), observer)
+
+
+async def _isolated(carrier: Carrier, key: ShardKey, base: type[DeclarativeBase], to: str | None) -> PinnedKey:
+    followed = carrier.followed
+    if to is not None and to not in followed.shards:
+        raise UnknownOption("shard", to, followed.shards)
+    begun = (await carrier.mover.book.read()).kept
+    made = await carrier.apply(None)
+    if not made.is_whole:
+        hint = "Run apportion shards apply URL SET, or abort those moves: apportion shards abort URL SET"
+        raise Conflict(f"moves that began before have not ended. {made.why}".rstrip(), hint)
+    data = shard_key_bytes(key)
+    table, _ = await carrier.mover.book.table()
+    if data in table.pinned:
+        is_new = any(each.entry.group.isolated and each.entry.group.isolated.key == data for each in begun.values())
+        return _found(table, key, to, is_new=is_new)
+    hashed = table.slot(key)
+    shard = table.shard(hashed)
+    share = await asyncio.to_thread(_counted, carrier, base, key, shard, hashed)
+    if not share.rows:
+        hint = "Give a key without rows its slot: apportion shards pin URL SET KEY"
+        raise InvalidInput("key to isolate", key, f"one with rows; slot {hashed} of shard {shard} has none of it", hint)
+    if to in (None, shard):
+        check_few(hashed, rows=share.rows)
+        carrier.mover.check()
+        return await carrier.own_slots.take(key, share.conditions)
+    slot = free_slot(table, (await carrier.mover.book.read()).taken)
+    isolated = IsolatedKey(key=data, slot=slot, conditions=share.conditions)
+    group = MoveGroup(move=f"key-{slot}", source=shard, target=f"{to}", slots=(hashed,), isolated=isolated)
+    carrier.mover.check()
+    await carrier.mover.begin(group)
+    entry = await carrier.mover.run(group.move, carrier.token, rows=share.rows)
+    table, _ = await carrier.mover.book.table()
+    if entry is not None or data not in table.pinned:
+        said = carrier.mover.reasons.get(group.move) or "another process paused or aborted it"
+        raise Conflict(f"move {group.move} of key {key!r} has not ended: {said}.", "Run the same call again.")
+    return _found(table, key, to, is_new=True)
+
+
+def _found(table: SlotTable, key: ShardKey, to: str | None, *, is_new: bool) -> PinnedKey:
+    """Return the own slot of a key. `InvalidInput` if it is on another shard than the wanted one."""
+    slot = table.slot(key)
+    shard = table.shard(slot)
+    if to not in (None, shard):
+        hint = f"Move its slot: apportion shards plan URL SET --move {slot} --to {to}"
+        raise InvalidInput("key to isolate", key, f"one without a slot of its own; it has slot {slot} on {shard}", hint)
+    return PinnedKey(key=key, slot=slot, shard=shard, is_new=is_new)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyShare:
+    """The conditions for the rows of a key, and the number of these rows on a shard."""
+
+    conditions: tuple[KeyCondition, ...]
+    rows: int
+
+
+def _counted(carrier: Carrier, base: type[DeclarativeBase], key: ShardKey, shard: str, slot: int) -> KeyShare:
+    """Return the conditions for the rows of a key, and count them. O(rows of the slot)."""
+    tables = sharded_in_order(base)
+    with DatabasePlace(carrier.followed.shards[shard].address()).reader() as reader:
+        conditions = key_conditions(tables, key, reader.dialect)
+        return within(reader, shard, partial(_share, tables=tables, conditions=conditions, key=key, slot=slot))
+
+
+def _share(
+    connection: Connection,
+    tables: Sequence[ShardedTable],
+    conditions: tuple[KeyCondition, ...],
+    key: ShardKey,
+    slot: int,
+) -> KeyShare:
+    isolated, count = IsolatedKey(key=shard_key_bytes(key), slot=slot, conditions=conditions), 0
+    for each in tables:
+        condition = literal_column(_condition(connection, isolated, tables, each.name, slot))
+        rows = each.bare.alias("kept")
+        if each.key:
+            values = [rows.c[name] for name in each.key]
+            found = select(*values, condition).where(rows.c.slot == slot).distinct()
+            for *parts, is_found in connection.execute(found):
+                _check_told(each, tuple(parts), isolated.key, is_found=bool(is_found))
+        counted = select(literal_column("count(*)")).select_from(rows).where(condition)
+        count += connection.execute(counted).scalar_one()
+    return KeyShare(conditions=conditions, rows=count)
+
+
+def _check_told(table: ShardedTable, parts: tuple[Any, ...], key: bytes, *, is_found: bool) -> None:
+    """Raise `InvalidInput` if the database takes other rows for those of the key than a router does."""
+    if (shard_key_bytes(parts if len(parts) > 1 else parts[0]) == key) != is_found:
+        hint = "Store the shard key as text, as an integer or as a UUID, each value in one form."
+        expected = "one that the database compares as a router does"
+        raise InvalidInput(f"shard key {', '.join(table.key)} of {table.name}", parts, expected, hint)
+
+
+def _condition(
+    connection: Connection, isolated: IsolatedKey, tables: Sequence[ShardedTable], name: str, slot: int
+) -> str:
+    """Return the condition of a table in the words of its database, with its colons kept from SQLAlchemy."""
+    if connection.dialect.name == "sqlite":
+        from apportion.shards.sqlite.key_rows import condition  # noqa: PLC0415 - one kind of database is there
+
+        return condition(isolated, name, slot)
+    from apportion.shards.postgres.moving_rows import key_condition  # noqa: PLC0415 - needs the driver
+
+    quote = connection.dialect.identifier_preparer
+    names = {each.name: quote.format_table(each.mapped) for each in tables}
+    return key_condition(isolated.line_of(name), slot, names)
+
+
+def key_conditions(tables: Sequence[ShardedTable], key: ShardKey, dialect: Dialect) -> tuple[KeyCondition, ...]:
+    """Return the condition of each table for the rows of a key."""
+    parts = key if isinstance(key, tuple) else (key,)
+    found = []
+    for table in tables:
+        own = [table.mapped.c[name] for name in table.key]
+        if table.parent is not None:
+            parent = table.parent
+            found.append(
+                KeyCondition(table=table.name, columns=(parent.column,), parent=parent.table, target=parent.target)
+            )
+        elif fits(key, [each.type for each in own]):
+            values = tuple(_stored(table, each, part, dialect) for each, part in zip(own, parts, strict=True))
+            found.append(KeyCondition(table=table.name, columns=table.key, values=values))
+        else:
+            found.append(KeyCondition(table=table.name))
+    return tuple(found)
+
+
+def _stored(table: ShardedTable, column: Column[Any], part: Any, dialect: Dialect) -> int | str:  # noqa: ANN401 - a key
+    """Return a part of a key as the database stores it."""
+    kind, value = column.type, part
+    if isinstance(kind, Uuid) and kind.as_uuid and isinstance(part, str):
+        value = UUID(part)
+    elif isinstance(kind, Uuid | String) and isinstance(part, UUID) and not getattr(kind, "as_uuid", False):
+        value = str(part)
+    process = kind.dialect_impl(dialect).bind_processor(dialect)
+    stored = value if process is None else process(value)
+    if dialect.name == "postgresql":
+        stored = f"{stored}"
+    if type(stored) not in (int, str) or "\0" in f"{stored}":
+        hint = "Give the table a shard key of text, integers or UUIDs."
+        raise InvalidInput(f"shard key {column.name} of {table.name}", part, "one stored as text or as integer", hint)
+    kept: int | str = stored
+    return kept
