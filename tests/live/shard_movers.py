@@ -5,7 +5,8 @@ python -m tests.live.shard_movers URL FOLDER CHANNEL ID=URL...
 An order is a line `MOVE SOURCE TARGET SLOTS EPOCH WISH STOPS`. The mover lists the move if it is not there, changes its
 wish, and does all acts under a token of that epoch. With the epoch `-`, the token is of an election that has ended. The
 wish `there` makes a reversible move and does not clean up, and `back` reverses it. The mover dies at the first of the
-stop points, which have commas between them. It notes the time of each stop point in the file `points`.
+stop points, which have commas between them. It notes the time of each stop point in the file `points`. Slots such as
+`17=acme=64` stand for the rows of one key in slot 17, which get slot 64.
 """
 
 import asyncio
@@ -20,15 +21,19 @@ from apportion.groups.leader import leader
 from apportion.model.epoch import FencingToken
 from apportion.model.topology import Node
 from apportion.runtime.clock import SystemClock
+from apportion.shards.admin.isolation import key_conditions
 from apportion.shards.channel import ChannelWish
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import Mover
 from apportion.shards.mover.rescue import MOVER_TTL, sites_of
 from apportion.shards.mover.reversal import reverse
 from apportion.shards.mover.stop_points import StopPoint
+from apportion.shards.pins.isolated_key import IsolatedKey
+from apportion.shards.place import DatabasePlace
 from apportion.shards.records import ShardRecord
+from apportion.shards.takeover.sharded_table import sharded_in_order
 from apportion.stores.catalog import connect
-from tests.shards.sample import SET
+from tests.shards.sample import SET, Base
 
 SHARDS = ("one", "two")
 ELECTED = "-"
@@ -70,7 +75,7 @@ async def carried_out(url, folder, channel, places, given, *, reached):
     try:
         kept = (await mover.book.read()).kept.get(move)
         if kept is None and not is_over:
-            group = MoveGroup(move=move, source=source, target=target, slots=tuple(map(int, slots.split(","))))
+            group = group_of(move, source, target, slots, places[source])
             await mover.begin(group, is_reversible=wish == "there")
         elif kept is not None and wish in ("go", "pause", "abort") and kept.entry.wish != wish:
             await mover.book.write(kept, kept.entry.wished(wish))
@@ -84,6 +89,17 @@ async def carried_out(url, folder, channel, places, given, *, reached):
         await sites.close()
         await store.close()
         os.close(points)
+
+
+def group_of(move, source, target, slots, place):
+    """Return the group of an order. `place` is the URL of the source."""
+    if "=" not in slots:
+        return MoveGroup(move=move, source=source, target=target, slots=tuple(map(int, slots.split(","))))
+    slot, key, own = slots.split("=")
+    with DatabasePlace(ShardRecord(url=place).address()).reader() as reader:
+        conditions = key_conditions(sharded_in_order(Base), key, reader.dialect)
+    isolated = IsolatedKey(key=key.encode(), slot=int(own), conditions=conditions)
+    return MoveGroup(move=move, source=source, target=target, slots=(int(slot),), isolated=isolated)
 
 
 @asynccontextmanager

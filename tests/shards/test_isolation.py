@@ -1,6 +1,7 @@
 """A key with rows gets a slot of its own, on another shard or on its own one; other keys of its slot stay."""
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
 
@@ -9,13 +10,14 @@ from sqlalchemy import func, select
 
 import apportion
 from apportion.errors import ApportionError, Conflict, InvalidInput, StaleRoute, UnknownOption
-from apportion.shards import admin
 from apportion.shards import shard as shard_module
 from apportion.shards.admin import carrier as carrier_module
 from apportion.shards.mover.rescue import sites_of
-from tests.shards.sample import SET, SLOTS, Base, Photo, Place, Visit
+from tests.shards.sample import SET, Base, Photo, Place, Visit
 from tests.shards.server import OWNER, as_role
 from tests.shards.test_own_slots import act, ill, is_sound, moving
+from tests.shards.test_recover import Died as HistoryDied
+from tests.shards.test_recover import History, copied, restored
 
 KEY, OTHER, YEAR = "acme", "other", 2020
 ROWS = 8
@@ -222,9 +224,8 @@ def test_a_router_that_never_hears_of_the_new_slot_is_refused(files, monkeypatch
         monkeypatch.setattr(type(router), "table", property(lambda self: old))
         monkeypatch.setattr("apportion.shards.pin.SWITCH_SECONDS", 0.1)
         monkeypatch.setattr("apportion.shards.pin.Pin._newer", lambda self, table, **_: table)
-        with pytest.raises(StaleRoute), router.session(KEY) as session:
-            session.add(Place(country=KEY))
-            session.commit()
+        with router.session(KEY) as session, pytest.raises(StaleRoute):
+            session.query(Place).all()
     check_isolated(files)
 
 
@@ -248,3 +249,34 @@ def test_a_writer_that_waits_ends_the_fence_of_a_dead_mover(files, monkeypatch):
         router.run(OTHER, lambda session: session.delete(session.get(Place, UUID(int=91))))
     isolate(files, to="two")
     check_isolated(files)
+
+
+def play_restored(files, monkeypatch, *, copied_at, dies_at):
+    """Isolate the key up to a death, restore the control store from a copy of an earlier moment, and recover."""
+    history = History(files, copied_at=copied_at, dies_at=dies_at)
+    with monkeypatch.context() as patched:
+        patched.setattr(carrier_module, "stop_point", lambda: history)
+        with suppress(Died, HistoryDied):
+            isolate(files, to="two")
+    if history.count < copied_at:
+        copied(files)
+    restored(files)
+    return act("recover", files)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("copied_at", [1, 9, 19, 25, 29])
+@pytest.mark.parametrize("later", [0, 5, 12, 40])
+def test_a_restored_store_ends_the_isolation_or_says_that_the_table_lacks_the_slot(
+    files, monkeypatch, copied_at, later
+):
+    found = play_restored(files, monkeypatch, copied_at=copied_at, dies_at=copied_at + later)
+    if found.doubts:
+        assert all(each.startswith("slot 1: ") for each in found.doubts)
+        assert {1: ROWS} == rows(files, "two")
+        return
+    act("apply", files)
+    assert ([], {}) == (left(files), moving(files))
+    assert is_sound(files)
+    isolate(files, to="two")
+    assert ({0: ROWS}, ROWS) == (rows(files, "one"), sum(rows(files, "two").values()))

@@ -197,7 +197,9 @@ async def _asserted(carrier: Carrier, shard: str, look: _Look) -> None:
 
 def _groups(look: _Look, shard: str, slots: Sequence[int]) -> Iterator[MoveGroup]:
     """Yield slots as groups: those of a move under its id, and all others under an id of the fail-over."""
-    moving: Mapping[int, str] = {slot: kept.entry.group.move for kept in _kept(look) for slot in kept.entry.group.listed}
+    moving: Mapping[int, str] = {
+        slot: kept.entry.group.move for kept in _kept(look) for slot in kept.entry.group.listed
+    }
     own = f"failover-{look.found.number}"
     for move in sorted({moving.get(slot, own) for slot in slots}):
         part = sorted(slot for slot in slots if moving.get(slot, own) == move)

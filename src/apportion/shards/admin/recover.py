@@ -120,12 +120,24 @@ async def _found(carrier: Carrier, table: SlotTable, moves: KnownMoves) -> _Foun
     rows = {shard: each for shard, each in read.items() if each is not None}
     pins = {slot_of_pin(move) for move in moves.moving}
     owners, doubts = owners_in(rows, (slot for slot in table.owners if slot not in pins))
+    for entry in (each.entry for each in moves.kept.values()):
+        _leave_out(owners, table, rows, entry)
     unknown = [slot for slot in owners if slot not in table.owners]
     doubts += tuple(f"slot {slot}: it belongs to a pinned key, and the table has no such key" for slot in unknown)
     if left := ", ".join(read.keys() - rows.keys()):
         alone = [slot for slot, owner in owners.items() if _is_alone(slot, owner, rows)]
         doubts += tuple(f"slot {slot}: fenced on {owners[slot]}, and {left} has no table of the set" for slot in alone)
     return _Found(rows=rows, owners=owners, doubts=doubts)
+
+
+def _leave_out(owners: dict[int, str], table: SlotTable, rows: Rows, entry: MoveEntry) -> None:
+    """Leave out the own slot of an isolated key that no program has written to: its source is still fenced."""
+    group, isolated = entry.group, entry.group.isolated
+    if isolated is None or isolated.slot in table.owners or not _is_there(rows, group):
+        return
+    source, target = rows[group.source].get(group.slots[0]), rows[group.target].get(isolated.slot)
+    if source is not None and target is not None and (source.state, target.state) == ("fenced", "incoming"):
+        owners.pop(isolated.slot, None)
 
 
 def _is_alone(slot: int, owner: str, rows: Rows) -> bool:

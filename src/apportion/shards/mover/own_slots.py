@@ -212,7 +212,7 @@ def _unowned(slot: int, shard: str) -> Conflict:
 
 def _refusal(key: ShardKey, slot: int, shard: str) -> InvalidInput:
     hint = (
-        "Rows keep their slots. Move the whole slot in place of the key: "
+        "Give it a slot with its rows: apportion shards isolate URL SET KEY. Or move the whole slot: "
         f"apportion shards plan URL SET --move {partition_of(slot)} --to ID"
     )
     return InvalidInput("key to pin", key, f"one without rows; slot {slot} of shard {shard} has some", hint)

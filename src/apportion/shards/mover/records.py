@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import get_args
 
 from apportion.model.codec.parsing import integer, items, pairs, refuse, text
-from apportion.shards.pins.isolated_key import isolated_form, isolated_in
 from apportion.shards.move_group import MOST_SLOTS, MoveGroup
+from apportion.shards.pins.isolated_key import isolated_form, isolated_in
 from apportion.shards.records import Fields, decoded, encoded, number
 from apportion.shards.reshard import MoveRecord, MoveState, Way, Wish
 from apportion.shards.slots import MOST_SLOTS as MOST_NUMBERS

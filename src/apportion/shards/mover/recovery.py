@@ -35,6 +35,8 @@ class MoveRemains:
     is_captured: bool = False
 
 
+_COMING = SlotRow(state="incoming")
+
 AllRemains: TypeAlias = Mapping[str, Mapping[str, MoveRemains]]
 """The remains of each move, by shard."""
 
@@ -54,10 +56,16 @@ def owner_in(rows: Mapping[str, SlotRow | None]) -> str | None:
 
 
 def owners_in(rows: Rows, slots: Iterable[int]) -> tuple[dict[int, str], tuple[str, ...]]:
-    """Return the owner of each slot, and a sentence for each slot without one. O(slots * shards)."""
-    owners, doubts = {}, []
-    for slot in sorted({*slots, *(slot for each in rows.values() for slot in each)}):
+    """Return the owner of each slot, and a sentence for each slot without one. O(slots * shards).
+
+    A slot that is not among `slots` may be on its way to a shard for an isolated key. Until it has a number, no program
+    has written to it, and it needs no owner.
+    """
+    owners, doubts, known = {}, [], {*slots}
+    for slot in sorted({*known, *(slot for each in rows.values() for slot in each)}):
         here = {shard: each.get(slot) for shard, each in sorted(rows.items())}
+        if slot not in known and {*filter(None, here.values())} == {_COMING}:
+            continue
         owner = owner_in(here)
         if owner is None:
             said = ", ".join(f"{'no row' if row is None else row.state} on {shard}" for shard, row in here.items())
@@ -89,7 +97,11 @@ def moves_to_end(
                 over: MoveState = "switched" if _is_unsettled(entry.group, owners, rows) else "cleaned"
                 yield replace(entry, record=MoveRecord(state=over, attempt=attempt), wish="go")
             continue
-        pairs = _pairs(owners, rows, remains[move], taken)
+        if entry is not None and entry.group.isolated is not None:
+            yield _isolated(entry, owners)
+            taken.update(entry.group.slots)
+            continue
+        pairs = (*_coming(owners, rows, remains[move]), *_pairs(owners, rows, remains[move], taken))
         for number, (source, target, state, found) in enumerate(pairs):
             slots = tuple(slot for slot in found if slot not in taken)
             if slots:
@@ -97,6 +109,14 @@ def moves_to_end(
                 name = f"{move}-{number}" if number else move
                 group = MoveGroup(move=name, source=source, target=target, slots=slots)
                 yield MoveEntry(group=group, record=MoveRecord(state=state, attempt=attempt))
+
+
+def _isolated(entry: MoveEntry, owners: Mapping[int, str]) -> MoveEntry:
+    """Return the record of an isolated key: it has switched if its target owns the key's own slot."""
+    isolated, state = entry.group.isolated, entry.record.state
+    if isolated is not None and state not in ("complete", "cleaned"):
+        state = "switched" if owners.get(isolated.slot) == entry.group.target else "aborted"
+    return replace(entry, record=replace(entry.record, state=state), wish="go")
 
 
 def _is_unsettled(group: MoveGroup, owners: Mapping[int, str], rows: Rows) -> bool:
@@ -108,6 +128,21 @@ def _is_unsettled(group: MoveGroup, owners: Mapping[int, str], rows: Rows) -> bo
 
 Pair: TypeAlias = tuple[str, str, Literal["aborted", "switched"], tuple[int, ...]]
 """Source, target, state, and slots."""
+
+
+def _coming(owners: Mapping[int, str], rows: Rows, remains: Mapping[str, MoveRemains]) -> Iterator[Pair]:
+    """Yield the pairs of an isolated key without a record: its own slot on the target, and a fence on the source."""
+    captured = sorted(shard for shard, part in remains.items() if part.is_captured)
+    own = [
+        (shard, slot) for shard, part in sorted(remains.items()) for slot in sorted(part.slots.difference(owners))
+        if rows[shard].get(slot) == _COMING
+    ]  # fmt: skip
+    for target, slot in own:
+        source = next((shard for shard in captured if shard != target), min(rows.keys() - {target}))
+        yield source, target, "aborted", (slot,)
+        for fenced in sorted(remains[source].slots.intersection(owners) if source in remains else ()):
+            if rows[source][fenced].state == "fenced" and owners[fenced] == source:
+                yield source, target, "aborted", (fenced,)
 
 
 def _pairs(
@@ -128,7 +163,7 @@ def _pairs(
     captured = {shard for shard, part in remains.items() if part.is_captured}
     for (source, target, state), slots in sorted(found.items(), key=lambda each: (each[0][0] not in captured, each[0])):
         yield source, target, state, tuple(sorted(set(slots)))
-    if not found:
+    if not found and not any(part.slots.difference(owners) for part in remains.values()):
         shard = min(remains, key=lambda each: (each not in captured, each))
         free = {slot: owner for slot, owner in sorted(owners.items()) if slot not in taken}
         yield from _last_pair(shard, min(rows.keys() - {shard}), remains[shard], free)

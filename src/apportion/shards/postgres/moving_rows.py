@@ -78,8 +78,8 @@ def key_condition(line: Sequence[KeyCondition], slot: int, names: Mapping[str, s
 def _raw(name: str) -> str:
     """Return the name of a table without its schema and quotes.
 
-    >>> _raw("public.place"), _raw('"a.b"."odd ""name"""')
-    ('place', 'odd "name"')
+    >>> _raw("public.place"), _raw('"a.b"."odd ""x"" y"')
+    ('place', 'odd "x" y')
     """
     last = _PART.findall(name)[-1]
     return last[1:-1].replace('""', '"') if last.startswith('"') else last
@@ -90,7 +90,9 @@ async def shed(connection: Connection, group: MoveGroup, tables: Sequence[Server
 
     The mark of the slot is read in the same transaction. After the last row, the mark is taken off.
     """
-    marked = "SELECT 1 FROM apportion.slot WHERE slot = %s AND state = 'owner' AND former = 'owner' AND move = %s FOR SHARE"
+    marked = (
+        "SELECT 1 FROM apportion.slot WHERE slot = %s AND state = 'owner' AND former = 'owner' AND move = %s FOR SHARE"
+    )
     if group.isolated is None or not await rows(connection, marked, group.slots[0], group.move):
         return 0
     names, done = {_raw(table.name): table.name for table in tables}, 0

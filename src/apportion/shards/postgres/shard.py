@@ -30,6 +30,8 @@ _CHANGED = """INSERT INTO apportion.slot AS kept (slot, state, life, number, mov
     WHEN excluded.state = 'incoming' THEN kept.state END
     WHERE kept.state = ANY (%(before)s)"""
 
+_LEFT = "SELECT count(*) FROM apportion.slot WHERE move = %s AND (state = 'incoming' OR former = 'owner')"
+
 
 class PostgresShard:
     """See `Shard`."""
@@ -144,7 +146,7 @@ class PostgresShard:
             kept = {
                 "apportion.marker": "SELECT count(*) FROM apportion.marker WHERE move = %s",
                 "apportion.move": "SELECT count(*) FROM apportion.move WHERE move = %s",
-                "apportion.slot": "SELECT count(*) FROM apportion.slot WHERE move = %s AND (state = 'incoming' OR former = 'owner')",
+                "apportion.slot": _LEFT,
             }
             mine = "SELECT slot FROM apportion.slot WHERE move = %s AND state IN ('incoming', 'moved')"
             for table in await tables_of(connection):

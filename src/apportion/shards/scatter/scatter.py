@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import Any, Literal, Protocol, TypeAlias
 
 from sqlalchemy import Engine
@@ -20,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 
 from apportion.errors import ApportionError, InvalidInput, NotScatterable, StaleRoute, Unavailable, UnknownOption
 from apportion.shards.dialects import kind_of
-from apportion.shards.pin import Fence, NotAccepted
+from apportion.shards.pin import SWITCH_SECONDS, Fence, NotAccepted
 from apportion.shards.records import ShardRecord
 from apportion.shards.scatter.analysis import analysed
 from apportion.shards.scatter.answer import ScatterAnswer
@@ -40,7 +41,7 @@ Gather: TypeAlias = Callable[[Sequence[Callable[[], None]]], Sequence[BaseExcept
 
 MOST_ROWS = 100_000
 _TRIES = 3
-_WITHIN_SECONDS = 2.0
+_LOOK_SECONDS = 0.05
 
 
 class ScatterRoads(Protocol):
@@ -90,7 +91,9 @@ class Scatter:
         if len(kinds) > 1:
             raise NotScatterable(statement, f"the shards are of several kinds: {', '.join(kinds)}")
         plan = analysed(statement, self.tables, kinds[0]).at_most(self.options.max_rows)
-        for _ in range(_TRIES):
+        until, tries = monotonic() + SWITCH_SECONDS, 0
+        while tries < _TRIES or monotonic() < until:
+            tries += 1
             with ExitStack() as stack:
                 found = self._tried(plan, stack)
             if found is not None:
@@ -119,7 +122,7 @@ class Scatter:
             owners = {slot: shard for slot, shard in owners.items() if _is_owner(reads, slot, shard)}
         elif owners.keys() != table.owners.keys() or None in owners.values():
             with suppress(Unavailable):
-                self.roads.refreshed(table.version, _WITHIN_SECONDS if owners.keys() != table.owners.keys() else 0.05)
+                self.roads.refreshed(table.version, _LOOK_SECONDS)
             return None
         elif any("fenced" in read.states.values() for read in reads) and self.known.has_changed():
             return None

@@ -18,11 +18,11 @@ from apportion.shards.sqlite.chunk import Chunks
 from apportion.shards.sqlite.comparison import RowComparison
 from apportion.shards.sqlite.cursors import cursors, forget, require_all
 from apportion.shards.sqlite.file import ShardFile, ShardPath
+from apportion.shards.sqlite.key_rows import MovingTables
 from apportion.shards.sqlite.log import LogParts
 from apportion.shards.sqlite.portion import Portion
 from apportion.shards.sqlite.readiness import require_no_rows, require_space
 from apportion.shards.sqlite.replacement import let_go
-from apportion.shards.sqlite.key_rows import MovingTables
 from apportion.shards.sqlite.tables import ShardTable, names_of
 
 APPLY_SECONDS = 0.25

@@ -12,8 +12,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from apportion.shards.pins.isolated_key import IsolatedKey, KeyCondition
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.pins.isolated_key import IsolatedKey, KeyCondition
 from apportion.shards.shard import check_few
 from apportion.shards.sqlite.schema import literal, quoted
 from apportion.shards.sqlite.tables import EqualTables, ShardTable, columns
@@ -80,7 +80,9 @@ def shed(connection: sqlite3.Connection, group: MoveGroup, tables: Iterable[Shar
     for table in tables:
         if count < most:
             key = columns(table.key)
-            found = f"SELECT {key} FROM main.{table.quoted} {_ROW} WHERE {condition(isolated, table.name, slot)} LIMIT ?"
+            found = (
+                f"SELECT {key} FROM main.{table.quoted} {_ROW} WHERE {condition(isolated, table.name, slot)} LIMIT ?"
+            )
             delete = f"DELETE FROM main.{table.quoted} WHERE ({key}) IN ({found})"
             count += connection.execute(delete, (most - count,)).rowcount
     if not count:

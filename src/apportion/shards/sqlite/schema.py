@@ -40,7 +40,9 @@ TABLES = (
 _KEPT_KEY = "BEGIN SELECT RAISE(ABORT, 'apportion: a row keeps its shard key'); END"
 _REFUSE = "BEGIN SELECT RAISE(ABORT, 'apportion: stale route') WHERE NOT EXISTS (SELECT 1 FROM apportion_mover); END"
 _OWNS = "(SELECT state FROM apportion_slot WHERE slot = {row}.slot) IS NOT 'owner'"
-_KEPT = "BEGIN SELECT RAISE(ABORT, 'apportion: a row keeps its slot') WHERE NOT EXISTS (SELECT 1 FROM apportion_mover); END"
+_KEPT = (
+    "BEGIN SELECT RAISE(ABORT, 'apportion: a row keeps its slot') WHERE NOT EXISTS (SELECT 1 FROM apportion_mover); END"
+)
 
 
 def triggers(table: str, key: Sequence[str] = ()) -> Iterator[str]:

@@ -15,8 +15,8 @@ from apportion.shards.slot_rows import SlotRow, SlotState, slot_row
 from apportion.shards.slots import MOST_SLOTS
 from apportion.shards.sqlite import capture
 from apportion.shards.sqlite.cursors import forget
-from apportion.shards.sqlite.key_rows import shed, take
 from apportion.shards.sqlite.file import ShardFile, ShardPath
+from apportion.shards.sqlite.key_rows import shed, take
 from apportion.shards.sqlite.portion import Portion
 from apportion.shards.sqlite.replacement import keep, keeping, let_go
 from apportion.shards.sqlite.schema import quoted
@@ -136,7 +136,9 @@ def _changed(connection: sqlite3.Connection, group: MoveGroup, change: RowChange
             if change.takes and group.isolated is not None:
                 take(connection, group, reversed(tables_of(connection)))
                 own = replace(change, before=(None,))
-                _write_slot(connection, group.isolated.slot, _slot_row(connection, group.isolated.slot), own, group.move)
+                _write_slot(
+                    connection, group.isolated.slot, _slot_row(connection, group.isolated.slot), own, group.move
+                )
 
 
 def _write_slot(connection: sqlite3.Connection, slot: int, row: SlotRow | None, change: RowChange, move: str) -> None:
