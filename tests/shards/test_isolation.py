@@ -26,6 +26,8 @@ TO_THE_SWITCH = [
     "fence.after", "announce.after",
 ]  # fmt: skip
 POINTS = [*TO_THE_SWITCH, "switch.before", "switch.after", "settle.after", "uncapture.after", "clean-batch.before"]
+SOAK = ((), pytest.mark.soak, pytest.mark.soak)
+"""One point in three is tried in each run, all of them in the long search."""
 
 
 class Died(Exception):
@@ -168,7 +170,7 @@ def test_too_many_rows_to_stay_are_refused_before_and_in_the_transaction(files, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("label", POINTS)
+@pytest.mark.parametrize("label", [pytest.param(each, marks=SOAK[number % 3]) for number, each in enumerate(POINTS)])
 def test_the_same_call_goes_on_after_the_death_of_a_mover(files, monkeypatch, label):
     die(files, monkeypatch, label, to="two")
     assert (1, "two", True) == isolate(files, to="two")
@@ -185,7 +187,9 @@ def test_the_same_call_goes_on_where_the_rows_stay(files, monkeypatch, label):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("label", TO_THE_SWITCH)
+@pytest.mark.parametrize(
+    "label", [pytest.param(each, marks=SOAK[number % 3]) for number, each in enumerate(TO_THE_SWITCH)]
+)
 def test_an_abort_leaves_nothing(files, monkeypatch, label):
     die(files, monkeypatch, label, to="two")
     act("abort", files)
@@ -264,9 +268,14 @@ def play_restored(files, monkeypatch, *, copied_at, dies_at):
     return act("recover", files)
 
 
+MOMENTS = [(copied_at, later) for copied_at in (1, 9, 19, 25, 29) for later in (0, 5, 12, 40)]
+
+
+@pytest.mark.parametrize(
+    ("copied_at", "later"),
+    [pytest.param(*each, marks=() if each in MOMENTS[::9] else pytest.mark.soak) for each in MOMENTS],
+)
 @pytest.mark.slow
-@pytest.mark.parametrize("copied_at", [1, 9, 19, 25, 29])
-@pytest.mark.parametrize("later", [0, 5, 12, 40])
 def test_a_restored_store_ends_the_isolation_or_says_that_the_table_lacks_the_slot(
     files, monkeypatch, copied_at, later
 ):

@@ -131,14 +131,14 @@ def _share(
 ) -> KeyShare:
     isolated, count = IsolatedKey(key=shard_key_bytes(key), slot=slot, conditions=conditions), 0
     for each in tables:
-        condition = literal_column(_condition(connection, isolated, tables, each.name, slot))
+        condition: Any = literal_column(_condition(connection, isolated, tables, each.name, slot))
         rows = each.bare.alias("kept")
         if each.key:
             values = [rows.c[name] for name in each.key]
             found = select(*values, condition).where(rows.c.slot == slot).distinct()
             for *parts, is_found in connection.execute(found):
                 _check_told(each, tuple(parts), isolated.key, is_found=bool(is_found))
-        counted = select(literal_column("count(*)")).select_from(rows).where(condition)
+        counted: Any = select(literal_column("count(*)")).select_from(rows).where(condition)
         count += connection.execute(counted).scalar_one()
     return KeyShare(conditions=conditions, rows=count)
 

@@ -81,7 +81,7 @@ def _raw(name: str) -> str:
     >>> _raw("public.place"), _raw('"a.b"."odd ""x"" y"')
     ('place', 'odd "x" y')
     """
-    last = _PART.findall(name)[-1]
+    last: str = _PART.findall(name)[-1]
     return last[1:-1].replace('""', '"') if last.startswith('"') else last
 
 
