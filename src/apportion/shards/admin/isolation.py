@@ -5,7 +5,7 @@ transaction. Other keys of the hash slot stay where they are.
 
 Promises: the same call again finishes a call that was cut off. Until the table names the new slot, `abort` leaves the
 rows where they are.
-Refuses: a key without rows, and a key whose rows cannot be told by the values that the database stores.
+Refuses: a key without rows, and a key if the database takes other rows for its rows than a router does.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from apportion.runtime.events import checked_observer
 from apportion.shards.admin.carrier import Carrier, MoveObserved, carried
 from apportion.shards.admin.pinned_keys import check_keys
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.mover.book import KnownMoves
 from apportion.shards.mover.own_slots import PinnedKey
 from apportion.shards.pins.isolated_key import IsolatedKey, KeyCondition
 from apportion.shards.pins.key_kinds import fits
@@ -63,7 +64,7 @@ async def _isolated(carrier: Carrier, key: ShardKey, base: type[DeclarativeBase]
     followed = carrier.followed
     if to is not None and to not in followed.shards:
         raise UnknownOption("shard", to, followed.shards)
-    begun = (await carrier.mover.book.read()).kept
+    begun = _isolations(await carrier.mover.book.read())
     made = await carrier.apply(None)
     if not made.is_whole:
         hint = "Run apportion shards apply URL SET, or abort those moves: apportion shards abort URL SET"
@@ -71,8 +72,7 @@ async def _isolated(carrier: Carrier, key: ShardKey, base: type[DeclarativeBase]
     data = shard_key_bytes(key)
     table, _ = await carrier.mover.book.table()
     if data in table.pinned:
-        is_new = any(each.entry.group.isolated and each.entry.group.isolated.key == data for each in begun.values())
-        return _found(table, key, to, is_new=is_new)
+        return _found(table, key, to, is_new=data in begun)
     hashed = table.slot(key)
     shard = table.shard(hashed)
     share = await asyncio.to_thread(_counted, carrier, base, key, shard, hashed)
@@ -94,6 +94,12 @@ async def _isolated(carrier: Carrier, key: ShardKey, base: type[DeclarativeBase]
         said = carrier.mover.reasons.get(group.move) or "another process paused or aborted it"
         raise Conflict(f"move {group.move} of key {key!r} has not ended: {said}.", "Run the same call again.")
     return _found(table, key, to, is_new=True)
+
+
+def _isolations(moves: KnownMoves) -> set[bytes]:
+    """Return the keys with an isolation that has begun."""
+    groups = [kept.entry.group for kept in moves.kept.values()]
+    return {group.isolated.key for group in groups if group.isolated is not None}
 
 
 def _found(table: SlotTable, key: ShardKey, to: str | None, *, is_new: bool) -> PinnedKey:

@@ -47,7 +47,7 @@ class IsolatedKey:
         while line[-1].parent and len(line) <= len(self.conditions):
             line.append(self._of(line[-1].parent))
         if line[-1].parent:
-            hint = "Name in __shard_parent__ a column whose parents lead to a table with a shard key."
+            hint = "Let each __shard_parent__ lead to a table with a shard key."
             raise InvalidInput(f"parents of table {table}", "a circle", "a table with a shard key", hint)
         return tuple(line)
 
