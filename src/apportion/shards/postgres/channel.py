@@ -257,8 +257,9 @@ class PostgresChannel:
 
     async def _begun(self, connection: Connection, tables: Sequence[ServerTable]) -> None:
         """Delete old rows of the slots; begin the copy when none is left."""
-        await require_incoming(connection, self._group.arriving)
-        if not await swept(connection, tables[::-1], self._group.arriving.slots, CHUNK_ROWS):
+        group = self._group.arriving
+        await require_incoming(connection, group)
+        if not await swept(connection, tables[::-1], group.slots, CHUNK_ROWS):
             first = json.dumps({"key": None, "rows": 0, "is_done": False})
             for table in tables:
                 await self._keep(connection, f"{_COPY}{table.name}", first)

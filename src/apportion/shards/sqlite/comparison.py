@@ -118,9 +118,8 @@ class RowComparison:
     def _compare_piece(self, connection: sqlite3.Connection, table: ShardTable, most: int) -> int:
         """Compare the rest of a slot, up to `most` rows. Return the number of rows on the source, at least 1."""
         cursor = self._now[table.name]
-        slots = [
-            each for each in self._group.arriving.slots if cursor.slot is None or each > cursor.slot - cursor.within
-        ]
+        group = self._group.arriving
+        slots = [each for each in group.slots if cursor.slot is None or each > cursor.slot - cursor.within]
         if not slots:
             self._now = {**self._now, table.name: replace(cursor, within=False, is_done=True)}
             return 1
