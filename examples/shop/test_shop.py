@@ -1,7 +1,9 @@
-"""The tests of the shop. They know nothing of shards, and pass on one database, on one shard, and on two."""
+"""The tests of the shop. They know nothing of shards: they pass on one database, one shard, and two."""
 
 import pytest
 from app import buy, buyers, cancel, opened, turnover
+from nightly import turnovers
+from report import best_products
 
 SHOPS = ("books", "tea", "bread", "wool", "lamps", "rope")
 
@@ -31,3 +33,25 @@ def test_an_order_is_cancelled_with_its_lines(session_of):
         cancel(session, order)
         assert before == turnover(session, "tea")
         assert "bob" not in buyers(session, "tea")
+
+
+def test_the_report_has_the_best_products_of_all_shops(session_of):
+    before = dict(best_products(100))
+    for shop in SHOPS:
+        with session_of(shop) as session:
+            buy(session, shop, "eve", {"best": 7000, "good": 500})
+    products = best_products(2)
+    assert products[0][0] == "best"
+    assert before.get("best", 0) + 7000 * len(SHOPS) == products[0][1]
+    assert before.get("good", 0) + 500 * len(SHOPS) == dict(best_products(100))["good"]
+
+
+def test_the_nightly_job_forgets_no_shop(session_of):
+    for shop in SHOPS:
+        with session_of(shop) as session:
+            buy(session, shop, "joe", {"one": 1})
+    found = turnovers()
+    assert sorted(SHOPS) == [shop for shop, _, _ in found]
+    for shop, orders, cents in found:
+        with session_of(shop) as session:
+            assert (len(buyers(session, shop)), turnover(session, shop)) == (orders, cents)

@@ -12,7 +12,8 @@ import pytest
 from tests.docs.blocks import ROOT
 
 SHOP = ROOT / "examples" / "shop"
-MOST_CHANGED = 25
+MOST_CHANGED, MOST_IN_A_JOB = 25, 14
+JOBS = ("nightly.py", "report.py")
 MAKE = (
     "import os, models, sqlalchemy as s; models.Base.metadata.create_all(s.create_engine(os.environ['SHOP_DATABASE']))"
 )
@@ -57,18 +58,23 @@ def apportion(version, folder, *words):
     return run(version, folder, "-c", script, *words)
 
 
-def changed():
-    """Yield each line of the application that differs between the two versions."""
-    for before in sorted((SHOP / "before").rglob("*.py")):
-        after = SHOP / "after" / before.relative_to(SHOP / "before")
-        lines = difflib.unified_diff(before.read_text().splitlines(), after.read_text().splitlines(), n=0, lineterm="")
-        yield from (line for line in lines if re.match(r"[+-](?![+-]{2} ).*\S", line))
+def changed(before):
+    """Yield each line of a file of the application that differs between the two versions."""
+    after = SHOP / "after" / before.relative_to(SHOP / "before")
+    lines = difflib.unified_diff(before.read_text().splitlines(), after.read_text().splitlines(), n=0, lineterm="")
+    yield from (line for line in lines if re.match(r"[+-](?![+-]{2} ).*\S", line))
 
 
 def test_few_lines_change():
-    assert 0 < len([*changed()]) <= MOST_CHANGED
+    counts = {path: len([*changed(path)]) for path in sorted((SHOP / "before").rglob("*.py"))}
+    assert 0 < sum(count for path, count in counts.items() if path.name not in JOBS) <= MOST_CHANGED
     names = [{path.relative_to(SHOP / each) for path in (SHOP / each).rglob("*.py")} for each in ("before", "after")]
     assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_few_lines_change_in_a_job_over_all_shops(job):
+    assert 0 < len([*changed(SHOP / "before" / job)]) <= MOST_IN_A_JOB
 
 
 @pytest.mark.slow
@@ -78,12 +84,15 @@ def test_the_same_tests_pass_on_one_database_on_one_shard_and_on_two(tmp_path):
     two.mkdir()
     run("before", one, "-c", MAKE)
     count = passing("before", one)
-    assert count >= 2
+    assert count >= 4
     apportion("after", one, "shards", "init", "sqlite:///control.db", "shop", *TAKEN)
     assert count == passing("after", one)
     apportion("after", two, "shards", "init", "sqlite:///control.db", "shop", *TAKEN, "--shard", "two=sqlite:///two.db")
     assert count == passing("after", two)
     apportion("after", two, "shards", "doctor", "sqlite:///control.db", "shop", "--models", "models:Base", "--whole")
+    assert "best: " in run("after", two, str(SHOP / "after" / "report.py"))
+    run("after", two, str(SHOP / "after" / "nightly.py"), "turnover.csv")
+    assert 1 + 6 == len((two / "turnover.csv").read_text().splitlines())
 
 
 def migrated(version, folder, act, place=None):
@@ -104,7 +113,7 @@ def test_alembic_leaves_the_tables_of_a_set_alone_and_runs_the_revision(tmp_path
     assert not Path(tmp_path / "control.db").exists()
     migrated("after", tmp_path, "command.upgrade(made, 'head')", own)
     apportion("after", tmp_path, *words[:-2])
-    assert passing("after", tmp_path) >= 2
+    assert passing("after", tmp_path) >= 4
     migrated("after", tmp_path, "command.check(made)", own)
     apportion(
         "after", tmp_path, "shards", "doctor", "sqlite:///control.db", "shop", "--models", "models:Base", "--whole"

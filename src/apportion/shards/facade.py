@@ -13,6 +13,7 @@ from sqlalchemy.orm import DeclarativeBase
 from apportion.errors import InvalidInput, InvariantBroken, StaleRoute
 from apportion.runtime.resource import AsyncResource
 from apportion.shards.forms import AsyncShardSession, async_form
+from apportion.shards.load.record import kept
 from apportion.shards.models import check_models
 from apportion.shards.pins.key_kinds import KeyKinds
 from apportion.shards.records import SetKeys
@@ -58,7 +59,9 @@ class AsyncShardRouter(ShardRouter):
         `CrossShard` if the keys lie on several shards, or if a block of `pin` has another key.
         """
         pin = self._pin_for(key, keys, is_read_only=read_only)
-        self.statistics.made()
+        window = self.statistics.made(pin.keys)
+        if window is not None:
+            self._thread.send(kept(self._followed, window))
         return cast(AsyncShardSession, self._form.session(pin, dict(self._options.session)))
 
     async def run(
@@ -176,10 +179,13 @@ class AsyncShardRouter(ShardRouter):
         return KnownShards(followed=self._followed, wait=partial(self._form.wait, self._thread))
 
     async def _close_engines(self) -> None:
-        """Take the connections away from their sessions, and close the engines that were made."""
+        """Take the connections away from their sessions, close the engines that were made, and keep the last keys."""
         await self._form.take(self._taken)
         for engine in self._engines():
             await self._form.close(engine)
+        window = self.statistics.rest()
+        if window is not None and self._thread.runs:
+            await self._form.take(partial(self._form.wait, self._thread, kept(self._followed, window)))
 
 
 class AsyncShardResource(AsyncResource[FollowedSet, AsyncShardRouter]):

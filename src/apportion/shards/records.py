@@ -5,6 +5,7 @@
     shards/<set>/moving        the slots of each move that is under way; `mover.records` reads it
     shards/<set>/move/<id>     a move; `mover.records` reads it
     shards/<set>/migration     the newest migration; `migration.record` reads it
+    load/<set>/<place>         keys of the sessions of one process; `load.record` reads it
     table/<set>/…              the table of the slots, written by the publisher of tables
 
 Promises: a record of an unknown format, or with a damaged field, raises `BadSnapshot`. No field is guessed.
@@ -28,6 +29,7 @@ from apportion.tables.layout import TableKeys
 
 FORMAT = 1
 SHARDS = "shards/"
+LOADS = "load/"
 MOST_SHARD_BYTES = 63
 REPLICATION_URL = "replication URL of a shard"
 _SHARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -66,6 +68,11 @@ class SetKeys:
     def migration(self) -> str:
         """The key of the record of the newest migration. Its resource on a shard has the same name."""
         return f"{self.prefix}migration"
+
+    @property
+    def load(self) -> str:
+        """The prefix of the places for samples of keys."""
+        return f"{LOADS}{self.name}/"
 
     def move(self, move_id: str) -> str:
         """Return the key of a move's record. The mover's token names this key as its resource on a shard."""

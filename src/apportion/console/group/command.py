@@ -12,6 +12,7 @@ from apportion.console.group import report
 from apportion.console.group.plan import print_applied, print_applied_json, print_change, print_change_json, read_plan
 from apportion.console.group.run import Joining, run
 from apportion.console.options.arguments import Force, GroupName, Json, MemberId, PartitionNumber, Url, Whole
+from apportion.console.options.command import Command
 from apportion.console.options.edits import Edits
 from apportion.console.options.table_place import file_at
 from apportion.console.plan import PENDING
@@ -22,8 +23,6 @@ from apportion.errors import InvalidInput
 from apportion.groups.admin import Found, encode_plan, remarks
 from apportion.stores.catalog import shown_url
 from apportion.sync import admin
-
-Command = Annotated[str, Parameter(allow_leading_hyphen=True)]
 
 
 def ls_group(url: Url, /, *, json: Json = False) -> None:

@@ -12,7 +12,6 @@ killed command: those systems must check its token.
 import asyncio
 import logging
 import os
-import shutil
 import signal
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,8 +24,9 @@ from cyclopts import Parameter
 from apportion.console.group.run_lines import Reports
 from apportion.console.group.runner_commands import Command, RunnerCommands
 from apportion.console.options.arguments import whole
+from apportion.console.options.command import check_command
 from apportion.console.options.zone_levels import zone_levels
-from apportion.errors import InvalidInput, NotOwner
+from apportion.errors import NotOwner
 from apportion.groups.facade import AsyncGroup, AsyncOpening
 from apportion.groups.opening import DRAIN, SETTLE, TTL
 from apportion.groups.view.records import Mode
@@ -95,13 +95,7 @@ class Joining:
 
 def run(url: str, name: str, command: Sequence[str], joining: Joining, *, json: bool) -> None:
     """Take part until a signal asks to leave; return after every command has ended."""
-    if not command:
-        hint = "Write it after two hyphens: apportion group run URL NAME --partitions 64 -- ./worker --quick"
-        raise InvalidInput("command", "", "a command and its arguments", hint)
-    if shutil.which(command[0]) is None:
-        raise InvalidInput(
-            "command", command[0], "a program that can be run", "Is the program on the PATH, and executable?"
-        )
+    check_command(command, "apportion group run URL NAME --partitions 64 -- ./worker --quick")
     reports = Reports(name, json=json)
     logging.getLogger().addHandler(reports)
     try:

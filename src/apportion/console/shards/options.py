@@ -137,11 +137,17 @@ def text_key(word: str) -> str:
 
 def base_at(place: str) -> type[DeclarativeBase]:
     """Return the declarative base of a program."""
-    module, mark, name = place.partition(":")
-    if not (mark and name.isidentifier() and all(each.isidentifier() for each in module.split("."))):
-        raise InvalidInput("--models", place, "a module and a name in it", _EXAMPLE)
-    found = getattr(imported(module, "--models"), name, None)
+    found = named_in(place, "--models", _EXAMPLE)
     if not (isinstance(found, type) and issubclass(found, DeclarativeBase)) or hasattr(found, "__mapper__"):
         expected = "the base of the models, a subclass of sqlalchemy.orm.DeclarativeBase"
         raise InvalidInput("--models", place, expected, _EXAMPLE)
+    return found
+
+
+def named_in(place: str, field: str, example: str) -> object:
+    """Return the value at a place in a program, such as `shop.models:Base`. None if the module has no such name."""
+    module, mark, name = place.partition(":")
+    if not (mark and name.isidentifier() and all(each.isidentifier() for each in module.split("."))):
+        raise InvalidInput(field, place, "a module and a name in it", example)
+    found: object = getattr(imported(module, field), name, None)
     return found

@@ -27,6 +27,7 @@ from apportion.shards.admin.migration.migrate import migrate
 from apportion.shards.admin.migration.run import SetMigration
 from apportion.shards.admin.moves import SKEW, TOLERANCE, apply, channels, drain, plan, rebalance
 from apportion.shards.admin.pinned_keys import check_keys, pinned
+from apportion.shards.admin.reads.hot import HotSpots, hot_spots
 from apportion.shards.admin.reads.query import MOST_ROWS, ShardRows, queried
 from apportion.shards.admin.reads.verify import SetVerification, verified
 from apportion.shards.admin.recover import Recovery, recovered
@@ -50,6 +51,7 @@ __all__ = [
     "TOLERANCE",
     "FailOver",
     "Finding",
+    "HotSpots",
     "KeyRows",
     "MoveEvent",
     "MoveStatus",
@@ -76,6 +78,7 @@ __all__ = [
     "doctor",
     "drain",
     "fill_slots",
+    "hot",
     "init",
     "isolate",
     "migrate",
@@ -220,6 +223,14 @@ async def query(url: str, name: str, statement: str, *, max_rows: int = MOST_ROW
     `InvalidInput`: the statement does not read, has no `{owned}`, has too many rows, or a shard refuses it.
     """
     return await io_thread().hop(queried(url, name, statement, max_rows))
+
+
+async def hot(url: str, name: str) -> HotSpots:
+    """Return the keys, slots and shards with the most pinned sessions, and the next step for each hot spot.
+
+    The samples are those that programs have kept in the control store in the last ten minutes. No shard is asked.
+    """
+    return await io_thread().hop(hot_spots(url, name))
 
 
 async def repair(url: str, name: str) -> tuple[str, ...]:

@@ -1,8 +1,11 @@
 """Statistics: a router's counts of its sessions since it was opened, and of their waits for switches; for metrics.
 
+Also a sample of the keys of its sessions, for `shards hot`.
+
 Promises: any thread may count. A count costs a lock, and no I/O.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from time import monotonic
@@ -10,6 +13,8 @@ from typing import Self
 
 from apportion.errors.brief import brief
 from apportion.runtime.buckets import Buckets
+from apportion.shards.pins.key_sample import KeySample, LoadWindow
+from apportion.shards.slots import ShardKey
 
 
 @brief
@@ -25,12 +30,19 @@ class RouterStatistics:
     sessions: int = 0
     stale_routes: int = 0
     fences: Buckets = field(default_factory=Buckets)
+    _sample: KeySample = field(default_factory=KeySample, repr=False, compare=False)
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
-    def made(self) -> None:
-        """Count a session."""
+    def made(self, keys: Sequence[ShardKey]) -> LoadWindow | None:
+        """Count a session that is pinned to keys. Return the window of sampled keys that has ended, if one has."""
         with self._lock:
             self.sessions += 1
+            return None if self.sessions < self._sample.due else self._sample.take(keys, self.sessions)
+
+    def rest(self) -> LoadWindow | None:
+        """Return the window of sampled keys that has not ended. None without a key."""
+        with self._lock:
+            return self._sample.rest(self.sessions)
 
     def refused(self) -> None:
         """Count a session that got `StaleRoute`."""

@@ -19,6 +19,7 @@ ROOMS = (
     "guard",
     "kept",
     "live",
+    "load",
     "shards",
     "table",
 )  # the first parts of keys with a name as their second part
