@@ -101,7 +101,7 @@ def test_a_slot_that_is_too_hot_by_several_keys_gives_one_away():
     found = advised(even(1) | dict.fromkeys(keys_of(8, 8), 50))[0]
     assert ("isolate", 8, "one") == (found.kind, found.slot, found.shard)
     assert "Several keys have its load" in found.text
-    assert found.command.startswith("apportion shards plan URL world --move 8 --to ")
+    assert found.command.startswith(f"apportion shards isolate URL world {found.key} --to ")
 
 
 def test_a_key_that_heats_its_shard_moves_away_from_the_other_keys():
@@ -109,6 +109,7 @@ def test_a_key_that_heats_its_shard_moves_away_from_the_other_keys():
     (found,) = advised(even(8, cool=4) | {hot: 80, other: 5})
     assert ("isolate", 8, hot, "one") == (found.kind, found.slot, found.key, found.shard)
     assert f"Key '{hot}' has" in found.text
+    assert f"apportion shards isolate URL world {hot} --to four --models MODULE:Base" == found.command
 
 
 def test_a_slot_of_a_pinned_key_moves_whole():
@@ -153,7 +154,7 @@ def test_a_slot_that_moves_leaves_both_shards_cooler_than_the_hot_one_was():
         for found in load_advice("world", load):
             if found.kind in ("move", "isolate"):
                 (moved,) = [each.load.share for each in load.slots if each.slot == found.slot]
-                target = found.command.rpartition(" ")[2]
+                target = found.command.partition(" --to ")[2].split()[0]
                 assert max(before[found.shard] - moved, before[target] + moved) < before[found.shard]
                 moves += 1
     assert moves > 20

@@ -162,7 +162,12 @@ def _part(key: KeyLoad, shard: ShardLoad) -> str:
 
 
 def _isolated(name: str, key: KeyLoad, target: ShardLoad | None, text: str) -> LoadAdvice:
-    command = "" if target is None else _move(name, key.slot, target)
+    command = ""
+    if target is not None and isinstance(key.key, str | int):
+        words = f"{shlex.quote(name)} {shlex.quote(f'{key.key}')} --to {target.shard}"
+        command = f"apportion shards isolate URL {words} --models MODULE:Base"
+    elif target is not None:
+        command = _move(name, key.slot, target)
     return LoadAdvice(kind="isolate", shard=key.shard, text=text, slot=key.slot, key=key.key, command=command)
 
 
