@@ -52,6 +52,21 @@ def test_absent_triggers_are_made_again(tmp_path):
         files.sql("one", "INSERT INTO place (id, country, visits, slot) VALUES ('a', 'FR', 0, NULL)")
 
 
+def test_an_absent_trigger_of_a_child_is_found_and_made_again_in_a_file_that_had_rows(tmp_path):
+    old = OldFile(tmp_path)
+    old.take(("one",))
+    old.sql("DROP TRIGGER apportion_street_parent_update")
+    (found,) = (
+        each.found
+        for each in asyncio.run(admin.doctor(old.url, OLD_SET, base=OldBase))
+        if each.subject == "triggers of one"
+    )
+    assert "absent: apportion_street_parent_update" == found
+    added(old, "one", name=OLD_SET, base=OldBase)
+    with pytest.raises(sqlite3.IntegrityError, match="apportion: a child has the slot of its parent"):
+        old.sql("UPDATE street SET town_id = town_id + 1")
+
+
 def test_tables_that_differ_from_those_of_the_other_shards_are_refused(tmp_path):
     old = OldFile(tmp_path)
     old.take(("one",))

@@ -1,6 +1,8 @@
 """Wrong arguments of a set of shards are told before anything is opened; a router ends with its block."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 from sqlalchemy import create_engine, event
@@ -8,7 +10,7 @@ from sqlalchemy import create_engine, event
 import apportion
 from apportion.errors import CrossShard, InvalidInput, StoreClosed
 from apportion.shards import admin
-from tests.shards.sample import SET, Base, Files
+from tests.shards.sample import SET, Base, Files, Place
 
 
 @pytest.mark.parametrize(
@@ -85,6 +87,7 @@ def test_a_row_of_another_shard_is_told_with_its_place(slot, place):
         ("sqlite:///", "URL of shard new"),
         ("sqlite:///:memory:", "URL of shard new"),
         ("sqlite:///{folder}/new.db?timeout=30", "options in the URL of shard new"),
+        ("sqlite:///${{FOLDER}}/new.db", "URL of shard new"),
     ],
 )
 def test_a_shard_is_a_file_and_its_url_has_no_options(tmp_path, url, field):
@@ -102,3 +105,19 @@ def test_an_observer_of_moves_is_a_function_of_one_event(observer):
     for call in (admin.apply, admin.abort, admin.clean):
         with pytest.raises(InvalidInput, match=r"^(parameters of )?observer is"):
             asyncio.run(call("sqlite:///absent.db", SET, observer=observer))
+
+
+@pytest.mark.parametrize("written", ["my shop.db", "my%20shop.db"])
+def test_a_blank_in_a_path_may_be_encoded_and_every_part_opens_the_same_file(tmp_path, written):
+    """SQLAlchemy 2.0 decodes no path. It would open, and make, a file with a percent sign in its name."""
+    files = Files(tmp_path, shards=("one",))
+    with closing(sqlite3.connect(tmp_path / "my shop.db")) as connection:
+        connection.execute("PRAGMA journal_mode = wal")  # so the file is there
+    asyncio.run(admin.add(files.url, SET, {"two": f"sqlite:///{tmp_path}/{written}"}, base=Base))
+    asyncio.run(admin.apply(files.url, SET, asyncio.run(admin.plan(files.url, SET, weights={"two": 1}))))
+    with apportion.sync.open_shards(files.url, SET, base=Base) as router:
+        key = next(f"C{each}" for each in range(99) if router.shard(f"C{each}") == "two")
+        router.run(key, lambda session: session.add(Place(country=key)))
+    with closing(sqlite3.connect(tmp_path / "my shop.db")) as connection:
+        assert [(key,)] == connection.execute("SELECT country FROM place").fetchall()
+    assert [] == list(tmp_path.glob("*%*"))

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from importlib.util import find_spec
 
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import URL
 
 from apportion.errors import MissingExtra, UnknownOption
 from apportion.shards.pin import Fence
 from apportion.shards.postgres.fence import PostgresFence
+from apportion.shards.shard_url import parsed
 from apportion.shards.sqlite.fence import SqliteFence
 
 _FENCES: dict[str, type[Fence]] = {"postgresql": PostgresFence, "sqlite": SqliteFence}
@@ -28,7 +29,7 @@ def fence_of(url: URL) -> Fence:
 
 def address_of(address: str, drivers: Mapping[str, str]) -> URL:
     """Return the URL for SQLAlchemy. A URL without a driver gets the driver of its database."""
-    url = make_url(address)
+    url = parsed(address)
     driver = drivers.get(url.drivername, "")
     if driver == "psycopg" and find_spec(driver) is None:
         raise MissingExtra("the client of PostgreSQL (psycopg)", "postgres")

@@ -100,6 +100,15 @@ def key_columns(table: Table) -> tuple[str, ...]:
     return found
 
 
+def parent_of(table: Table) -> tuple[str, str, str] | None:
+    """Return the column of a child that names its parent, the table of the parent, and the column there."""
+    for key in table.foreign_key_constraints:
+        if key.column_keys[0] == "slot":
+            _, named = key.elements
+            return named.parent.name, named.column.table.name, named.column.name
+    return None
+
+
 def _rule(model: type) -> RowRule:
     key, parent = getattr(model, "__shard_key__", None), getattr(model, "__shard_parent__", None)
     names = (key,) if isinstance(key, str) else tuple(key or ())

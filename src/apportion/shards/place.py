@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from itertools import filterfalse
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from sqlalchemy import Connection, Engine, Table, column, create_engine, inspect, select, table
 from sqlalchemy.engine import URL
 
 from apportion.errors import InvalidInput
 from apportion.guards.sql import SqlGuard
-from apportion.shards.dialects import address_of, fence_of
+from apportion.shards.dialects import address_of, fence_of, kind_of
 from apportion.shards.forms import sync_form
 from apportion.shards.lost_table import next_step
 from apportion.shards.meta import ShardMeta, meta_of
@@ -27,6 +27,8 @@ from apportion.shards.postgres.timeline import timeline_of
 from apportion.shards.records import ShardRecord
 from apportion.shards.slot_rows import SlotRow, slot_row
 from apportion.shards.sqlite.capture import TABLES as CAPTURE_TABLES
+from apportion.shards.sqlite.child import child_triggers
+from apportion.shards.sqlite.table_lock import remove_lock
 from apportion.shards.sqlite.table_lock import table_lock as lock_of_file
 from apportion.shards.sqlite.takeover import SqliteTakeover
 from apportion.shards.takeover.takeover import TakeoverStatements
@@ -138,6 +140,7 @@ class DatabasePlace:
         if self.url.get_backend_name() == "sqlite":
             expected = [f"apportion_{each.name}_{act}" for each in tables for act in SQLITE_ACTS]
             expected += [f"apportion_{each.name}_key" for each in tables if key_columns(each)]
+            expected += [name for each in tables for name, _ in child_triggers(connection, each)]
             there = connection.exec_driver_sql("SELECT name FROM sqlite_schema WHERE type = 'trigger'").scalars()
             return [*filterfalse(set(there).__contains__, expected)]
         statement = (
@@ -171,6 +174,11 @@ class DatabasePlace:
             return
         with self.reader() as engine, lock_of_server(engine, shard):
             yield
+
+    def remove_lock(self, shard: str) -> None:
+        """Delete the file of the lock of a shard that has left its set. A lock of a server has no file."""
+        if self.path is not None:
+            remove_lock(self.path, f"shard {shard}")
 
     def is_there(self) -> bool:
         """Whether the file of the database exists. A server always counts as there."""
@@ -240,15 +248,19 @@ def is_relative(record: ShardRecord) -> bool:
 def placed(shards: Mapping[str, ShardRecord]) -> dict[str, ShardRecord]:
     """Check the place of each record, and return the records with absolute paths."""
     for shard, each in shards.items():
-        _check_file(shard, DatabasePlace(each.address()).url)
+        _check_file(shard, each)
     whole = {shard: _whole(each) for shard, each in shards.items()}
     for each in whole.values():
         DatabasePlace(each.address()).check_place()
     return whole
 
 
-def _check_file(shard: str, url: URL) -> None:
-    """Refuse a URL of SQLite that names a database in memory, or that has options: a mover opens the path alone."""
+def _check_file(shard: str, record: ShardRecord) -> None:
+    """Refuse a URL of SQLite with variables or options, or of a database in memory: a mover opens the path alone."""
+    if kind_of(record.url) == "sqlite" and "${" in record.url:
+        hint = "Write the path itself. Only URLs of servers have variables."
+        raise InvalidInput(f"URL of shard {shard}", record.url, "a path without variables", hint)
+    url = DatabasePlace(record.address()).url
     if url.get_backend_name() == "sqlite":
         if url.database in (None, "", ":memory:"):
             found, hint = f"{url}", "Write sqlite:///path/to/file.db."
@@ -263,5 +275,5 @@ def _whole(record: ShardRecord) -> ShardRecord:
     scheme, mark, path = record.url.partition(":///")
     if not scheme.startswith("sqlite") or not path:
         return record
-    whole = quote(f"{Path(path).absolute()}", safe="/")
+    whole = quote(f"{Path(unquote(path)).absolute()}", safe="/")
     return replace(record, url=f"{scheme}{mark}{whole}")

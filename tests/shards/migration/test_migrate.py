@@ -12,9 +12,11 @@ import pytest
 
 from apportion.errors import Conflict, InvalidInput, MissingExtra, SchemaDiffers
 from apportion.shards import admin
+from apportion.shards.admin import carrier
 from tests.docs.blocks import ROOT
 from tests.shards.migration.scripts import BATCH, Scripts, stamped
 from tests.shards.sample import SET, Base, Files
+from tests.shards.takeover.old_file import OldFile
 
 
 @pytest.fixture
@@ -198,3 +200,43 @@ def test_without_alembic_or_its_file_the_next_step_is_named(tmp_path, scripts, m
     monkeypatch.setitem(sys.modules, "alembic", None)
     with pytest.raises(MissingExtra, match=r"pip install 'apportion\[alembic\]'"):
         scripts.migrate(files)
+
+
+def test_a_migration_after_a_pin_that_was_cut_off_does_not_wait_for_its_own_lock(tmp_path, scripts, monkeypatch):
+    """The migration takes the pin back first. So it locks a file that another process is to lock alone."""
+
+    class Died(Exception):
+        pass
+
+    def dies(label):
+        if label == "raise.after":
+            raise Died
+
+    files = stamped(Files(tmp_path, shards=("one",)))
+    scripts.revision("0002", "0001", BATCH)
+    monkeypatch.setattr(carrier, "stop_point", lambda: dies)
+    with pytest.raises(Died):
+        asyncio.run(admin.pin(files.url, SET, ["FR"], base=Base))
+    monkeypatch.undo()
+    assert {"one": ("done", "0002")} == states(scripts.migrate(files))
+
+
+@pytest.mark.parametrize("table", ["street", "town"])
+def test_the_triggers_of_children_in_a_file_that_had_rows_are_made_again(tmp_path, scripts, table):
+    """Such a file has no foreign key over the slot. So these triggers alone keep a child with its parent.
+
+    SQLite renames no table while such a trigger names a parent that is gone.
+    """
+    old = OldFile(tmp_path)
+    old.take(("one",))
+    triggers = old.sql("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY 1")
+    scripts.environment(metadata="OldBase.metadata")
+    environment = scripts.folder / "env.py"
+    environment.write_text(f"from tests.shards.takeover.old_file import OldBase\n{environment.read_text()}")
+    old.sql("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+    old.sql("INSERT INTO alembic_version VALUES ('0001')")
+    scripts.revision("0002", "0001", BATCH.replace("place", table))
+    assert {"one": ("done", "0002")} == states(scripts.migrate(old))
+    assert triggers == old.sql("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY 1")
+    with pytest.raises(sqlite3.IntegrityError, match="a child has the slot of its parent"):
+        old.sql("UPDATE street SET town_id = town_id + 1")

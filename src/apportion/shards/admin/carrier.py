@@ -31,6 +31,7 @@ from apportion.runtime.waits import said
 from apportion.shards.admin.facts import moves_of
 from apportion.shards.admin.lanes import MoveLanes, MovesMade, beside_of
 from apportion.shards.admin.places import open_sites
+from apportion.shards.admin.remains import logged
 from apportion.shards.admin.timelines import noticed
 from apportion.shards.admin.weights import set_weights
 from apportion.shards.channel import KEYS, ChannelWish
@@ -76,11 +77,15 @@ class Carrier:
         bytes_per_second: float | None = None,
         parallel: int = 1,
     ) -> MovesMade:
-        """Finish all moves that have begun, then make the moves of a plan. At most `parallel` moves run at once."""
+        """Finish all moves that have begun, then make the moves of a plan. At most `parallel` moves run at once.
+
+        A complete move whose log is still on its source, because a call was cut off, also has its end here.
+        """
         followed = self.followed
         moves, table = await moves_of(followed), table_of(followed.follower.routes)
         states = {move: kept.entry.record.state for move, kept in moves.kept.items()}
         begun = [kept.entry.group for _, kept in sorted(moves.kept.items()) if _is_open(kept.entry)]
+        complete = [kept.entry.group for move, kept in sorted(moves.kept.items()) if states[move] == "complete"]
         names = {group.move for group in begun}
         if plan is not None:
             _check_reversed(plan, moves)
@@ -89,7 +94,8 @@ class Carrier:
             await set_weights(self.followed, plan.weights)
         planned = {} if plan is None else dict(zip((each.move for each in plan.moves), plan.groups, strict=True))
         fresh = () if plan is None else groups_to_move(plan, table)
-        groups = (*begun, *(each for each in fresh if each.move not in names))
+        rest = await logged(followed.shards, complete)
+        groups = (*rest, *begun, *(each for each in fresh if each.move not in names))
 
         async def _run(mover: Mover, group: MoveGroup) -> bool:
             entry = await self._moved(mover, group, planned.get(group.move), is_reversible=is_reversible)
@@ -284,6 +290,7 @@ async def _worked(
             own_slots = OwnSlots(followed.store, name, mover.sites, mover.book, token, reached=reached)
             if settles:
                 await own_slots.settle()
+                await mover.sites.close()  # A migration, in a process of its own, waits for the locks of open files.
             carrier = Carrier(followed=followed, mover=mover, token=token, own_slots=own_slots, lane=_lane)
             return await work(carrier)
     finally:

@@ -87,6 +87,7 @@ async def removed(carrier: Carrier, shard: str, *, is_gone: bool) -> None:
         carrier.mover.check()
         if not await book.release(kept):
             raise _changed(shard)
+    await asyncio.to_thread(leaving.unlock)
     await _forget(carrier, shard, table.version.number)
 
 
@@ -171,6 +172,10 @@ class _Leaving:
                 raise
             hint = "Run the command as the role that owns the tables of the set."
             raise StoreDenied(f"shard {self.shard}", str(error.orig).strip(), hint) from error
+
+    def unlock(self) -> None:
+        """Delete the lock of the tables, which nobody needs any more."""
+        self._place.remove_lock(self.shard)
 
     def _left(self, place: DatabasePlace, connection: Connection) -> None:
         if place.meta(connection) is None:

@@ -8,15 +8,20 @@ Then each shard is asked which parts of these moves are still there.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 
 from sqlalchemy import Connection, inspect
+from sqlalchemy.exc import DatabaseError
 
+from apportion.errors import ApportionError
+from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.recovery import AllRemains, MoveRemains
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.place import DatabasePlace
 from apportion.shards.postgres.key_log import log_name
 from apportion.shards.records import ShardRecord
+from apportion.shards.sqlite.capture import TABLES
 from apportion.shards.takeover.takeover import within
 
 _LOGS = "SELECT relname FROM pg_class WHERE relnamespace = 'apportion'::regnamespace AND relkind = 'r'"
@@ -35,6 +40,39 @@ async def remains_of(shards: Mapping[str, ShardRecord], sites: ShardSites) -> Al
     return found
 
 
+async def logged(shards: Mapping[str, ShardRecord], groups: Sequence[MoveGroup]) -> Sequence[MoveGroup]:
+    """Return the groups that still have a part of their log on their source. A source without a reply has none here."""
+    found: dict[str, Set[str]] = {}
+    for source in sorted({group.source for group in groups} & shards.keys()):
+        with suppress(ApportionError, DatabaseError):
+            found[source] = await asyncio.to_thread(_logs_of, source, shards[source])
+    return [group for group in groups if group.move in found.get(group.source, ())]
+
+
+def _logs_of(shard: str, record: ShardRecord) -> Set[str]:
+    """Return the moves that have a part of their log in the database of a shard."""
+    database = DatabasePlace(record.address())
+    if not database.is_there():
+        return frozenset()
+    with database.reader() as reader:
+        return within(reader, shard, _logs_in_file if database.path is not None else _logs_on_server)
+
+
+def _logs_in_file(connection: Connection) -> Set[str]:
+    """Return the moves that still capture, and those whose log has entries."""
+    there = [name for name in TABLES if inspect(connection).has_table(name)]
+    return {
+        move for name in there for move in connection.exec_driver_sql(f"SELECT DISTINCT move FROM {name}").scalars()
+    }
+
+
+def _logs_on_server(connection: Connection) -> Set[str]:
+    """Return the moves with a log of keys, and those with a publication."""
+    logs, prefix = connection.exec_driver_sql(_LOGS).scalars().all(), log_name("")
+    named = {name.removeprefix(prefix) for name in logs if name.startswith(prefix)}
+    return named | set(connection.exec_driver_sql(_PUBLISHED).scalars())
+
+
 def _named(shard: str, record: ShardRecord) -> dict[str, MoveRemains]:
     """Return each move that the database of a shard names."""
     database = DatabasePlace(record.address())
@@ -45,7 +83,7 @@ def _named(shard: str, record: ShardRecord) -> dict[str, MoveRemains]:
     }
 
 
-def _in_file(connection: Connection) -> tuple[Mapping[str, set[int]], set[str]]:
+def _in_file(connection: Connection) -> tuple[Mapping[str, set[int]], Set[str]]:
     slots = _slots(connection, "apportion_slot")
     if not inspect(connection).has_table("apportion_capture"):
         return slots, set()
@@ -55,11 +93,8 @@ def _in_file(connection: Connection) -> tuple[Mapping[str, set[int]], set[str]]:
     return slots, set(captured)
 
 
-def _on_server(connection: Connection) -> tuple[Mapping[str, set[int]], set[str]]:
-    logs, prefix = connection.exec_driver_sql(_LOGS).scalars().all(), log_name("")
-    captured = {name.removeprefix(prefix) for name in logs if name.startswith(prefix)}
-    captured |= set(connection.exec_driver_sql(_PUBLISHED).scalars())
-    return _slots(connection, "apportion.slot"), captured
+def _on_server(connection: Connection) -> tuple[Mapping[str, set[int]], Set[str]]:
+    return _slots(connection, "apportion.slot"), _logs_on_server(connection)
 
 
 def _slots(connection: Connection, table: str) -> defaultdict[str, set[int]]:

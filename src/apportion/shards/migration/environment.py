@@ -9,7 +9,7 @@ Refuses: an `env.py` without the sharded tables in its `target_metadata`, becaus
 Source: https://alembic.sqlalchemy.org/en/latest/api/runtime.html
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from apportion.shards.migration.record import VERSION_TABLE
 from apportion.shards.migration.revision import revision_of
 from apportion.shards.models import sharded_in
 from apportion.shards.place import DatabasePlace
+from apportion.shards.sqlite.child import drop_child_triggers
 
 _URL_HINT = "Let env.py take the URL from config.get_main_option('sqlalchemy.url'), or from the environment: SHARD_URL."
 
@@ -74,8 +75,8 @@ class ShardEnvironment:
         return revision, tuple(steps)
 
     def upgrade(self, target: str) -> None:
-        """Run the revisions that are due."""
-        self._run(lambda revision, _: self._steps(target, revision))
+        """Run the revisions that are due. `mend` makes the dropped triggers again."""
+        self._run(lambda revision, _: self._steps(target, revision), prepare=drop_child_triggers)
 
     def revision(self) -> str:
         """Return the revision of the shard."""
@@ -102,7 +103,12 @@ class ShardEnvironment:
     def _steps(self, target: str, revision: Any) -> list[Any]:  # noqa: ANN401 - of Alembic
         return list(self._scripts._upgrade_revs(target, revision))
 
-    def _run(self, work: Any, **options: Any) -> None:  # noqa: ANN401 - of Alembic
+    def _run(
+        self,
+        work: Any,  # noqa: ANN401 - of Alembic
+        prepare: Callable[[Connection], None] = lambda _: None,
+        **options: Any,  # noqa: ANN401 - of Alembic
+    ) -> None:
         environment = EnvironmentContext(self._config, self._scripts, fn=work, **options)
         configure, seen = environment.configure, list[bool]()
 
@@ -112,6 +118,8 @@ class ShardEnvironment:
                 if _is_transactional(connection):
                     given = {"transactional_ddl": True, **given}
             self._take(given)
+            if connection is not None and connection.dialect.name == "sqlite":
+                prepare(connection)
             configure(connection=connection, **given)
             seen.append(True)
 

@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from sqlalchemy.engine import make_url
-
 from apportion.errors import InvalidInput
 from apportion.groups.leader import leader
 from apportion.runtime.simulated import clock_here
@@ -24,6 +22,7 @@ from apportion.shards.mover.mover import Mover
 from apportion.shards.mover.own_slots import OwnSlots
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.records import ShardRecord
+from apportion.shards.shard_url import parsed
 from apportion.shards.sqlite.sites import SqliteSites
 from apportion.stores.catalog import opened
 
@@ -58,7 +57,7 @@ def sites_of(name: str, shards: Mapping[str, ShardRecord], wish: ChannelWish = K
 
     `InvalidInput` if rows cannot move between two of the databases, or if they cannot have the channel.
     """
-    urls = {shard: make_url(record.address()) for shard, record in shards.items()}
+    urls = {shard: parsed(record.address()) for shard, record in shards.items()}
     kinds = {url.get_backend_name() for url in urls.values()}
     if kinds == {"postgresql"}:
         from apportion.shards.postgres.sites import PostgresSites  # noqa: PLC0415 - needs the driver

@@ -29,6 +29,7 @@ from apportion.shards.pin import PIN_OPTION, NotAccepted
 from apportion.shards.pins.pinned_slot import FUNCTION
 from apportion.shards.slot_rows import DAMAGE, SlotRow, SlotState, accepts, check_state, slot_row
 from apportion.shards.sqlite import schema
+from apportion.shards.sqlite.child import child_triggers
 from apportion.shards.timeline.admission import Admission
 from apportion.stores.sqlite.place import identity
 from apportion.tables.layout import Version
@@ -102,7 +103,8 @@ class SqliteFence:
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
         """Turn the database into this shard: add triggers to the tables, and make the shard the owner of the slots."""
         made = (schema.triggers(table.name, key_columns(table)) for table in tables)
-        for statement in (*schema.TABLES, *chain.from_iterable(made)):
+        of_children = [each for table in tables for _, each in child_triggers(connection, table)]
+        for statement in (*schema.TABLES, *chain.from_iterable(made), *of_children):
             connection.exec_driver_sql(statement)
         if meta_of(connection, _META) is not None:
             check_meta(connection, meta, _META)

@@ -109,10 +109,20 @@ class ShardFile:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def _locked(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
-        """Run a transaction under the shared lock of the tables, which is kept until the file is closed."""
+        """Run a transaction under the shared lock of the tables, which is kept until the file is closed.
+
+        If another process has deleted the file of the lock, the lock is taken again.
+        """
+        if self._lock is not None and not self._lock.is_in_place:
+            self._unlock()
         if self._lock is None:
             self._lock = FileLock(self.place.path, self.name, is_shared=True)
         return self._transact(connection, work)
+
+    def _unlock(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
 
     def _transact(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
         connection.execute("BEGIN")
@@ -163,9 +173,7 @@ class ShardFile:
         return " or ".join(f"{each.path}" for each in (self.place, self._source) if each is not None)
 
     def _let_go(self) -> None:
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            lock.release()
+        self._unlock()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

@@ -6,7 +6,8 @@ refuse a child with another slot than its parent.
 
     apportion_<table>_rekey      until the end: a row with a changed key, or a child with another parent, loses its slot
     apportion_<table>_orphan_*   until the end: the children of a changed, deleted or replaced parent lose their slots
-    apportion_<table>_parent_*   for ever: a child has the slot of its parent
+
+At the end, the triggers of the fence and those of `child` take their place.
 
 Promises: each row has the slot of its key, or none, even if an old program wrote it. Writers wait for one statement at
 a time.
@@ -48,13 +49,9 @@ class SqliteTakeover:
         """Do nothing, because triggers keep the slots."""
 
     def end(self, connection: Connection, tables: Tables) -> None:
-        """Replace the triggers of the takeover by those of a shard. By now each row has a slot."""
+        """Drop the triggers of the takeover. By now each row has a slot, and the fence makes those of a shard."""
         for name, _ in _following(tables):
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {quoted(name)}")
-        for table in tables.each:
-            if table.parent is not None:
-                for name, body in _of_child(table, table.parent):
-                    connection.exec_driver_sql(f"CREATE TRIGGER IF NOT EXISTS {quoted(name)} {body}")
 
 
 def _following(tables: Tables) -> Iterator[tuple[str, str]]:
@@ -86,14 +83,6 @@ def _of_parent(child: ShardedTable, parent: ParentColumn) -> Iterator[tuple[str,
     yield f"{name}_delete", f"AFTER DELETE ON {owner} {_of('OLD')}"
     replaced = f"WHEN {_exists(parent.table, f'{target} = NEW.{target}')}"
     yield f"{name}_replace", f"BEFORE INSERT ON {owner} {replaced} {_of('NEW')}"
-
-
-def _of_child(child: ShardedTable, parent: ParentColumn) -> Iterator[tuple[str, str]]:
-    target, column = quoted(parent.target), quoted(parent.column)
-    differs = _exists(parent.table, f"{target} = NEW.{column} AND slot IS NOT NEW.slot")
-    refused = "BEGIN SELECT RAISE(ABORT, 'apportion: a child has the slot of its parent'); END"
-    for act, of in (("insert", "INSERT"), ("update", f"UPDATE OF {column}, slot")):
-        yield f"apportion_{child.name}_parent_{act}", f"BEFORE {of} ON {quoted(child.name)} WHEN {differs} {refused}"
 
 
 def _emptied(table: str, rows: str) -> str:
