@@ -27,7 +27,7 @@ from apportion.shards.postgres.timeline import timeline_of
 from apportion.shards.records import ShardRecord
 from apportion.shards.slot_rows import SlotRow, slot_row
 from apportion.shards.sqlite.capture import TABLES as CAPTURE_TABLES
-from apportion.shards.sqlite.child import child_triggers
+from apportion.shards.sqlite.child_tables import child_triggers
 from apportion.shards.sqlite.table_lock import remove_lock
 from apportion.shards.sqlite.table_lock import table_lock as lock_of_file
 from apportion.shards.sqlite.takeover import SqliteTakeover

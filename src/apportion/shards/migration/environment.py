@@ -26,7 +26,7 @@ from apportion.shards.migration.record import VERSION_TABLE
 from apportion.shards.migration.revision import revision_of
 from apportion.shards.models import sharded_in
 from apportion.shards.place import DatabasePlace
-from apportion.shards.sqlite.child import drop_child_triggers
+from apportion.shards.sqlite.child_tables import drop_child_triggers
 
 _URL_HINT = "Let env.py take the URL from config.get_main_option('sqlalchemy.url'), or from the environment: SHARD_URL."
 

@@ -29,7 +29,7 @@ from apportion.shards.pin import PIN_OPTION, NotAccepted
 from apportion.shards.pins.pinned_slot import FUNCTION
 from apportion.shards.slot_rows import DAMAGE, SlotRow, SlotState, accepts, check_state, slot_row
 from apportion.shards.sqlite import schema
-from apportion.shards.sqlite.child import child_triggers
+from apportion.shards.sqlite.child_tables import child_triggers
 from apportion.shards.timeline.admission import Admission
 from apportion.stores.sqlite.place import identity
 from apportion.tables.layout import Version

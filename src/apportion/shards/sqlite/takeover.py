@@ -7,7 +7,7 @@ refuse a child with another slot than its parent.
     apportion_<table>_rekey      until the end: a row with a changed key, or a child with another parent, loses its slot
     apportion_<table>_orphan_*   until the end: the children of a changed, deleted or replaced parent lose their slots
 
-At the end, the triggers of the fence and those of `child` take their place.
+At the end, the triggers of the fence and those of `child_tables` take their place.
 
 Promises: each row has the slot of its key, or none, even if an old program wrote it. Writers wait for one statement at
 a time.
