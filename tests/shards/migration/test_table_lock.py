@@ -153,7 +153,7 @@ def test_a_lock_of_a_file_that_was_deleted_meanwhile_does_not_count(place, monke
     file, lock = place.path.parent / "one.db-apportion", fcntl.flock
 
     def late(descriptor, mode):
-        file.unlink()
+        file.unlink(missing_ok=True)
         lock(descriptor, mode)
 
     opened = descriptors()
