@@ -79,13 +79,13 @@ class Carrier:
     ) -> MovesMade:
         """Finish all moves that have begun, then make the moves of a plan. At most `parallel` moves run at once.
 
-        A complete move whose log is still on its source, because a call was cut off, also has its end here.
+        The log of a complete move is still on its source after a call that was cut off. It is ended here too.
         """
         followed = self.followed
         moves, table = await moves_of(followed), table_of(followed.follower.routes)
         states = {move: kept.entry.record.state for move, kept in moves.kept.items()}
         begun = [kept.entry.group for _, kept in sorted(moves.kept.items()) if _is_open(kept.entry)]
-        complete = [kept.entry.group for move, kept in sorted(moves.kept.items()) if states[move] == "complete"]
+        complete = [kept.entry.group for _, kept in sorted(moves.kept.items()) if not _is_open(kept.entry)]
         names = {group.move for group in begun}
         if plan is not None:
             _check_reversed(plan, moves)

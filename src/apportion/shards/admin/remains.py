@@ -59,7 +59,7 @@ def _logs_of(shard: str, record: ShardRecord) -> Set[str]:
 
 
 def _logs_in_file(connection: Connection) -> Set[str]:
-    """Return the moves that still capture, and those whose log has entries."""
+    """Return the moves that still capture, and those with entries in the log."""
     there = [name for name in TABLES if inspect(connection).has_table(name)]
     return {
         move for name in there for move in connection.exec_driver_sql(f"SELECT DISTINCT move FROM {name}").scalars()
