@@ -202,7 +202,10 @@ def test_an_abort_leaves_nothing(files, monkeypatch, label):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("label", ["fence.after", "switch.after", "clean-batch.before"])
+@pytest.mark.parametrize(
+    "label",
+    [pytest.param("fence.after", marks=SOAK[1]), "switch.after", pytest.param("clean-batch.before", marks=SOAK[1])],
+)
 def test_no_report_counts_old_rows(files, monkeypatch, label):
     """Between the fence and the last old row, the rows of the key may lie on both shards."""
     die(files, monkeypatch, label, to="two")
@@ -273,7 +276,7 @@ MOMENTS = [(copied_at, later) for copied_at in (1, 9, 19, 25, 29) for later in (
 
 @pytest.mark.parametrize(
     ("copied_at", "later"),
-    [pytest.param(*each, marks=() if each in MOMENTS[::9] else pytest.mark.soak) for each in MOMENTS],
+    [pytest.param(*each, marks=() if each in MOMENTS[::19] else pytest.mark.soak) for each in MOMENTS],
 )
 @pytest.mark.slow
 def test_a_restored_store_ends_the_isolation_or_says_that_the_table_lacks_the_slot(

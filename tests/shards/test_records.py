@@ -12,8 +12,11 @@ import pytest
 import apportion
 from apportion.errors import BadSnapshot, InvalidInput, PlanRefused
 from apportion.shards import admin
-from apportion.shards.mover.records import decode_moving, encode_moving
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.mover.records import MoveEntry, decode_moving, encode_moving
+from apportion.shards.pins.isolated_key import IsolatedKey, KeyCondition
 from apportion.shards.records import ShardRecord
+from apportion.shards.reshard import MoveRecord
 from tests.shards.sample import SET, Base, Files, Place
 
 MOVE, SHARD, MOVING = "move/a-000", "shard/two", "moving"
@@ -246,3 +249,47 @@ def test_a_record_with_a_text_that_is_no_url_is_our_error_and_shows_nothing(file
         asyncio.run(getattr(admin, call)(files.url, SET, *([] if call == "recover" else ["one"])))
     assert "hush" not in f"{refused.value}"
     assert refused.value.__cause__ is None
+
+
+def isolation(**changed):
+    conditions = (
+        KeyCondition(table="place", columns=("country", "year"), values=("é'", 2020)),
+        KeyCondition(table="photo", columns=("place_id",), parent="place", target="id"),
+        KeyCondition(table="visit"),
+    )
+    isolated = IsolatedKey(**{"key": b"\xff=acme", "slot": 4096, "conditions": conditions} | changed)
+    group = MoveGroup(move="key-4096", source="one", target="two", slots=(17,), isolated=isolated)
+    return MoveEntry(group=group, record=MoveRecord(state="copying"))
+
+
+def test_the_record_of_an_isolated_key_comes_back():
+    entry = isolation()
+    assert entry == MoveEntry.decode(entry.encode())
+    assert ((17,), (4096,), (17, 4096)) == (entry.group.slots, entry.group.arriving.slots, entry.group.listed)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b'"slot":4096', b'"slot":16384'),
+        (b'"slot":4096', b'"slot":"x"'),
+        (b'"conditions":[[', b'"conditions":[[1,'),
+        (b'"key":', b'"keys":'),
+        (b'"slots":[[17,18]]', b'"slots":[[17,19]]'),
+        (b"2020", b"20.2"),
+    ],
+)
+def test_a_damaged_record_of_an_isolated_key_is_refused(before, after):
+    damaged = isolation().encode().replace(before, after)
+    assert damaged != isolation().encode()
+    with pytest.raises(InvalidInput):
+        MoveEntry.decode(damaged)
+
+
+@pytest.mark.parametrize("parent", ["photo", "absent"])
+def test_a_table_whose_parents_lead_to_no_key_is_refused(parent):
+    isolated = IsolatedKey(
+        key=b"a", slot=64, conditions=(KeyCondition(table="photo", columns=("id",), parent=parent, target="id"),)
+    )
+    with pytest.raises(InvalidInput, match=r"photo|absent"):
+        isolated.line_of("photo")
