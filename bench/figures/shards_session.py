@@ -22,6 +22,7 @@ from bench.goal import at_most
 from bench.row import Row
 
 KEY, MANY, ROUNDS, QUERIES, COMMITS = "FR", 20_000, 101, 50, 5
+SAMPLE = at_most(1, "%")
 QUERY, COMMIT, UPDATE = at_most(1.15, "x bare"), at_most(1.25, "x bare"), at_most(3.5, "x bare")
 
 
@@ -51,7 +52,7 @@ def rows() -> list[Row]:
         opening = sync.open_shards(control, "world", base=Base, create_engine=lambda url: _durable(create_engine(url)))
         router = stack.enter_context(opening)
         _fill(engine, router)
-        return [*_queries(engine, router), *_commits(engine, router), *_updates(engine, router)]
+        return [*_queries(engine, router), _sample(router), *_commits(engine, router), *_updates(engine, router)]
 
 
 def _durable(engine: Engine) -> Engine:
@@ -98,6 +99,19 @@ def _queries(engine: Engine, router: SyncShardRouter) -> list[Row]:
         _row("session for each query, pinned to read", single, "read-only"),
         _row("session for each query, ShardedSession", single, "sharded"),
     ]
+
+
+def _sample(router: SyncShardRouter) -> Row:
+    """Return the part of a pinned query in which its session is counted and its key sampled."""
+
+    def count() -> None:
+        for _ in range(QUERIES):
+            router.statistics.made((KEY,))
+
+    times = race({"query": _asking_each(lambda: router.session(KEY, read_only=True)), "count": count}, rounds=ROUNDS)
+    part = 100 * min(times["count"]) / min(times["query"])
+    name = "count of a session and sample of its key, of a query in a session of its own"
+    return Row(name=name, value=part, shown=f"{part:.2f} %", goal=str(SAMPLE), met=SAMPLE.is_met(part))
 
 
 def _row(name: str, times: dict[str, list[int]], contender: str, *, goal: bool = False) -> Row:
