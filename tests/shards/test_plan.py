@@ -162,12 +162,13 @@ def test_a_plan_is_carried_out_from_its_own_version_and_after_its_own_switches_a
     before = facts(["one"] * 512, {"one": 1, "two": 0}, ["one"])
     half = facts(["two"] * 256 + ["one"] * 256, {"one": 1, "two": 0}, ["one"])
     pinned = facts(["two"] * 256 + ["one"] * 256, {"one": 1, "two": 0}, ["one"] * 3)
+    unpinned = facts(["two"] * 256 + ["one"] * 256, {"one": 1, "two": 0})
     plan = plan_slots(before, range(512), "two")
 
     def check(found, number, begun=()):
         check_plan(plan, "world", replace(found.table, version=number), {}, {*begun})
 
-    for found, number in ((before, 7), (half, 8), (pinned, 10)):
+    for found, number in ((before, 7), (half, 8), (pinned, 10), (unpinned, 9)):
         check(found, version(number))
         for other in (version(number - 1), version(number + 1), version(number, incarnation=2)):
             check(found, other, [plan.moves[1].move])

@@ -148,12 +148,12 @@ def check_plan(plan: ShardPlan, name: str, table: SlotTable, moving: Mapping[int
 
 
 def _check_newest(plan: ShardPlan, table: SlotTable) -> None:
-    """Raise `StaleEpoch` unless all later versions come from the plan, or from keys that were pinned since.
+    """Raise `StaleEpoch` unless all later versions come from the plan, or from pins that were made or taken back since.
 
-    Each group that has switched, and each pin, has made one version. A pin moves no slot.
+    Each group that has switched, and each such pin, has made one version. A pin moves no slot.
     """
     switched = sum({table.owners.get(slot) for slot in move.slots} == {move.target} for move in plan.moves)
-    pinned = len(table.owners) - plan.total
+    pinned = abs(len(table.owners) - plan.total)
     if table.version != replace(plan.version, number=plan.version.number + switched + pinned):
         error = StaleEpoch(seen=plan.version, current=table.version)
         error.hint = "Nothing was changed. Plan again: apportion shards plan URL SET -o FILE"
