@@ -121,8 +121,8 @@ _ON_THE_MOVER = (
     Bug(
         "the switch names the target for one slot alone",
         _ACTS,
-        "            shifted(value, group.slots, ",
-        "            shifted(value, group.slots[:1], ",
+        "            shifted(value, group.arriving.slots, ",
+        "            shifted(value, group.arriving.slots[:1], ",
     ),
     Bug(
         "a move begins though its source owns the slots no more",
