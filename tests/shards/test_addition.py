@@ -67,6 +67,34 @@ def test_an_absent_trigger_of_a_child_is_found_and_made_again_in_a_file_that_had
         old.sql("UPDATE street SET town_id = town_id + 1")
 
 
+INDEXES = {
+    "sqlite": "SELECT sql FROM sqlite_schema WHERE name = 'visit_by_slot'",
+    "postgresql": "SELECT pg_get_indexdef(indexrelid), indisreplident FROM pg_index i JOIN pg_class c "
+    "ON c.oid = indexrelid WHERE relname = 'visit_by_slot'",
+}
+
+
+def test_a_lost_index_over_slot_and_key_is_made_again(make_set, kind, monkeypatch):
+    files = make_set(kind, shards=("one",))
+    as_role(monkeypatch, OWNER)
+    before = files.sql("one", INDEXES[kind])
+    files.sql("one", "DROP INDEX visit_by_slot")
+    asyncio.run(admin.add(files.url, SET, {"one": files.shards["one"].url}, base=Base))
+    assert before == files.sql("one", INDEXES[kind])
+
+
+@pytest.mark.live
+def test_another_index_of_this_name_is_refused_and_named(make_set, monkeypatch):
+    files = make_set("postgresql", shards=("one",))
+    as_role(monkeypatch, OWNER)
+    for made in ("INDEX visit_by_slot ON visit (slot, id)", "UNIQUE INDEX visit_by_slot ON visit (id) WHERE slot > 7"):
+        files.sql("one", "DROP INDEX visit_by_slot")
+        files.sql("one", f"CREATE {made}")
+        said = r"^index visit_by_slot of table visit is 'another one', expected a unique one over slot, id\.\nDrop or"
+        with pytest.raises(InvalidInput, match=said):
+            asyncio.run(admin.add(files.url, SET, {"one": files.shards["one"].url}, base=Base))
+
+
 def test_tables_that_differ_from_those_of_the_other_shards_are_refused(tmp_path):
     old = OldFile(tmp_path)
     old.take(("one",))

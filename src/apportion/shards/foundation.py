@@ -221,9 +221,11 @@ class Founded:
             await takeover.run(_end)
 
     def _sealed(self, shard: str, database: DatabasePlace, engine: Engine) -> None:
-        """Do the last step of a takeover that was cut off just before it."""
+        """Do the last step of a takeover that was cut off just before it, and make lost indexes of the slots again."""
         there = within(engine, shard, partial(tables_there, base=self.base, slots=self.record.hash_slots))
         if (statements := database.statements) is not None:
+            for table in there.each:
+                reached(shard, partial(statements.index, engine, table))
             reached(shard, partial(statements.seal, engine, there))
 
     def _old_tables(self, database: DatabasePlace, connection: Connection) -> Tables | None:

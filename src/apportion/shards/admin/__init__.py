@@ -153,9 +153,9 @@ async def add(
     - `stride`: let the sequences of PostgreSQL count by 64 on all shards, as in `init`.
     - `replication_urls`: as in `init`. A shard that is there already gets this URL in place of its former one.
 
-    The same call again finishes a call that was cut off. It also makes absent triggers again. `SchemaDiffers` if the
-    tables differ from those of the other shards. `Unequal` if rows of a reference table differ. `InvalidInput` for a
-    database with rows of other tables.
+    The same call again finishes a call that was cut off. It also makes absent triggers and indexes of slots again.
+    `SchemaDiffers` if the tables differ from those of the other shards. `Unequal` if rows of a reference table differ.
+    `InvalidInput` for a database with rows of other tables.
     """
     records = {shard: replace(each, weight=0.0) for shard, each in records_of(shards, replication_urls).items()}
     await io_thread().hop(added(url, name, records, base, is_strided=stride))

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, Engine, Table
 
+from apportion.errors import InvalidInput
 from apportion.shards.takeover.rows import Tables, has_slot
 from apportion.shards.takeover.sharded_table import ParentColumn, ShardedTable
 
@@ -48,18 +49,25 @@ class PostgresTakeover:
             connection.exec_driver_sql(body)
 
     def index(self, engine: Engine, table: ShardedTable) -> None:
-        """Build the unique index over (slot, primary key) while writers go on."""
+        """Build the unique index over (slot, primary key) while writers go on. Writers of a partitioned table wait.
+
+        `InvalidInput` for another index of this name.
+        """
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             index, place = f"{table.name}_by_slot", _name(connection, table.mapped)
-            states = "SELECT indisvalid FROM pg_index WHERE indrelid = %s::regclass AND indexrelid::regclass::text = %s"
             quote = connection.dialect.identifier_preparer.quote
-            named = quote(index) if table.mapped.schema is None else f"{quote(table.mapped.schema)}.{quote(index)}"
-            found = connection.exec_driver_sql(states, (as_value(place), as_value(named))).scalar()
-            if found is False:
-                connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY {named}")
-            if not found:
+            is_valid, is_right, is_parted = connection.exec_driver_sql(_INDEX, (index, as_value(place))).one()
+            if is_right is False:
+                expected = f"a unique one over {', '.join(('slot', *table.primary_key))}"
+                hint = "Drop or rename it. Then run the same call again."
+                raise InvalidInput(f"index {index} of table {table.name}", "another one", expected, hint)
+            way = "" if is_parted else "CONCURRENTLY "
+            if is_valid is False:
+                named = quote(index) if table.mapped.schema is None else f"{quote(table.mapped.schema)}.{quote(index)}"
+                connection.exec_driver_sql(f"DROP INDEX {way}{named}")
+            if not is_valid:
                 columns = ", ".join(map(quote, ("slot", *table.primary_key)))
-                connection.exec_driver_sql(f"CREATE UNIQUE INDEX CONCURRENTLY {quote(index)} ON {place} ({columns})")
+                connection.exec_driver_sql(f"CREATE UNIQUE INDEX {way}{quote(index)} ON {place} ({columns})")
 
     def lock(self, connection: Connection, tables: Tables) -> None:
         """Let writers wait to the end of the transaction, and readers go on."""
@@ -93,6 +101,11 @@ class PostgresTakeover:
                 connection.exec_driver_sql(f"ALTER TABLE {place} REPLICA IDENTITY USING INDEX {index}")
 
 
+# Whether the index is valid, and whether it is one that replication can take: each NULL without an index. And whether
+# the table is partitioned: its indexes cannot be made concurrently.
+_INDEX = """SELECT i.indisvalid, i.indisunique AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL,
+    c.relkind = 'p' FROM pg_class c LEFT JOIN (pg_index i JOIN pg_class made ON made.oid = i.indexrelid)
+    ON i.indrelid = c.oid AND made.relname = %s WHERE c.oid = %s::regclass"""
 _INVALID = (
     "SELECT conname FROM pg_constraint "
     "WHERE conrelid = %s::regclass AND NOT convalidated AND conname LIKE 'apportion%%'"
