@@ -3,6 +3,7 @@
 import psycopg
 import pytest
 
+from tests.shards.postgres_rig import LOGICAL
 from tests.shards.sample import Files
 from tests.shards.server import OWNER, Servers, as_role
 from tests.stores.rigs import absent
@@ -20,6 +21,15 @@ def rig():
         absent(str(error))
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="module")
+def servers():
+    """Two servers that replicate."""
+    made = [PostgresRig(settings=("fsync = off", *LOGICAL)) for _ in range(2)]
+    yield made
+    for each in made:
+        each.stop()
 
 
 @pytest.fixture(scope="module")

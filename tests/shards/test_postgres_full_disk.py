@@ -7,24 +7,15 @@ from uuid import uuid4
 
 import pytest
 
-from tests.shards.postgres_rig import LOGICAL
 from tests.shards.server import OWNER, as_role
 from tests.shards.test_postgres_clusters import filled, moved
 from tests.shards.test_postgres_native import Pair
-from tests.stores.rigs.postgres import SECRET, PostgresRig
+from tests.stores.rigs.postgres import SECRET
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(300)]
 
 ROOM_BYTES = 24 << 20
 WIDE = "UPDATE place SET country = (SELECT string_agg(md5(n::text), '') FROM generate_series(1, 100) n)"
-
-
-@pytest.fixture(scope="module")
-def servers():
-    made = [PostgresRig(settings=("fsync = off", *LOGICAL)) for _ in range(2)]
-    yield made
-    for each in made:
-        each.stop()
 
 
 @pytest.fixture

@@ -9,21 +9,11 @@ import pytest
 
 import apportion
 from apportion.shards import admin
-from tests.shards.postgres_rig import LOGICAL
 from tests.shards.sample import SET, Base, Place
 from tests.shards.server import OWNER, as_role
 from tests.shards.test_postgres_native import Pair
-from tests.stores.rigs.postgres import PostgresRig
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def servers():
-    made = [PostgresRig(settings=("fsync = off", *LOGICAL)) for _ in range(2)]
-    yield made
-    for each in made:
-        each.stop()
 
 
 @pytest.fixture

@@ -12,23 +12,13 @@ from apportion.errors import InvalidInput
 from apportion.metrics import ShardMetrics
 from apportion.shards import admin
 from tests.console.running import run
-from tests.shards.postgres_rig import LOGICAL
 from tests.shards.sample import SET, Base
 from tests.shards.server import OWNER, as_role
 from tests.shards.test_postgres_native import LEFT, Pair, stopped
-from tests.stores.rigs.postgres import PostgresRig
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 MEGABYTE = 1_000_000
 WAL = "SELECT pg_logical_emit_message(false, 'test', repeat('x', 1000000)) FROM generate_series(1, %s)"
-
-
-@pytest.fixture(scope="module")
-def servers():
-    made = [PostgresRig(settings=("fsync = off", *LOGICAL)) for _ in range(2)]
-    yield made
-    for each in made:
-        each.stop()
 
 
 @pytest.fixture

@@ -13,12 +13,11 @@ from apportion.shards.postgres.replication import stream
 from apportion.shards.postgres.server import ServerPlace
 from apportion.shards.records import ShardRecord, records_of
 from tests.console.running import run
-from tests.shards.postgres_rig import LOGICAL
 from tests.shards.sample import SET, Base, Files
 from tests.shards.server import OWNER, as_role
 from tests.shards.test_postgres_native import Pair
 from tests.stores.rigs.pgbouncer import Pooler
-from tests.stores.rigs.postgres import SECRET, PostgresRig
+from tests.stores.rigs.postgres import SECRET
 
 DIRECT = "postgresql://u:${PASSWORD}@10.0.0.7/one"
 
@@ -80,14 +79,6 @@ def test_files_have_none(tmp_path):
     urls = {"one": f"sqlite:///{tmp_path}/one.db"}
     with pytest.raises(InvalidInput, match="Files of SQLite have no replication"):
         asyncio.run(admin.add(files.url, SET, urls, base=Base, replication_urls={"one": DIRECT}))
-
-
-@pytest.fixture(scope="module")
-def servers():
-    made = [PostgresRig(settings=("fsync = off", *LOGICAL)) for _ in range(2)]
-    yield made
-    for each in made:
-        each.stop()
 
 
 @pytest.fixture
