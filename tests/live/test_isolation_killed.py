@@ -89,7 +89,6 @@ def test_no_acknowledged_write_is_lost_when_an_isolation_is_killed_at_any_point(
 
 
 @pytest.mark.live
-@pytest.mark.soak
 @pytest.mark.crowded
 @pytest.mark.timeout(900)
 def test_none_is_lost_between_servers_either(tmp_path, record_property, monkeypatch):

@@ -18,9 +18,7 @@ from apportion.shards.mover.stop_points import STEPS
 from tests.live.move_courses import COURSES, given_up, is_seldom, paused, stayed, there, there_and_back, there_to_stay
 from tests.shards.sample import SET
 from tests.shards.server import OWNER, as_role
-from tests.shards.test_postgres_native import Pair, servers
-
-__all__ = ["servers"]
+from tests.shards.test_postgres_native import Pair
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -26,8 +26,8 @@ TO_THE_SWITCH = [
     "fence.after", "announce.after",
 ]  # fmt: skip
 POINTS = [*TO_THE_SWITCH, "switch.before", "switch.after", "settle.after", "uncapture.after", "clean-batch.before"]
-SOAK = ((), *[pytest.mark.soak] * 4)
-"""One point in five is tried in each run, all of them in the long search."""
+SOAK = ((), pytest.mark.soak, pytest.mark.soak)
+"""One point in three is tried in each run, all of them in the long search."""
 
 
 class Died(Exception):
@@ -170,7 +170,7 @@ def test_too_many_rows_to_stay_are_refused_before_and_in_the_transaction(files, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("label", [pytest.param(each, marks=SOAK[number % 5]) for number, each in enumerate(POINTS)])
+@pytest.mark.parametrize("label", [pytest.param(each, marks=SOAK[number % 3]) for number, each in enumerate(POINTS)])
 def test_the_same_call_goes_on_after_the_death_of_a_mover(files, monkeypatch, label):
     die(files, monkeypatch, label, to="two")
     assert (1, "two", True) == isolate(files, to="two")
@@ -188,7 +188,7 @@ def test_the_same_call_goes_on_where_the_rows_stay(files, monkeypatch, label):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "label", [pytest.param(each, marks=SOAK[number % 5]) for number, each in enumerate(TO_THE_SWITCH)]
+    "label", [pytest.param(each, marks=SOAK[number % 3]) for number, each in enumerate(TO_THE_SWITCH)]
 )
 def test_an_abort_leaves_nothing(files, monkeypatch, label):
     die(files, monkeypatch, label, to="two")

@@ -13,19 +13,19 @@ import pytest
 from apportion.errors import InvalidInput, Unequal
 from apportion.shards import admin
 from apportion.shards.move_group import ROW_CHANGES
+from apportion.shards.mover import fence_time
 from apportion.shards.postgres.replication import source, target
 from apportion.shards.postgres.replication.channel import NativeChannel
 from apportion.shards.postgres.server import ShardServer
 from apportion.sim.conformance.shards.stage import GROUP, MoveStage, token_of
-from tests.shards.postgres_rig import LOGICAL, ServerShardRig, drop_slots, drop_subscriptions
+from tests.shards.fence_waits import Waits
+from tests.shards.postgres_rig import ServerShardRig, drop_slots, drop_subscriptions
 from tests.shards.sample import SET
 from tests.shards.server import OWNER, Servers, as_role
 from tests.shards.test_postgres_ddl import IN_PARTS, run
 from tests.shards.test_recover import copied, restored
-from tests.stores.rigs.postgres import PostgresRig
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
-SETTINGS = ("fsync = off", *LOGICAL)
 LEFT = {
     "publications": "SELECT pubname FROM pg_publication",
     "subscriptions": "SELECT subname FROM pg_subscription",
@@ -73,14 +73,6 @@ class Pair(Servers):
         return [
             slot for (slot,) in self.sql("one", "SELECT slot FROM apportion_slot WHERE state = 'owner' ORDER BY slot")
         ]
-
-
-@pytest.fixture(scope="module")
-def servers():
-    made = [PostgresRig(settings=SETTINGS) for _ in range(2)]
-    yield made
-    for each in made:
-        each.stop()
 
 
 @pytest.fixture
@@ -177,6 +169,20 @@ def test_a_plan_empties_a_shard_by_replication_and_the_catalogs_are_as_before(re
     assert len(seen) == 1
     assert (before, [[], []]) == (files.rows("two"), files.rows("one"))
     assert catalogs == files.catalogs()
+
+
+def test_writers_wait_for_few_replies_of_the_servers_once_the_marker_has_arrived(pair, monkeypatch):
+    monkeypatch.setattr(fence_time, "FENCE_SECONDS", 60)  # no attempt of a busy machine fails
+    slots, waits = pair.owned()[:4], Waits()
+    pair.fill(slots)
+
+    async def main():
+        plan = await admin.plan(pair.url, SET, slots=slots, to="two")
+        with waits.counting():
+            assert (await admin.apply(pair.url, SET, plan, channel="native", observer=waits)).is_whole
+
+    asyncio.run(main())
+    assert waits.steps["switch"] - waits.steps.get("drain", 0) <= 5
 
 
 def stopped(files, step, slots, to="two"):

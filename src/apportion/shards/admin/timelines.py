@@ -45,7 +45,7 @@ async def state_of_server(name: str, shard: str, record: ShardRecord) -> tuple[T
     if DatabasePlace(record.address()).url.get_backend_name() != "postgresql":
         return None
     from apportion.shards.postgres.server import ServerPlace  # noqa: PLC0415 - needs the driver
-    from apportion.shards.postgres.server_state import server_state  # noqa: PLC0415 - needs the driver
+    from apportion.shards.postgres.shard import server_state  # noqa: PLC0415 - needs the driver
 
     return await server_state(ServerPlace(set_name=name, shard=shard, address=record.address()))
 

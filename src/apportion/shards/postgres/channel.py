@@ -46,6 +46,7 @@ _KEEP = """INSERT INTO apportion.move (move, relation, cursor) VALUES (%s, %s, %
     ON CONFLICT (move, relation) DO UPDATE SET cursor = excluded.cursor"""
 _FORGET = "DELETE FROM apportion.move WHERE move = %s"
 _MARK = Statement(SCHEMA_MARK)
+_NO_WAIT_FOR_DISK = Statement("SET LOCAL synchronous_commit = off")
 
 _Form: TypeAlias = tuple[tuple[ServerTable, ...], str]
 """The sharded tables of a database, and the mark of its schema."""
@@ -136,7 +137,10 @@ class PostgresChannel:
             return
 
         async def _part(here: Connection) -> int:
-            taken, logged = await script(here, key_log.taken(move, _PART_ROWS), key_log.triggers_of(move))
+            # After a crash, deleted entries may be there again. Then their rows are brought again.
+            taken, logged, _ = await script(
+                here, key_log.taken(move, _PART_ROWS), key_log.triggers_of(move), _NO_WAIT_FOR_DISK
+            )
             if taken:
                 self._all_logged(tables, logged)
 

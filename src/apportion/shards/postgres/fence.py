@@ -40,6 +40,7 @@ _META = "apportion.shard_meta"
 _OLDEST = (14,)
 _SLOT = re.compile(r"slot (\d+) is not fenced")
 _CALL = f"SELECT apportion.{{name}}({{0}}::smallint[], {{1}}::bigint, {{2}}::bigint), {NUMBER}"
+_LAZY = ", set_config('synchronous_commit', 'off', true)"
 _FIELDS = [each.name for each in fields(ShardMeta)]
 _NAMED = f"SELECT {', '.join(_FIELDS)}, {TIMELINE} FROM {_META}"  # noqa: S608 - ours
 _SLOTS = "SELECT slot, state, life, number FROM apportion.slot"
@@ -84,12 +85,15 @@ class PostgresFence:
             self._admit(connection, _called(connection, "read" if is_read_only else "fence", slots, version))
 
     def settle(self, engine: Engine, slots: Sequence[int], version: Version) -> None:
-        """See `Fence`. It has a transaction of its own, so that no writer waits for the commit of the first writer."""
+        """See `Fence`. It has a transaction of its own, so that no writer waits for the commit of the first writer.
+
+        Its commit waits for no disk. A write of the slot is durable only together with this commit, which is older.
+        """
         with engine.connect() as connection, _refused():
             connection.execution_options(isolation_level="READ COMMITTED")
             with connection.begin():
                 self._admit(connection)
-                self._admit(connection, _called(connection, "fence", slots, version))
+                self._admit(connection, _called(connection, "fence", slots, version, _LAZY))
 
     def _admit(self, connection: Connection, number: int | None = None) -> None:
         """Admit a new connection, or a pooled one that now leads to a server with another timeline `number`."""
@@ -152,11 +156,11 @@ def _rows(connection: Connection) -> dict[int, SlotRow]:
     }
 
 
-def _called(connection: Connection, name: str, slots: Sequence[int], version: Version) -> int:
-    """Call a function of the fence. Return the number of the server's timeline."""
+def _called(connection: Connection, name: str, slots: Sequence[int], version: Version, more: str = "") -> int:
+    """Call a function of the fence, and `more` in the same wait. Return the number of the server's timeline."""
     marks = ("$1", "$2", "$3") if connection.dialect.paramstyle == "numeric_dollar" else ("%s", "%s", "%s")
-    call = _CALL.format(*marks, name=name)
-    _, digits = connection.exec_driver_sql(call, (list(slots), version.incarnation, version.number)).one()
+    call = _CALL.format(*marks, name=name) + more
+    _, digits, *_ = connection.exec_driver_sql(call, (list(slots), version.incarnation, version.number)).one()
     return int(digits, 16)
 
 

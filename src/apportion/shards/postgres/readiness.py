@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 from apportion.errors import InvalidInput, StoreDenied
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.postgres.mover_transaction import REPLICA
 from apportion.shards.postgres.script import Statement, script
-from apportion.shards.postgres.server import REPLICA, rows
+from apportion.shards.postgres.server import rows
 from apportion.shards.postgres.tables import ServerTable, require_table_rights
 from apportion.stores.postgres.driver import Connection
 

@@ -47,6 +47,9 @@ class Statement:
     values: Sequence[object] | Mapping[str, object] = ()
 
 
+COMMIT = Statement("COMMIT")
+
+
 async def script(connection: Connection, *statements: Statement) -> list[list[Any]]:
     """Run statements in one wait; return the rows of each. The driver writes the values into the text."""
     cursor = psycopg.AsyncClientCursor(connection)
@@ -61,7 +64,7 @@ async def script(connection: Connection, *statements: Statement) -> list[list[An
 async def asked(connection: Connection, opening: Statement, *statements: Statement) -> list[list[Any]]:
     """Run statements as a whole transaction, in one wait; return the rows of each. `opening` begins it."""
     async with _ended(connection):
-        found = await script(connection, opening, *statements, Statement("COMMIT"))
+        found = await script(connection, opening, *statements, COMMIT)
     return found[-1 - len(statements) : -1]
 
 
@@ -71,11 +74,11 @@ async def transaction(
 ) -> AsyncIterator[list[list[Any]]]:
     """Begin a transaction by a script, in one wait; give the block its rows. Commit the transaction after the block.
 
-    Roll it back after an error, or if it does not commit.
+    A block may end it with a `COMMIT` of its own. Roll it back after an error, or if it does not commit.
     """
     async with _ended(connection):
         yield await script(connection, *opening)
-        if commits:
+        if commits and _is_open(connection):
             await connection.commit()
 
 

@@ -21,10 +21,10 @@ from apportion.errors import ApportionError, BadSnapshot, InvalidInput, StoreDen
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.functions import LOCK_CLASS
+from apportion.shards.postgres.mover_transaction import MARK, READ, REPLICA, WRITE
 from apportion.shards.postgres.schema import GUARD, mover_mark
-from apportion.shards.postgres.script import ConnectionFailed, Statement, asked, transaction
-from apportion.shards.postgres.table_lock import SHARED
-from apportion.shards.postgres.timeline import NUMBER, TIMELINE, timeline_in
+from apportion.shards.postgres.script import COMMIT, ConnectionFailed, Statement, asked, script, transaction
+from apportion.shards.postgres.timeline import TIMELINE, timeline_in
 from apportion.shards.records import REPLICATION_URL
 from apportion.shards.shard_url import address_in
 from apportion.shards.slot_rows import DAMAGE
@@ -53,44 +53,6 @@ _HELD = frozenset({"55P03", "55006", "40P01", "40001"})
 _PASSING = frozenset({"25006", "25P03", "25P04"})
 _FULL = "; free some space on its disk, or abort the move"
 _RETRY_HINT = "Nothing was changed. Run the same call again to go on."
-
-# These settings decide how values become text, and replace limits that a role may have by default. They end with the
-# transaction, because a pooler then lends the connection to an application.
-_SETTINGS = "; ".join(
-    f"SET LOCAL {each}"
-    for each in (
-        "search_path = pg_catalog, pg_temp",
-        "DateStyle = 'ISO, YMD'",
-        "IntervalStyle = postgres",
-        "TimeZone = 'UTC'",
-        "bytea_output = hex",
-        "extra_float_digits = 3",
-        "standard_conforming_strings = on",
-        "array_nulls = on",
-        "xmloption = content",
-        "lc_monetary = 'C'",
-        "quote_all_identifiers = off",
-        "row_security = off",
-        "statement_timeout = 0",
-        "idle_in_transaction_session_timeout = 0",
-        "lock_timeout = 0",
-    )
-)
-
-# The view of all settings would cost five times as much as the rest of the opening.
-_NO_LIMIT = """SELECT set_config('transaction_timeout', '0', true)
-    WHERE current_setting('server_version_num')::integer >= 170000"""
-
-# After this time, a waiting transaction looks for deadlocks, and asks a vacuum to give way. The default is a second.
-_LOOK = "SELECT set_config('deadlock_timeout', '10ms', true) FROM pg_roles WHERE rolname = current_user AND rolsuper"
-_READ = Statement(f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE; {_SETTINGS}; {_NO_LIMIT}")
-_WRITE = Statement(
-    f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_SETTINGS}; {_NO_LIMIT}; "
-    f"SET LOCAL lock_timeout = '20ms'; SET LOCAL synchronous_commit = on; {_LOOK}; {SHARED}"
-)
-_MARK = f"SELECT set_config('apportion.mover', %s, true), {NUMBER}"  # a pooler may have another server by now
-REPLICA = Statement("SET LOCAL session_replication_role = replica")
-"""The statement that switches triggers and foreign keys off until the end of a transaction."""
 
 # A prepared transaction has no process. All its locks have one virtual transaction, and one of them names its number.
 _HOLDERS = f"""SELECT l.pid, p.gid, coalesce(a.usename, p.owner, a.backend_type),
@@ -144,21 +106,21 @@ class ShardServer:
         """Run reads that see one state of the database."""
 
         async def _once(connection: Connection) -> Result:
-            async with transaction(connection, _READ):
+            async with transaction(connection, READ):
                 return await work(connection)
 
         return await self._tried(_once)
 
     async def ask(self, *statements: Statement) -> list[list[Any]]:
         """Run reads that see one state of the database, all in one wait. Return the rows of each."""
-        return await self._tried(lambda connection: asked(connection, _READ, *statements))
+        return await self._tried(lambda connection: asked(connection, READ, *statements))
 
     async def ask_if_there(self, *statements: Statement) -> list[list[Any]] | None:
         """Do as `ask`. Return None if one of the tables is absent."""
 
         async def _once(connection: Connection) -> list[list[Any]] | None:
             try:
-                return await asked(connection, _READ, *statements)
+                return await asked(connection, READ, *statements)
             except psycopg.errors.UndefinedTable:
                 return None
 
@@ -178,8 +140,8 @@ class ShardServer:
         `within` is the longest time of its tries while others hold a lock, in seconds.
         """
         shown = replace(token, resource=f"shards/{self.place.set_name}/{group.move}")
-        marked, guarded = Statement(_MARK, (mover_mark(shown),)), Statement(*GUARD.statement(shown))
-        opening = [_WRITE, *([REPLICA] if is_bare else []), marked, guarded]
+        marked, guarded = Statement(MARK, (mover_mark(shown),)), Statement(*GUARD.statement(shown))
+        opening = [WRITE, *([REPLICA] if is_bare else []), marked, guarded]
 
         async def _once(connection: Connection) -> Result:
             async with transaction(connection, *opening) as opened:
@@ -191,11 +153,15 @@ class ShardServer:
 
         return await self._tried(_once, within)
 
+    async def change(self, group: MoveGroup, token: FencingToken, *statements: Statement) -> None:
+        """Run statements as a durable transaction of a mover, all of them and their commit in one wait."""
+        await self.write(group, token, lambda connection: script(connection, *statements, COMMIT))
+
     async def rehearse(self, work: Work[Result]) -> Result:
         """Run writes that are rolled back at their end."""
 
         async def _once(connection: Connection) -> Result:
-            async with transaction(connection, _WRITE, commits=False):
+            async with transaction(connection, WRITE, commits=False):
                 return await work(connection)
 
         return await self._tried(_once)

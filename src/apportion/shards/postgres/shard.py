@@ -4,7 +4,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from apportion.errors import InvariantBroken
+from apportion.errors import InvariantBroken, StoreUnavailable
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup, RowChange
 from apportion.shards.postgres import key_log
@@ -17,9 +17,11 @@ from apportion.shards.postgres.server import ServerPlace, ShardServer, rows
 from apportion.shards.postgres.tables import tables_of
 from apportion.shards.shard import CLEAN_ROWS, SlotSize
 from apportion.shards.slot_rows import SlotRow, slot_row
+from apportion.shards.timeline.timeline import Timeline
 from apportion.stores.postgres.driver import Connection
 
-_ROWS = "SELECT slot, state, life, number FROM apportion.slot WHERE slot = ANY (%s)"
+_ALL_ROWS = "SELECT slot, state, life, number FROM apportion.slot"
+_ROWS = f"{_ALL_ROWS} WHERE slot = ANY (%s)"
 _CHANGED = """INSERT INTO apportion.slot AS kept (slot, state, life, number, move)
     SELECT slot, %(after)s, %(life)s, %(number)s, %(move)s FROM unnest(%(slots)s::smallint[]) slot
     WHERE %(makes)s OR EXISTS (SELECT FROM apportion.slot here WHERE here.slot = slot.slot)
@@ -67,17 +69,20 @@ class PostgresShard:
             "sheds": change.sheds,
             "before": [each for each in change.before if each is not None],
         }
+        statements = [locks_of(group.slots), Statement(_CHANGED, values)]
+        if change.after == "fenced":
+            statements.append(at_source.rise_of(group.move))
+        elif change.after == "moved":  # so that no delete of old rows reaches the target
+            statements.append(at_source.end_of(self._published(group.move)))
+        elif change.takes:
 
-        async def _change(connection: Connection) -> None:
-            await script(connection, locks_of(group.slots), Statement(_CHANGED, values))
-            if change.after == "fenced":
-                await at_source.raised(connection, group.move)
-            elif change.after == "moved":  # so that no delete of old rows reaches the target
-                await at_source.unpublish(connection, self._published(group.move))
-            elif change.takes:
+            async def _taken(connection: Connection) -> None:
+                await script(connection, *statements)
                 await take(connection, group, (await tables_of(connection))[::-1])
 
-        await self._server.write(group, token, _change, is_bare=change.takes)
+            await self._server.write(group, token, _taken, is_bare=True)
+            return
+        await self._server.change(group, token, *statements)
 
     async def sizes(self) -> Mapping[int, SlotSize]:
         """See `Shard`."""
@@ -164,3 +169,18 @@ class PostgresShard:
 
     def _published(self, move: str) -> str:
         return object_name(self._set_name, move)
+
+
+async def server_state(place: ServerPlace) -> tuple[Timeline, dict[int, SlotRow]]:
+    """Return the timeline of a shard's server, which may be any, and all slot rows of the shard.
+
+    `StoreUnavailable` if the server does not answer.
+    """
+    server = ShardServer(place)
+    try:
+        found = await server.read(lambda connection: rows(connection, _ALL_ROWS))
+    finally:
+        await server.close()
+    if server.timeline is None:
+        raise StoreUnavailable(f"shard {place.shard}", "its server told no timeline")
+    return server.timeline, {slot: slot_row(slot, state, life, number) for slot, state, life, number in found}

@@ -16,10 +16,11 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.model.epoch import FencingToken
+from apportion.runtime.both import both
 from apportion.shards.channel import ChannelState, ChannelWish
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import key_log
@@ -33,6 +34,7 @@ from apportion.shards.postgres.replication.marker import Marker
 from apportion.shards.postgres.replication.names import object_name
 from apportion.shards.postgres.replication.stream import AGAIN, RowStream
 from apportion.shards.postgres.schema_mark import SCHEMA_MARK
+from apportion.shards.postgres.script import Statement, script
 from apportion.shards.postgres.server import ServerPlace, ShardServer, rows
 from apportion.shards.postgres.table_differences import require_equal, require_still_equal
 from apportion.shards.postgres.tables import ServerTable, require_movable, tables_of
@@ -51,6 +53,7 @@ _THERE = """SELECT (SELECT attempt FROM apportion.marker WHERE move = %s),
     to_regclass(%s) IS NOT NULL"""
 _KEEP = """INSERT INTO apportion.move (move, relation, cursor) VALUES (%s, %s, %s)
     ON CONFLICT (move, relation) DO UPDATE SET cursor = excluded.cursor"""
+_MARK = Statement(SCHEMA_MARK)
 
 _Required: TypeAlias = Callable[[MoveGroup, Sequence[ServerTable], Sequence[ServerTable]], None]
 
@@ -98,10 +101,11 @@ class NativeChannel:
 
     async def state(self, attempt: int) -> ChannelState:
         """See `Channel`. `lag` is the number of markers that the target does not have yet."""
-        move = self._group.move
-        here = await self._source.read(lambda base: at_source.published(base, self._name, move))
-        there, kept, has_log = await self._there()
-        marks = await self._marks()
+        publication, mine = at_source.publication_of(self._name, self._group.move), self._mine()
+        ([found], [(mark,)]), ([row], [(other,)]) = await both(
+            self._source.ask(publication, _MARK), self._target.ask(mine, _MARK)
+        )
+        here, (there, kept, has_log) = at_source.publication_in(found), _read(row)
         is_copied = _COPIED in kept
         lag = 0 if here.marker is None else here.marker - there
         return ChannelState(
@@ -109,7 +113,7 @@ class NativeChannel:
             is_captured_back=has_log,
             is_copied=is_copied,
             is_drained=not lag and (is_copied or not here.is_there),
-            is_verified=here.is_whole and kept.get(_VERIFIED) == f"{attempt} {marks}",
+            is_verified=here.is_whole and kept.get(_VERIFIED) == f"{attempt} {mark} {other}",
             is_near=self._marker.is_near or not here.is_there,
             copied=int(kept[_COPIED]) if is_copied else sum(self._arrived.values()),
             lag=lag,
@@ -140,7 +144,8 @@ class NativeChannel:
 
     async def apply(self, token: FencingToken) -> None:
         """See `Channel`. It raises the marker unless a raised one is still on its way, and waits until it arrives."""
-        _, kept, _ = await self._there()
+        [[row]] = await self._target.ask(self._mine())
+        _, kept, _ = _read(row)
         if _COPIED not in kept:
             await self.copy(token)
         elif not await self._marker.arrived(token, APPLY_SECONDS):
@@ -179,7 +184,7 @@ class NativeChannel:
 
         async def _here(connection: Connection) -> None:
             await at_source.drop_slots(connection, self._name, move, self._group.source)
-            await at_source.unpublish(connection, self._name)
+            await script(connection, at_source.end_of(self._name))
             await at_source.forget(connection, move)
 
         await self._target.write(self._group, token, _there)
@@ -190,12 +195,10 @@ class NativeChannel:
         for each in (self._target, self._source, self._locks):
             await each.close()
 
-    async def _there(self) -> tuple[int, Mapping[str, str], bool]:
-        """Return marker and notes of this move on the target, and whether the target logs keys for the way back."""
+    def _mine(self) -> Statement:
+        """Return the statement that asks the target for all that it has of this move. `_read` reads its row."""
         move = self._group.move
-        log = f"apportion.{key_log.quoted(key_log.log_name(move))}"
-        [(marker, kept, has_log)] = await self._target.read(lambda base: rows(base, _THERE, move, move, log))
-        return marker or 0, json.loads(kept), bool(has_log)
+        return Statement(_THERE, (move, move, f"apportion.{key_log.quoted(key_log.log_name(move))}"))
 
     async def _equal(self, required: _Required = require_still_equal) -> tuple[ServerTable, ...]:
         source, target = await self._source.read(tables_of), await self._target.read(tables_of)
@@ -204,8 +207,8 @@ class NativeChannel:
 
     async def _marks(self) -> str:
         """Return the marks of both schemas. A comparison of rows is valid while the marks stay the same."""
-        found = [await server.read(lambda base: rows(base, SCHEMA_MARK)) for server in (self._source, self._target)]
-        return " ".join(mark for [(mark,)] in found)
+        [[(here,)]], [[(there,)]] = await both(self._source.ask(_MARK), self._target.ask(_MARK))
+        return f"{here} {there}"
 
     async def _settled(self, digests: StreamDigests, suspects: Suspects, token: FencingToken) -> None:
         """Look at rows behind the locks of their slots, and copy the different ones again. `Unequal` names them."""
@@ -247,3 +250,9 @@ class NativeChannel:
 
     async def _mark(self, connection: Connection, name: str, value: str) -> None:
         await rows(connection, _KEEP, self._group.move, name, value)
+
+
+def _read(row: Sequence[Any]) -> tuple[int, Mapping[str, str], bool]:
+    """Return marker and notes of a move on the target, and whether the target logs keys for the way back."""
+    marker, kept, has_log = row
+    return marker or 0, json.loads(kept), bool(has_log)

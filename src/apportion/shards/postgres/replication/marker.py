@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from time import monotonic
 
 from apportion.model.epoch import FencingToken
+from apportion.runtime.both import both
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres.replication import source as at_source
-from apportion.shards.postgres.server import ShardServer, rows
+from apportion.shards.postgres.script import Statement
+from apportion.shards.postgres.server import ShardServer
 
 NEAR_SECONDS = 0.02
 """A fence may begin after three markers in a row, each of which took at most this time to the target.
@@ -42,7 +44,7 @@ class Marker:
     async def arrived(self, token: FencingToken, seconds: float) -> bool:
         """Raise the marker unless a raised one is on its way. Return whether it arrived within a time."""
         begun, move = monotonic(), self._group.move
-        here, there = await self._on(self._source), await self._on(self._target)
+        here, there = await both(self._on(self._source), self._on(self._target))
         if here <= there:
             here = await self._source.write(self._group, token, lambda base: at_source.raised(base, move))
         while there < here and monotonic() - begun < seconds:
@@ -52,7 +54,7 @@ class Marker:
         return there >= here
 
     async def _on(self, server: ShardServer) -> int:
-        found = await server.read(lambda base: rows(base, _MARKER, self._group.move))
+        [found] = await server.ask(Statement(_MARKER, (self._group.move,)))
         return int(found[0][0]) if found else 0
 
 

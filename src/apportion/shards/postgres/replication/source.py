@@ -18,6 +18,7 @@ from apportion.shards.move_group import MoveGroup
 from apportion.shards.plan.size_text import size_text
 from apportion.shards.postgres.key_log import quoted
 from apportion.shards.postgres.replication.names import sync_prefix
+from apportion.shards.postgres.script import Statement, script
 from apportion.shards.postgres.server import rows
 from apportion.shards.postgres.tables import ServerTable
 from apportion.shards.postgres.transport import slots_of, text
@@ -77,8 +78,18 @@ class Publication:
 
 async def published(connection: Connection, name: str, move: str) -> Publication:
     """Read the source of a channel."""
-    cursor = await connection.execute(_FOUND, {"name": name, "move": move})
-    [(marker, is_listed, has_publication, has_slot, is_whole)] = await cursor.fetchall()
+    [[found]] = await script(connection, publication_of(name, move))
+    return publication_in(found)
+
+
+def publication_of(name: str, move: str) -> Statement:
+    """Return the statement that asks for the source of a channel. `publication_in` reads its row."""
+    return Statement(_FOUND, {"name": name, "move": move})
+
+
+def publication_in(found: Sequence[object]) -> Publication:
+    """Return the source of a channel from a row."""
+    marker, is_listed, has_publication, has_slot, is_whole = found
     return Publication(
         marker=None if marker is None else int(str(marker)),
         is_listed=bool(is_listed),
@@ -115,15 +126,18 @@ async def _identify(connection: Connection, shard: str, table: ServerTable) -> N
 
 async def raised(connection: Connection, move: str) -> int:
     """Raise the marker of a move, and return it. 0 for a move without a native channel."""
-    found = await rows(
-        connection, "UPDATE apportion.marker SET attempt = attempt + 1 WHERE move = %s RETURNING attempt", move
-    )
+    [found] = await script(connection, rise_of(move))
     return int(found[0][0]) if found else 0
 
 
-async def unpublish(connection: Connection, name: str) -> None:
-    """Drop the publication: from this commit on, no change of the source reaches the target."""
-    await rows(connection, f"DROP PUBLICATION IF EXISTS {quoted(name)}")
+def rise_of(move: str) -> Statement:
+    """Return the statement that raises the marker of a move. It changes nothing without a native channel."""
+    return Statement("UPDATE apportion.marker SET attempt = attempt + 1 WHERE move = %s RETURNING attempt", (move,))
+
+
+def end_of(name: str) -> Statement:
+    """Return the statement that drops a publication: from its commit on, no change of the source reaches the target."""
+    return Statement(f"DROP PUBLICATION IF EXISTS {quoted(name)}".replace("%", "%%"))
 
 
 async def make_slot(connection: Connection, slot: str) -> None:

@@ -8,8 +8,9 @@ Refuses: to write more than `MOST_ROWS` rows of a table. The reason of an error 
 """
 
 from apportion.shards.move_group import MoveGroup
+from apportion.shards.postgres.mover_transaction import REPLICA
 from apportion.shards.postgres.script import script
-from apportion.shards.postgres.server import REPLICA, ShardServer
+from apportion.shards.postgres.server import ShardServer
 from apportion.shards.postgres.tables import ServerTable, tables_of
 from apportion.shards.postgres.transport import placed, slots_of, staged
 from apportion.stores.postgres.driver import Connection
