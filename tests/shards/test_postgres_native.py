@@ -171,7 +171,7 @@ def test_a_plan_empties_a_shard_by_replication_and_the_catalogs_are_as_before(re
     assert catalogs == files.catalogs()
 
 
-def test_writers_wait_for_few_replies_of_the_servers_once_the_marker_has_arrived(pair, monkeypatch):
+def test_writers_wait_for_few_replies_of_the_servers_beside_the_way_of_the_marker(pair, monkeypatch):
     monkeypatch.setattr(fence_time, "FENCE_SECONDS", 60)  # no attempt of a busy machine fails
     slots, waits = pair.owned()[:4], Waits()
     pair.fill(slots)
@@ -182,7 +182,8 @@ def test_writers_wait_for_few_replies_of_the_servers_once_the_marker_has_arrived
             assert (await admin.apply(pair.url, SET, plan, channel="native", observer=waits)).is_whole
 
     asyncio.run(main())
-    assert waits.steps["switch"] - waits.steps.get("drain", 0) <= 5
+    is_early = "drain" not in waits.steps  # the marker had arrived at the first look
+    assert waits.steps["switch"] - waits.steps.get("drain", 0) <= (10 if is_early else 5)
 
 
 def stopped(files, step, slots, to="two"):
