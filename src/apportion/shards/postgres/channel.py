@@ -12,7 +12,7 @@ Refuses: tables that are not the same on both servers, with `SchemaDiffers`.
 # ruff: noqa: S608 - names are quoted, values are bound or quoted
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import Any, TypeAlias
 
@@ -23,7 +23,7 @@ from apportion.shards.channel import ChannelState
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import key_log
 from apportion.shards.postgres.comparison import RowDigests
-from apportion.shards.postgres.moving_rows import moving, swept
+from apportion.shards.postgres.moving_rows import moving, swept, with_children
 from apportion.shards.postgres.readiness import facts_of, require_no_rows, require_ready, require_rights
 from apportion.shards.postgres.schema_mark import SCHEMA_MARK
 from apportion.shards.postgres.script import Statement, script
@@ -143,11 +143,12 @@ class PostgresChannel:
             )
             if taken:
                 self._all_logged(tables, logged)
+                moved = await with_children(here, self._group, tables, [*_of_form(tables, taken)])
 
                 async def _write(there: Connection) -> None:
                     await require_incoming(there, self._group.arriving)
                     for table in tables:
-                        if keys := _keys_of(table, taken):
+                        if keys := [key for name, key in moved if name == table.name]:
                             await replaced(here, there, self._group.arriving, table, keys)
 
                 await self._target.write(self._group, token, _write, is_bare=True)
@@ -281,14 +282,16 @@ class PostgresChannel:
         return f"{where} AND ({key}) <= ({given(forms, [last[0][0]])})", last[0][0]
 
 
-def _keys_of(table: ServerTable, logged: Sequence[Sequence[str]]) -> list[str]:
-    """Return the logged keys of a table, each once. Leave out keys of other columns.
+def _of_form(tables: Iterable[ServerTable], logged: Iterable[Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """Yield the logged tables and keys, each once. Leave out keys of other columns.
 
     Such a key was logged before a change of the schema. Each change of a schema makes earlier comparisons invalid, so a
     new comparison finds the row of the key.
     """
-    keys = dict.fromkeys(key for name, key in logged if name == table.name)
-    return [key for key in keys if _has_form(key, table.key_names)]
+    names = {table.name: table.key_names for table in tables}
+    for name, key in dict.fromkeys((name, key) for name, key in logged):
+        if name in names and _has_form(key, names[name]):
+            yield name, key
 
 
 def _has_form(key: str, names: Iterable[str]) -> bool:

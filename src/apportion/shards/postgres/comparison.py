@@ -14,6 +14,7 @@ from time import monotonic
 from apportion.errors import Unequal
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.postgres import key_log
+from apportion.shards.postgres.moving_rows import with_children
 from apportion.shards.postgres.script import failing
 from apportion.shards.postgres.server import ShardServer, rows
 from apportion.shards.postgres.tables import ServerTable
@@ -43,7 +44,7 @@ class RowDigests:
                 return False
 
             async def _both(here: Connection, table: ServerTable = table) -> None:
-                await target.read(lambda there: self._compared(here, there, table))
+                await target.read(lambda there: self._compared(here, there, table, tables))
 
             await source.read(_both)
             if self.wrong:
@@ -63,7 +64,9 @@ class RowDigests:
         for name, _, key in self.wrong:
             await rows(connection, f"{into} VALUES (%s, %s::jsonb)", name, key)
 
-    async def _compared(self, here: Connection, there: Connection, table: ServerTable) -> None:
+    async def _compared(
+        self, here: Connection, there: Connection, table: ServerTable, tables: Sequence[ServerTable]
+    ) -> None:
         counted, counted_there = (
             slot_totals(self._group.arriving, table, place).replace("%", "%%") for place in (table.source, table.name)
         )
@@ -74,9 +77,10 @@ class RowDigests:
         slots = sorted(slot for slot in first | second if first.get(slot) != second.get(slot))
         if not slots:
             return
-        logged = f"SELECT key::text FROM apportion.{key_log.quoted(key_log.log_name(self._group.move))} WHERE name = %s"
+        logged = f"SELECT DISTINCT name, key::text FROM {key_log.place(self._group.move)}".replace("%", "%%")
         with failing(here):
-            excused = {key for (key,) in await rows(here, logged, table.name)}
+            noted = await with_children(here, self._group, tables, await rows(here, logged))
+        excused = {key for name, key in noted if name == table.name}
         for slot in slots:
             with failing(here):
                 marks = await _marks(here, table, slot, table.source)

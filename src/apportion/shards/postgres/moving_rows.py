@@ -17,7 +17,7 @@ from apportion.shards.postgres.key_log import quoted
 from apportion.shards.postgres.script import Statement, script
 from apportion.shards.postgres.server import count, rows
 from apportion.shards.postgres.tables import ServerTable, columns
-from apportion.shards.postgres.transport import text
+from apportion.shards.postgres.transport import given, text
 from apportion.shards.shard import check_few
 from apportion.stores.postgres.driver import Connection
 
@@ -83,6 +83,36 @@ def _raw(name: str) -> str:
     """
     last: str = _PART.findall(name)[-1]
     return last[1:-1].replace('""', '"') if last.startswith('"') else last
+
+
+async def with_children(
+    connection: Connection, group: MoveGroup, tables: Sequence[ServerTable], logged: Sequence[Sequence[str]]
+) -> Sequence[Sequence[str]]:
+    """Return logged keys, and those of the children of logged rows which have a parent of their own.
+
+    Such a row may have got another parent, and belong to another key since. The log has the key of this row alone.
+    """
+    isolated, found = group.isolated, {(name, key): (name, key) for name, key in logged}
+    if isolated is None:
+        return logged
+    named = {_raw(table.name): table for table in tables}
+    for line in sorted(map(isolated.line_of, named), key=len):
+        if len(line) > 2:
+            table, parent = named[line[0].table], named[line[1].table]
+            keys = [key for name, key in found if name == parent.name]
+            for statement in [_children(group.slots[0], table, parent, line[0], keys)] if keys else ():
+                found |= {(table.name, key): (table.name, key) for (key,) in await rows(connection, statement)}
+    return [*found]
+
+
+def _children(slot: int, table: ServerTable, parent: ServerTable, own: KeyCondition, keys: Sequence[str]) -> str:
+    """Return the query for the keys of the children of some rows, each in JSON as in the log."""
+    parts = ", ".join(f"{text(raw)}, kept.{name}" for name, raw in zip(table.key, table.key_names, strict=True))
+    same = f"kept.{quoted(own.columns[0])} = up.{quoted(own.target)}"
+    of_keys = f"({columns(f'up.{each}' for each in parent.key)}) IN ({given(parent.key_forms, keys)})"
+    joined = f"{table.name} kept JOIN {parent.name} up ON {same}"
+    found = f"SELECT jsonb_build_object({parts})::text FROM {joined} WHERE kept.slot = {slot} AND {of_keys}"
+    return found.replace("%", "%%")
 
 
 async def shed(connection: Connection, group: MoveGroup, tables: Sequence[ServerTable], most: int) -> int:

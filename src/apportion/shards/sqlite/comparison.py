@@ -89,7 +89,7 @@ class RowComparison:
         """
         if self._open() is not None or any(each.rows for each in self._now.values()):
             return False
-        note_keys(connection, self._group.move, _ALL)
+        note_keys(connection, self._group, self._tables.values(), _ALL)
         for table in self._tables.values():
             captured = "? IS NOT NULL" if table.origin else f"slot IN ({_CAPTURED})"  # a view has moving rows alone
             found = f"SELECT 1 FROM {table.source} row WHERE {captured} AND {_unlogged(table)} LIMIT 1"
@@ -146,7 +146,7 @@ class RowComparison:
         differ = _differ(table, where)
         if not connection.execute(f"{differ} LIMIT 1", (slot,)).fetchall() and here == there:
             return here
-        note_keys(connection, self._group.move, _ALL)
+        note_keys(connection, self._group, self._tables.values(), _ALL)
         for statement in (differ, _extra(table, where)):
             limited = f"{statement} AND {_unlogged(table)} LIMIT {_MOST_WRONG}"
             found = connection.execute(limited, (slot, table.name))

@@ -9,7 +9,7 @@ Promises: a row costs one look at each of its parents, by their keys. Text is co
 # ruff: noqa: S608 - names are quoted, values are literals
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from apportion.shards.move_group import MoveGroup
@@ -67,6 +67,29 @@ def _made(table: ShardTable, isolated: IsolatedKey, slot: int) -> str:
     where = condition(isolated, table.name, slot, schema="source")
     rows = f"SELECT {', '.join(parts)} FROM source.{table.quoted} {_ROW} WHERE {where}"
     return f"{table.origin.removeprefix('temp.')} AS {rows}"
+
+
+def children_noted(group: MoveGroup, tables: Iterable[ShardTable], noted: str) -> Iterator[str]:
+    """Yield the statements that note the children of noted rows which have a parent of their own.
+
+    Such a row may have got another parent, and belong to another key since. The log has the key of this row alone.
+    `noted` is the table of the noted keys. Parents come before their children.
+    """
+    isolated, named = group.isolated, {table.name: table for table in tables}
+    if isolated is None:
+        return
+    for line in sorted(map(isolated.line_of, named), key=len):
+        if len(line) > 2:
+            own, parent, table = line[0], named[line[1].table], named[line[0].table]
+            same = " AND ".join(
+                f"up.{quoted(name)} = keys.{key}" for name, key in zip(parent.key, parent.key_names, strict=True)
+            )
+            names, name = ", ".join(table.key_names), literal(table.name)
+            yield f"""INSERT INTO {noted} (name, {names})
+                SELECT {name}, {columns(table.key, "kept")} FROM {noted} keys
+                JOIN source.{parent.quoted} up ON keys.name = {literal(parent.name)} AND {same}
+                JOIN source.{table.quoted} kept ON kept.{quoted(own.columns[0])} = up.{quoted(own.target)}
+                WHERE kept.slot = {group.slots[0]} EXCEPT SELECT name, {names} FROM {noted} WHERE name = {name}"""
 
 
 def shed(connection: sqlite3.Connection, group: MoveGroup, tables: Iterable[ShardTable], most: int) -> int:

@@ -29,11 +29,11 @@ class LogParts:
         """Read the next part. Return False if there is none."""
         if not capture.is_there(connection, "source"):
             return False
-        last = note_keys(connection, self._group.move, self._portion.rows)
+        tables = self._equal.read(connection)
+        last = note_keys(connection, self._group, tables, self._portion.rows)
         if last is None:
             return False
         self._last = last
-        tables = self._equal.read(connection)
         capture.require(connection, self._group, tables)
         self._stages = [RowStage(table, number, self._slots) for number, table in enumerate(tables)]
         for stage in self._stages:

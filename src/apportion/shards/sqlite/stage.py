@@ -13,6 +13,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
 from apportion.errors import Unequal
+from apportion.shards.move_group import MoveGroup
+from apportion.shards.sqlite.key_rows import children_noted
 from apportion.shards.sqlite.schema import quoted
 from apportion.shards.sqlite.tables import ShardTable, columns
 from apportion.shards.sqlite.unique_index import unique_indexes
@@ -174,14 +176,16 @@ def row_name(slot: object, key: Sequence[object]) -> str:
     return f"{', '.join(map(repr, key))} of slot {slot}"
 
 
-def note_keys(connection: sqlite3.Connection, move: str, most: int) -> int | None:
-    """Put the keys of the oldest entries of the log into `KEYS`.
+def note_keys(connection: sqlite3.Connection, group: MoveGroup, tables: Iterable[ShardTable], most: int) -> int | None:
+    """Put the keys of the oldest entries of the log into `KEYS`, and those of children that go with their rows.
 
-    Return the id of the last of them, None if there is none.
+    Return the id of the last entry, None if there is none.
     """
     connection.execute(f"DROP TABLE IF EXISTS {KEYS}")
     connection.execute(f"CREATE TABLE {KEYS} (name, k1, k2, k3, k4)")
     oldest = "SELECT id, name, k1, k2, k3, k4 FROM source.apportion_log WHERE move = ? ORDER BY id LIMIT ?"
-    [(last,)] = connection.execute(f"SELECT max(id) FROM ({oldest})", (move, most)).fetchall()
-    connection.execute(f"INSERT INTO {KEYS} SELECT DISTINCT name, k1, k2, k3, k4 FROM ({oldest})", (move, most))
+    [(last,)] = connection.execute(f"SELECT max(id) FROM ({oldest})", (group.move, most)).fetchall()
+    connection.execute(f"INSERT INTO {KEYS} SELECT DISTINCT name, k1, k2, k3, k4 FROM ({oldest})", (group.move, most))
+    for statement in children_noted(group, tables, KEYS):
+        connection.execute(statement)
     return None if last is None else int(last)

@@ -29,8 +29,15 @@ MOST_ROWS = 10_000
 _TRIES = 3
 _WITHIN_SECONDS = 5.0
 _OWNED = re.compile(r"\{(?:(\w+)\.)?owned\}", re.ASCII)
-_SILENT = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
-"""Text of SQL that is no condition: literals and comments."""
+_COMMENT = re.compile(r"/\*|\*/")
+_SILENT = {
+    "sqlite": re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*""", re.DOTALL),
+    "postgresql": re.compile(
+        r"""\b[eE]'(?:[^'\\]|''|\\.)*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w$])\$(\w*)\$.*?\$\1\$|--[^\n]*|/\*""",
+        re.DOTALL,
+    ),
+}
+"""Text of SQL that is no condition: literals, quoted names, and comments. Of a comment with an end, its beginning."""
 _READS = re.compile(r"\s*(select|with|values)\b", re.IGNORECASE)
 _FILTER = "Write the condition {owned} into WHERE: select ... where {owned}; for the table p: {p.owned}"
 
@@ -50,6 +57,8 @@ async def queried(url: str, name: str, statement: str, max_rows: int) -> tuple[S
     if not isinstance(statement, str) or not _READS.match(statement):
         hint = "Write for example: select country, count(*) from place where {owned} group by country"
         raise InvalidInput("statement", statement, "one that begins with SELECT, WITH or VALUES", hint)
+    if "\0" in statement or any("\ud800" <= each <= "\udfff" for each in statement):
+        raise InvalidInput("statement", statement, "text without NUL and without half of a character", "Type it anew.")
     if type(max_rows) is not int or max_rows < 1:
         raise InvalidInput("max_rows", max_rows, "an int of at least 1", f"Leave it out to get {MOST_ROWS}.")
     followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
@@ -71,20 +80,23 @@ def _queried(table: SlotTable, followed: FollowedSet, statement: str, max_rows: 
         if begun is None:
             return None
         others = {shard: each.fence.others(each.connection) - each.owned for shard, each in begun.items()}
-        if not _OWNED.search(_SILENT.sub(" ", statement)) and any(others.values()):
-            shard = next(shard for shard, slots in others.items() if slots)
-            found = f"one without it, and shard {shard} may have rows of {len(others[shard])} other slots"
-            raise InvalidInput("statement", found, "one with the condition {owned}", _FILTER)
-        return tuple(
-            _asked(shard, each, _filtered(statement, others[shard]), max_rows) for shard, each in begun.items()
-        )
+        filtered = {
+            shard: _filtered(statement, others[shard], each.connection.dialect.name) for shard, each in begun.items()
+        }
+        for shard, slots in others.items():
+            if slots and filtered[shard] == statement:
+                found = f"one without it, and shard {shard} may have rows of {len(slots)} other slots"
+                raise InvalidInput("statement", found, "one with the condition {owned}", _FILTER)
+        return tuple(_asked(shard, each, filtered[shard], max_rows) for shard, each in begun.items())
 
 
-def _filtered(statement: str, others: Collection[int]) -> str:
-    """Return a statement with the condition of owned slots.
+def _filtered(statement: str, others: Collection[int], kind: str) -> str:
+    """Return a statement with the condition of owned slots, unless it stands in a literal, a name or a comment.
 
-    >>> _filtered("select 1 from place p where {p.owned}", {7, 8}), _filtered("select 1 from place where {owned}", ())
-    ('select 1 from place p where (p.slot NOT IN (7, 8))', 'select 1 from place where (1 = 1)')
+    >>> _filtered("select 1 from place p where {p.owned}", {7, 8}, "sqlite")
+    'select 1 from place p where (p.slot NOT IN (7, 8))'
+    >>> _filtered("select '{owned}' /* {owned} */ from place where {owned}", (), "sqlite")
+    "select '{owned}' /* {owned} */ from place where (1 = 1)"
     """
     slots = ", ".join(map(str, sorted(others)))
 
@@ -92,7 +104,22 @@ def _filtered(statement: str, others: Collection[int]) -> str:
         column = f"{found[1]}.slot" if found[1] else "slot"
         return f"({column} NOT IN ({slots}))" if others else "(1 = 1)"
 
-    return _OWNED.sub(_condition, statement)
+    made, place = "", 0
+    while silent := _SILENT[kind].search(statement, place):
+        end = _end_of_comment(statement, silent.end(), kind) if silent[0] == "/*" else silent.end()
+        made += _OWNED.sub(_condition, statement[place : silent.start()]) + statement[silent.start() : end]
+        place = end
+    return made + _OWNED.sub(_condition, statement[place:])
+
+
+def _end_of_comment(statement: str, place: int, kind: str) -> int:
+    """Return the place after a comment. In PostgreSQL, it may have other comments within it."""
+    depth = 1
+    for mark in _COMMENT.finditer(statement, place):
+        depth += -1 if mark[0] == "*/" else kind == "postgresql"
+        if not depth:
+            return mark.end()
+    return len(statement)
 
 
 def _asked(shard: str, snapshot: Snapshot, statement: str, max_rows: int) -> ShardRows:
