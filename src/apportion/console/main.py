@@ -115,6 +115,7 @@ SHARD_COMMANDS = {
     "isolate": "Give a key with rows a slot of its own, on a shard of your choice.",
     "labels": "Print the names of the points at which a fire drill can kill a mover.",
     "migrate": "Bring all shards to one revision with your own Alembic.",
+    "partitions": "Make the next periods of tables with a time, and drop old ones.",
     "pause": "Pause the moves that have not switched.",
     "pin": "Give slots of their own to keys without rows.",
     "plan": "Show the slots, rows and bytes that a change moves.",
@@ -138,6 +139,7 @@ _SHARD_FILES = {
     "isolate": "isolate",
     "query": "query",
     "migrate": "migrate",
+    "partitions": "partitions",
     **dict.fromkeys(_SHARD_MOVES, "moves"),
 }
 _ROOMS = {

@@ -23,7 +23,9 @@ from apportion.shards.migration.revision import share_revision
 from apportion.shards.mover.book import MoveBook
 from apportion.shards.mover.failover import record_of
 from apportion.shards.numbers import check_given, give_stride
+from apportion.shards.periods.records import note_tables
 from apportion.shards.place import DatabasePlace, check_apart, one_database
+from apportion.shards.postgres.partitions.first import note_first
 from apportion.shards.records import SetKeys, ShardRecord
 from apportion.shards.references import copy_references
 from apportion.shards.router import FollowedSet, set_followed, set_left
@@ -48,6 +50,7 @@ async def added(
                 hint = "Give the new shard an id of its own."
                 raise InvalidInput(f"URL of shard {shard}", record.url, f"{there.url}, as the set has it", hint)
         check_apart(url, {**followed.shards, **founded.shards})
+        await note_tables(followed.store, followed.keys, base.metadata)
         migration = await MoveBook(followed.store, followed.keys.name, SystemClock()).ended_migration()
         like = await asyncio.to_thread(_tables, followed, base)
         joining = Founded(name=name, record=followed.record, shards=founded.shards, base=base, like=like)
@@ -101,12 +104,14 @@ async def _joined(
         await asyncio.to_thread(share_revision, {first: record, shard: joining.shards[shard]}, table)
     key, value = followed.keys.shard(shard), joining.shards[shard].encode()
     if shard in followed.shards:
+        await note_first(followed.store, followed.keys, shard, joining.shards[shard])
         return
     outcome = await followed.store.commit(when=[api.Absent(key=key), same], puts=[api.Put(key=key, value=value)])
     found = {item.key: item.value for item in (await followed.store.scan(key)).items}
     if found.get(key) != value:
         raise StoreUnavailable("the control store", f"it answered {outcome}")
     await note_timeline(followed.store, followed.keys, shard, joining.shards[shard])
+    await note_first(followed.store, followed.keys, shard, joining.shards[shard])
 
 
 async def _reached(followed: FollowedSet, shard: str, replication_url: str) -> None:

@@ -27,7 +27,9 @@ from apportion.shards.migration.revision import share_revision
 from apportion.shards.models import check_models, tables_of
 from apportion.shards.mover.failover import record_of
 from apportion.shards.numbers import check_given, give_stride
+from apportion.shards.periods.records import note_tables
 from apportion.shards.place import DatabasePlace, check_apart, one_database, placed
+from apportion.shards.postgres.partitions.first import note_first
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, check_shard_id, read_record
 from apportion.shards.references import copy_references
 from apportion.shards.schema import Schema, check_equal, schema_of
@@ -75,11 +77,13 @@ async def found(
         )
         record = replace(founded.record, holder=holder)
         await _write_records(store, keys, record, founded.shards)
+        await note_tables(store, keys, base.metadata)
         table = _table(topology, record)
         is_published = bool((await store.scan(TableKeys(name).head)).items)
         for shard in founded.shards:  # The slots of a published set may have moved since its first table.
             await founded.prepare(shard, () if is_published else _owned(table, shard), told)
             await note_timeline(store, keys, shard, founded.shards[shard])
+            await note_first(store, keys, shard, founded.shards[shard])
         if record.holder:
             source = (record.holder, founded.shards[record.holder])
             for target in founded.shards.items():
@@ -184,6 +188,7 @@ class Founded:
             database.fence.check(connection, self.meta(shard))
         if self.name:
             check_slots(connection, self.base)
+            database.check_times(connection, tables_of(self.base))
         there = tables_there(connection, self.base, self.record.hash_slots).each
         has_rows = any(connection.execute(select(1).select_from(each.bare).limit(1)).first() for each in there)
         if has_rows and database.statements is None:

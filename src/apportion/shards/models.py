@@ -17,6 +17,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Mapper, mapped_column
 
 from apportion.errors import InvalidInput
 from apportion.model.plan import Key
+from apportion.shards.periods.period import PeriodLength
+from apportion.shards.periods.timed_table import check_times, take_time
 from apportion.shards.slots import ShardKey
 
 
@@ -25,10 +27,15 @@ class Sharded:
 
     `__shard_key__` names the attribute that decides the slot by its value, or is a tuple of several names. A child
     without a shard key names the attribute of its foreign key in `__shard_parent__`.
+
+    With `__shard_time__`, the attribute of a time in the primary key, old rows can leave by whole periods of the length
+    `__shard_period__`: "day", "week", "month" or "year".
     """
 
     __shard_key__: ClassVar[str | tuple[str, ...]]
     __shard_parent__: ClassVar[str]
+    __shard_time__: ClassVar[str]
+    __shard_period__: ClassVar[PeriodLength]
 
     slot: Mapped[int] = mapped_column(SmallInteger, nullable=False)
 
@@ -80,6 +87,7 @@ def check_models(base: type[DeclarativeBase]) -> None:
         raise InvalidInput("base", base.__name__, "a declarative base with a model of Sharded", hint)
     for model in sharded:
         rule_of(model)
+    check_times(base.metadata)
 
 
 def tables_of(base: type[DeclarativeBase]) -> list[Table]:
@@ -142,6 +150,7 @@ def _complete(mapper: Mapper[Any], model: type) -> None:
     rule = rule_of(model)
     table.info[_KEY] = tuple(mapper.columns[name].name for name in rule.key)
     Index(f"{table.name}_by_slot", table.c.slot, *table.primary_key.columns, unique=True)
+    take_time(mapper, table)
     if rule.parent:
         column = mapper.columns[rule.parent]
         targets = [key.target_fullname for key in column.foreign_keys]

@@ -11,6 +11,7 @@ of their own. The source keeps its slot for the other keys.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Protocol
 
 from apportion.errors import InvalidInput
 from apportion.shards.pins.isolated_key import IsolatedKey
@@ -19,6 +20,15 @@ from apportion.shards.slot_rows import SlotState
 from apportion.tables.layout import Version
 
 MOST_SLOTS = 256
+
+
+class MoverWork(Protocol):
+    """A work of a mover: a move, or the work on partitions. A shard keeps the newest token of each by its name."""
+
+    @property
+    def move(self) -> str:
+        """The name of the work."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from apportion.shards.lost_table import next_step
 from apportion.shards.meta import ShardMeta, meta_of
 from apportion.shards.models import key_columns
 from apportion.shards.pin import Fence
+from apportion.shards.postgres.partitions.layout import check_partitioned
 from apportion.shards.postgres.schema import GUARD
 from apportion.shards.postgres.table_lock import table_lock as lock_of_server
 from apportion.shards.postgres.takeover import PostgresTakeover
@@ -95,6 +96,11 @@ class DatabasePlace:
         if not inspect(connection).has_table(name, schema=schema):
             return None
         return meta_of(connection, name if schema is None else f"{schema}.{name}")
+
+    def check_times(self, connection: Connection, tables: Sequence[Table]) -> None:
+        """Refuse timed tables of a server without partitions. A file has none."""
+        if self.url.get_backend_name() == "postgresql":
+            check_partitioned(connection, tables, is_shard=self.meta(connection) is not None)
 
     def timeline(self, connection: Connection) -> Timeline | None:
         """Return the timeline of the server. None for a file, which has none."""

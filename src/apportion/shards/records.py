@@ -5,6 +5,8 @@
     shards/<set>/moving        the slots of each move that is under way; `mover.records` reads it
     shards/<set>/move/<id>     a move; `mover.records` reads it
     shards/<set>/migration     the newest migration; `migration.record` reads it
+    shards/<set>/periods       the tables that keep their rows by time; `periods.records` reads it
+    shards/<set>/partitions/…  the partitions of a shard; `periods.records` reads it
     load/<set>/<place>         keys of the sessions of one process; `load.record` reads it
     table/<set>/…              the table of the slots, written by the publisher of tables
 
@@ -73,6 +75,15 @@ class SetKeys:
     def load(self) -> str:
         """The prefix of the places for samples of keys."""
         return f"{LOADS}{self.name}/"
+
+    @property
+    def periods(self) -> str:
+        """The key of the record of the tables that keep their rows by time."""
+        return f"{self.prefix}periods"
+
+    def partitions(self, shard_id: str) -> str:
+        """Return the key of the record of a shard's partitions."""
+        return f"{self.prefix}partitions/{shard_id}"
 
     def move(self, move_id: str) -> str:
         """Return the key of a move's record. The mover's token names this key as its resource on a shard."""

@@ -32,10 +32,13 @@ from apportion.shards.admin.reads.query import MOST_ROWS, ShardRows, queried
 from apportion.shards.admin.reads.verify import SetVerification, verified
 from apportion.shards.admin.recover import Recovery, recovered
 from apportion.shards.admin.repair import repaired
+from apportion.shards.admin.retention.partitions import partitions
+from apportion.shards.admin.retention.values import PartitionEvent, SetPartitions, ShardPartitions
 from apportion.shards.admin.status import MoveStatus, SetStatus, ShardStatus, set_status
 from apportion.shards.migration.record import ShardMigration
 from apportion.shards.mover import MoveEvent
 from apportion.shards.mover.own_slots import PinnedKey
+from apportion.shards.periods.records import TimePartition
 from apportion.shards.records import records_of
 from apportion.shards.slots import DEFAULT_SLOTS, ShardKey
 from apportion.shards.takeover.obstacles import Obstacle
@@ -58,17 +61,21 @@ __all__ = [
     "MovesMade",
     "Obstacle",
     "PairChannel",
+    "PartitionEvent",
     "PinnedKey",
     "Recovery",
     "SetMigration",
+    "SetPartitions",
     "SetStatus",
     "SetSurvey",
     "SetVerification",
     "ShardMigration",
+    "ShardPartitions",
     "ShardRows",
     "ShardStatus",
     "TableSurvey",
     "TakeoverProgress",
+    "TimePartition",
     "abort",
     "accept_failover",
     "add",
@@ -82,6 +89,7 @@ __all__ = [
     "init",
     "isolate",
     "migrate",
+    "partitions",
     "pause",
     "pin",
     "plan",

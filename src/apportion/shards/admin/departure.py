@@ -211,7 +211,9 @@ async def _forget(carrier: Carrier, shard: str, version: int) -> None:
         raise _changed(shard)
     if key in found:
         when = [api.Unchanged(key=each, revision=found[each].revision) for each in (key, head)]
-        outcome = await store.commit(when=[*when, book.list_compare(moves)], deletes=[key])
+        outcome = await store.commit(
+            when=[*when, book.list_compare(moves)], deletes=[key, followed.keys.partitions(shard)]
+        )
         if isinstance(outcome, api.Unknown) and any(item.key == key for item in (await store.scan(key)).items):
             raise StoreUnavailable("the control store", outcome.reason)
         if isinstance(outcome, api.Refused):

@@ -30,6 +30,7 @@ from apportion.shards.meta import ShardMeta, check_meta, compare_meta, meta_of
 from apportion.shards.pin import PIN_OPTION, NotAccepted, Pin
 from apportion.shards.postgres import schema
 from apportion.shards.postgres.functions import FOREIGN, MOVED, SWITCHING
+from apportion.shards.postgres.partitions.layout import check_partitioned, make_first
 from apportion.shards.postgres.timeline import NUMBER, TIMELINE, timeline_in
 from apportion.shards.slot_rows import SlotRow, SlotState, slot_row
 from apportion.shards.timeline.admission import Admission
@@ -132,12 +133,14 @@ class PostgresFence:
             connection.exec_driver_sql(f"SET LOCAL statement_timeout = {max(1, round(seconds * 1000))}")
 
     def found(self, connection: Connection, meta: ShardMeta, tables: Sequence[Table], slots: Sequence[int]) -> None:
-        """Turn the database into this shard: add triggers to the tables, and make the shard the owner of the slots."""
+        """Turn the database into this shard: add triggers and partitions, and make the shard the owner of the slots."""
         _check_server(connection)
+        check_partitioned(connection, tables, is_shard=True)
         named = map(connection.dialect.identifier_preparer.format_table, tables)  # as drivers read it: with %%
         own = (statement.replace("%", "%%") for statement in schema.STATEMENTS)
         for statement in chain(own, chain.from_iterable(map(schema.triggers, named))):
             connection.exec_driver_sql(statement)
+        make_first(connection, tables)
         if meta_of(connection, _META) is not None:
             check_meta(connection, meta, _META)
             return

@@ -19,7 +19,7 @@ from sqlalchemy.engine import make_url
 
 from apportion.errors import ApportionError, BadSnapshot, InvalidInput, StoreDenied, StoreUnavailable
 from apportion.model.epoch import FencingToken
-from apportion.shards.move_group import MoveGroup
+from apportion.shards.move_group import MoverWork
 from apportion.shards.postgres.functions import LOCK_CLASS
 from apportion.shards.postgres.mover_transaction import MARK, READ, REPLICA, WRITE
 from apportion.shards.postgres.schema import GUARD, mover_mark
@@ -128,7 +128,7 @@ class ShardServer:
 
     async def write(
         self,
-        group: MoveGroup,
+        group: MoverWork,
         token: FencingToken,
         work: Work[Result],
         *,

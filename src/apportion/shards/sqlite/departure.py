@@ -20,7 +20,8 @@ _TABLES = ("apportion_meta", "apportion_slot", "apportion_mover", "apportion_mov
 _FENCES = "apportion_fences"
 _SHARDED = """SELECT DISTINCT tbl_name FROM sqlite_master WHERE type = 'index' AND name = tbl_name || '_by_slot'
     OR type = 'trigger' AND name = 'apportion_' || tbl_name || '_insert' ORDER BY 1"""
-_TRIGGERS = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'apportion_*' ORDER BY 1"
+_TRIGGERS = """SELECT type, name FROM sqlite_master
+    WHERE type IN ('trigger', 'index') AND name GLOB 'apportion_*' AND sql IS NOT NULL ORDER BY 2"""
 _DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 
 
@@ -35,9 +36,9 @@ def sharded(connection: Connection) -> Iterator[str]:
 
 
 def drop_triggers(connection: Connection) -> None:
-    """Drop the triggers of the set."""
-    for name in connection.exec_driver_sql(_TRIGGERS).scalars().all():
-        connection.exec_driver_sql(f"DROP TRIGGER {quoted(name)}")
+    """Drop the triggers of the set, and its indexes over times."""
+    for kind, name in connection.exec_driver_sql(_TRIGGERS).all():
+        connection.exec_driver_sql(f"DROP {kind} {quoted(name)}")
 
 
 def drop_rest(connection: Connection, prefix: str) -> None:

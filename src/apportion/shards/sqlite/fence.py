@@ -25,6 +25,7 @@ from apportion.errors import BadSnapshot, InvalidInput, StoreUnavailable
 from apportion.shards.lost_table import next_step
 from apportion.shards.meta import ShardMeta, check_meta, meta_of
 from apportion.shards.models import key_columns
+from apportion.shards.periods.timed_table import timed_of
 from apportion.shards.pin import PIN_OPTION, NotAccepted
 from apportion.shards.pins.pinned_slot import FUNCTION
 from apportion.shards.slot_rows import DAMAGE, SlotRow, SlotState, accepts, check_state, slot_row
@@ -104,7 +105,8 @@ class SqliteFence:
         """Turn the database into this shard: add triggers to the tables, and make the shard the owner of the slots."""
         made = (schema.triggers(table.name, key_columns(table)) for table in tables)
         of_children = [each for table in tables for _, each in child_triggers(connection, table)]
-        for statement in (*schema.TABLES, *chain.from_iterable(made), *of_children):
+        times = (schema.time_index(table.name, timed.column) for table in tables if (timed := timed_of(table)))
+        for statement in (*schema.TABLES, *chain.from_iterable(made), *of_children, *times):
             connection.exec_driver_sql(statement)
         if meta_of(connection, _META) is not None:
             check_meta(connection, meta, _META)

@@ -25,7 +25,7 @@ from apportion.errors import ApportionError, BadSnapshot, InvalidInput, SchemaDi
 from apportion.guards.sql import SqlGuard
 from apportion.model.epoch import FencingToken
 from apportion.shards.lost_table import next_step
-from apportion.shards.move_group import MoveGroup
+from apportion.shards.move_group import MoverWork
 from apportion.shards.slot_rows import DAMAGE
 from apportion.shards.sqlite.table_lock import FileLock
 from apportion.stores.sqlite.connection import code_of, is_busy
@@ -71,7 +71,7 @@ class ShardFile:
         """Run reads in one transaction. They see one state of each file."""
         return await self._run(lambda connection: self._transact(connection, work))
 
-    async def write(self, group: MoveGroup, token: FencingToken, work: Work[Result]) -> Result:
+    async def write(self, group: MoverWork, token: FencingToken, work: Work[Result]) -> Result:
         """Run a durable transaction of a mover. The triggers that refuse other writers are off in it."""
         shown = replace(token, resource=f"shards/{self.place.set_name}/{group.move}")
 

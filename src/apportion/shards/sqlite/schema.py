@@ -59,6 +59,11 @@ def triggers(table: str, key: Sequence[str] = ()) -> Iterator[str]:
         yield f"CREATE TRIGGER IF NOT EXISTS {_name(table, 'key')} {updated} {_KEPT_KEY}"
 
 
+def time_index(table: str, column: str) -> str:
+    """Return the statement that makes the index by which old rows of a timed table are found."""
+    return f"CREATE INDEX IF NOT EXISTS {_name(table, 'time')} ON {quoted(table)} ({quoted(column)})"
+
+
 def quoted(name: str) -> str:
     """Return a name, quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'

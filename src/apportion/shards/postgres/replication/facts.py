@@ -34,7 +34,10 @@ _OWN = """SELECT (SELECT count(*) FROM pg_replication_slots
     (SELECT count(*) FROM pg_replication_origin o JOIN pg_subscription s ON starts_with(s.subname, 'apportion_')
         AND (o.roname = 'pg_' || s.oid OR starts_with(o.roname, 'pg_' || s.oid || '_')))::int,
     (SELECT count(*) FROM pg_stat_subscription WHERE pid IS NOT NULL AND starts_with(subname, 'apportion_'))::int"""
-_UNFIT = """SELECT format('%%I.%%I', n.nspname, c.relname), c.relkind = 'p',
+# A timed table has a partition for a row of any time. Partitions of others may lack one on the target.
+_UNFIT = """SELECT format('%%I.%%I', n.nspname, c.relname),
+    c.relkind = 'p' AND NOT EXISTS (SELECT FROM pg_inherits h JOIN pg_class p ON p.oid = h.inhrelid
+        WHERE h.inhparent = c.oid AND p.relnamespace = to_regnamespace('apportion_periods')),
     NOT EXISTS (SELECT FROM pg_index i JOIN pg_class made ON made.oid = i.indexrelid WHERE i.indrelid = c.oid
         AND made.relname = c.relname || '_by_slot' AND i.indisunique AND i.indisvalid AND i.indimmediate
         AND i.indpred IS NULL AND i.indexprs IS NULL), (SELECT min(o.tgname) FROM pg_trigger o

@@ -41,6 +41,13 @@ _IDENTITY = """SELECT i.indisreplident, format('%%I', made.relname) FROM pg_inde
     JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class made ON made.oid = i.indexrelid
     WHERE i.indrelid = %s::regclass AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL
     AND i.indexprs IS NULL AND made.relname = c.relname || '_by_slot'"""
+# Each partition of a table needs the identity of its own index, which belongs to that of the table.
+_PARTS = """SELECT format('%%I.%%I', n.nspname, c.relname), i.indisreplident, format('%%I', made.relname)
+    FROM pg_index top JOIN pg_class t ON t.oid = top.indrelid JOIN pg_class named ON named.oid = top.indexrelid
+    JOIN pg_inherits h ON h.inhparent = top.indexrelid JOIN pg_index i ON i.indexrelid = h.inhrelid
+    JOIN pg_class made ON made.oid = i.indexrelid JOIN pg_class c ON c.oid = i.indrelid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE top.indrelid = %s::regclass AND named.relname = t.relname || '_by_slot' ORDER BY 1"""
 _FOUND = """SELECT (SELECT attempt FROM apportion.marker WHERE move = %(move)s),
     EXISTS (SELECT FROM apportion.move WHERE move = %(move)s AND relation = 'publication'),
     EXISTS (SELECT FROM pg_publication WHERE pubname = %(name)s),
@@ -100,7 +107,10 @@ def publication_in(found: Sequence[object]) -> Publication:
 
 
 async def publish(connection: Connection, name: str, group: MoveGroup, tables: Sequence[ServerTable]) -> None:
-    """Publish the rows of a group and its marker, in the open transaction. A publication that is there stays."""
+    """Publish the rows of a group and its marker, in the open transaction. A publication that is there stays.
+
+    A table in partitions is published as a whole, so the target may have other partitions.
+    """
     await rows(connection, _KEEP, group.move, PUBLICATION, name)
     await rows(connection, "INSERT INTO apportion.marker VALUES (%s, 0) ON CONFLICT DO NOTHING", group.move)
     if (await published(connection, name, group.move)).has_publication:
@@ -109,7 +119,8 @@ async def publish(connection: Connection, name: str, group: MoveGroup, tables: S
         await _identify(connection, group.source, table)
     each = [f"{table.name} WHERE ({slots_of(group)})" for table in tables]
     each.append(f"apportion.marker WHERE (move = {text(group.move)})")
-    made = f"CREATE PUBLICATION {quoted(name)} FOR TABLE {', '.join(each)} WITH (publish = 'insert, update, delete')"
+    options = "publish = 'insert, update, delete', publish_via_partition_root = true"
+    made = f"CREATE PUBLICATION {quoted(name)} FOR TABLE {', '.join(each)} WITH ({options})"
     await rows(connection, made.replace("%", "%%"))
 
 
@@ -118,10 +129,10 @@ async def _identify(connection: Connection, shard: str, table: ServerTable) -> N
     if not found:
         hint = f"Make the unique index again: apportion shards add URL SET {shard}=URL --models MODULE:Base"
         raise InvalidInput(f"index of table {table.name} in shard {shard}", "absent", "one over slot and key", hint)
-    [(is_identity, index)] = found
-    if not is_identity:
-        made = f"ALTER TABLE {table.name} REPLICA IDENTITY USING INDEX {index}"
-        await rows(connection, made.replace("%", "%%"))
+    for name, is_identity, index in ((table.name, *found[0]), *await rows(connection, _PARTS, table.name)):
+        if not is_identity:
+            made = f"ALTER TABLE {name} REPLICA IDENTITY USING INDEX {index}"
+            await rows(connection, made.replace("%", "%%"))
 
 
 async def raised(connection: Connection, move: str) -> int:
