@@ -68,7 +68,7 @@ def _rows(found: admin.SetPartitions) -> Iterator[tuple[str, ...]]:
         due, there = {each.name for each in shard.due}, {each.name for each in shard.partitions}
         gone = [each for each in shard.due if each.name not in there]
         for each in (*gone, *shard.partitions):
-            state = "due" if each.name in due else "made" if each.name in shard.made else each.state
+            state: str = "due" if each.name in due else "made" if each.name in shard.made else each.state
             state = "dropped" if each.name in shard.dropped else state
             ends = (_day(each.lower), _day(each.upper))
             yield shard.shard, each.name, *ends, f"{each.rows}", size_text(each.bytes), state

@@ -8,14 +8,14 @@ Promises: the length of a table's periods never changes. A damaged record raises
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, get_args
 
 from sqlalchemy import MetaData
 
 from apportion.errors import InvalidInput, StoreUnavailable
 from apportion.errors.brief import brief
 from apportion.model.codec.parsing import integer, items, members, pairs, refuse, text
-from apportion.shards.periods.period import LENGTHS, PeriodLength
+from apportion.shards.periods.period import LENGTHS
 from apportion.shards.periods.timed_table import TimedTable, timed_in
 from apportion.shards.records import Fields, SetKeys, decoded, encoded, read_record
 from apportion.stores import api
@@ -167,7 +167,7 @@ def _partition(form: object) -> TimePartition:
         made=integer(made),
         rows=integer(rows),
         bytes=integer(size),
-        state=cast(PartitionState, state),
+        state=state,
     )
 
 
@@ -184,4 +184,4 @@ def _table(name: str, form: object) -> TimedTable:
     column, length = items(form, 2)
     if length not in LENGTHS:
         refuse(length, f"one of {', '.join(LENGTHS)}")
-    return TimedTable(name=name, column=text(column), length=cast(PeriodLength, length))
+    return TimedTable(name=name, column=text(column), length=length)

@@ -49,7 +49,7 @@ _COLUMNS = """SELECT attname::text, format('%%I', attname) FROM pg_attribute
     WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"""
 _PARENT = """SELECT c.oid::bigint, format('%%I.%%I', n.nspname, c.relname) FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'p' AND NOT c.relispartition
-    AND %s IN (c.relname, n.nspname || '.' || c.relname) AND EXISTS
+    AND %s::text IN (c.relname::text, n.nspname || '.' || c.relname) AND EXISTS
     (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = 'apportion_insert')"""
 _PARTS = """SELECT p.relname, s.nspname, pg_get_expr(p.relpartbound, p.oid), i.inhdetachpending,
     greatest(p.reltuples::bigint, pg_stat_get_live_tuples(p.oid)), pg_total_relation_size(p.oid),
@@ -281,9 +281,9 @@ async def _layout(connection: Connection, shard: str, timed: TimedTable) -> Tabl
         checked |= {name} if is_checked else set()
         partitions.append(_partition(timed, name, bounds, int(count), int(size)))
     detached = [
-        (_partition(timed, name, bounds, int(count), int(size), is_attached=False))
+        _partition(timed, name, known, int(count), int(size), is_attached=False)
         for name, count, size in await rows(connection, _LEFT)
-        if (bounds := bounds_of_name(timed, name)) is not None
+        if (known := bounds_of_name(timed, name)) is not None
     ]
     ordered = sorted(partitions, key=lambda each: each.lower or date.min)
     _check_whole(timed, shard, ordered)
