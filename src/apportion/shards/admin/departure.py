@@ -204,15 +204,17 @@ async def _forget(carrier: Carrier, shard: str, version: int) -> None:
     followed, book = carrier.followed, carrier.mover.book
     head = TableKeys(followed.keys.name).head
     key, store = followed.keys.shard(shard), followed.store
-    found = {item.key: item for each in (key, head) for item in (await store.scan(each)).items}
+    partitions = followed.keys.partitions(shard)
+    found = {item.key: item for each in (key, head, partitions) for item in (await store.scan(each)).items}
     moves = await book.read()
     is_due = any(shard in _shards_of(kept) for kept in moves.kept.values())
     if is_due or head not in found or decode_head(found[head].value).version != version:
         raise _changed(shard)
     if key in found:
-        when = [api.Unchanged(key=each, revision=found[each].revision) for each in (key, head)]
+        gone = [each for each in (key, partitions) if each in found]
+        when = [api.Unchanged(key=each, revision=found[each].revision) for each in (*gone, head)]
         outcome = await store.commit(
-            when=[*when, book.list_compare(moves)], deletes=[key, followed.keys.partitions(shard)]
+            when=[*when, book.list_compare(moves)], deletes=gone
         )
         if isinstance(outcome, api.Unknown) and any(item.key == key for item in (await store.scan(key)).items):
             raise StoreUnavailable("the control store", outcome.reason)
