@@ -29,7 +29,7 @@ PartitionServer.today = today
 work = admin.partitions(
     sys.argv[1],
     SET,
-    ahead=1,
+    ahead=1 if left else None,
     older_than=timedelta(days=365),
     archive=Path(sys.argv[2]),
     drop=True,

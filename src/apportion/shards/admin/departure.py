@@ -213,9 +213,7 @@ async def _forget(carrier: Carrier, shard: str, version: int) -> None:
     if key in found:
         gone = [each for each in (key, partitions) if each in found]
         when = [api.Unchanged(key=each, revision=found[each].revision) for each in (*gone, head)]
-        outcome = await store.commit(
-            when=[*when, book.list_compare(moves)], deletes=gone
-        )
+        outcome = await store.commit(when=[*when, book.list_compare(moves)], deletes=gone)
         if isinstance(outcome, api.Unknown) and any(item.key == key for item in (await store.scan(key)).items):
             raise StoreUnavailable("the control store", outcome.reason)
         if isinstance(outcome, api.Refused):
