@@ -77,9 +77,9 @@ def read_back(files, folder):
     for about in sorted(folder.glob("*.json")):
         facts = json.loads(about.read_text())
         told.append(facts)
-        with files.connect("one", autocommit=True) as connection, connection.cursor() as cursor:
-            with cursor.copy(f"COPY back ({', '.join(facts['columns'])}) FROM STDIN") as copy:
-                copy.write(about.with_suffix(".copy").read_bytes())
+        copied = f"COPY back ({', '.join(facts['columns'])}) FROM STDIN"
+        with files.connect("one", autocommit=True) as connection, connection.cursor().copy(copied) as copy:
+            copy.write(about.with_suffix(".copy").read_bytes())
     return files.sql("one", "SELECT to_jsonb(back)::text FROM back ORDER BY 1"), told
 
 
@@ -221,7 +221,7 @@ def test_rows_stay_if_their_archive_was_damaged_on_its_way(files, folder, monkey
     ("rows", "expected", "hint"),
     [(0, "an empty one", "Drop it: DROP TABLE event"), (1, "one with rows", "retention.md")],
 )
-def test_a_plain_table_is_refused_with_the_recipe(rig, tmp_path, monkeypatch, rows, expected, hint):
+def test_a_plain_table_is_refused_with_the_recipe(rig, tmp_path, monkeypatch, rows, expected, hint):  # noqa: PLR0917
     as_role(monkeypatch, OWNER)
     plain = model(__shard_time__=None, __shard_period__=None)
     files = Servers(rig, tmp_path, shards=("one",), base=plain.__bases__[1])

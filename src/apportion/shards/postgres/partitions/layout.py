@@ -83,7 +83,7 @@ def bounds_of_name(timed: TimedTable, name: str) -> Bounds | None:
 
     The name has the first day alone. So the upper bound of a partition of several periods comes out too low.
     """
-    found = re.fullmatch(rf"{re.escape(timed.name)}_(until_|from_)?(\d{{4}})(\d\d)(\d\d)", name)
+    found = re.fullmatch(rf"{re.escape(timed.name)}_(until_|from_)?(\d{{4}})(\d\d)(\d\d)(?:_\d+)?", name)
     if found is None:
         return None
     side, *parts = found.groups()

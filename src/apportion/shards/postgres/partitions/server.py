@@ -145,7 +145,9 @@ class PartitionServer(ShardServer):
         if first.lower is None:
             return
         bounds = Bounds(lower=None, upper=first.lower)
-        name = bounds.name(timed.name)
+        whole, taken = bounds.name(timed.name), {each.name for each in layout.detached}
+        names = (whole, *(f"{whole}_{number}" for number in range(2, len(taken) + 3)))
+        name = next(each for each in names if each not in taken)  # a run that was cut off has left one of these bounds
 
         async def _close(connection: Connection) -> None:
             await _run(connection, *made_apart(layout.parent, name), *attached(layout.parent, name, bounds))
