@@ -87,5 +87,5 @@ def test_a_foreign_key_to_a_table_with_a_time_is_refused():
         event_id: Mapped[UUID]
         event_at: Mapped[datetime]
 
-    with pytest.raises(InvalidInput, match="a foreign key to event, whose rows leave by time"):
+    with pytest.raises(InvalidInput, match="a foreign key to event, a table that drops rows by time"):
         check_models(Own)

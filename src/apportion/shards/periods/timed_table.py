@@ -83,7 +83,7 @@ def check_times(metadata: MetaData) -> None:
                 raise InvalidInput(f"unique list of {table.name}", found, f"one with {timed.column}, its time", hint)
         for constraint in table.foreign_key_constraints:
             if timed_of(constraint.referred_table) is not None:
-                found = f"a foreign key to {constraint.referred_table.name}, whose rows leave by time"
+                found = f"a foreign key to {constraint.referred_table.name}, a table that drops rows by time"
                 hint = "Drop the foreign key, and give this table the shard key and a time of its own."
                 raise InvalidInput(f"table {table.name}", found, "none to a table with a time", hint)
 

@@ -40,11 +40,12 @@ async def run_on_server(task: PartitionTask) -> ShardPartitions:
 class _ServerRun:
     def __init__(self, task: PartitionTask, server: PartitionServer) -> None:
         self._task, self._server = task, server
+        self._followed, self._wish = task.followed, task.wish
         self._tables = tuple(task.tables.values())
 
     async def seen(self) -> ShardPartitions:
         """Return the partitions, and those that are due."""
-        store, keys = self._task.followed.store, self._task.followed.keys
+        store, keys = self._followed.store, self._followed.keys
         known = await noted_partitions(store, keys, self._task.shard)
         due = [each for timed in self._tables for each in await self._due(timed)]
         found = aged(known, await self._found())
@@ -52,7 +53,7 @@ class _ServerRun:
 
     async def done(self, token: FencingToken) -> ShardPartitions:
         """Make and drop partitions. Return all that are there then."""
-        wish, made, due, dropped = self._task.wish, list[str](), list[TimePartition](), list[str]()
+        wish, made, due, dropped = self._wish, list[str](), list[TimePartition](), list[str]()
         rows = 0
         if wish.ahead is not None:
             for timed in self._tables:
@@ -80,7 +81,7 @@ class _ServerRun:
         return [replace(each, made=now) for layout in layouts for each in (*layout.partitions, *layout.detached)]
 
     async def _noted(self) -> tuple[TimePartition, ...]:
-        store, keys = self._task.followed.store, self._task.followed.keys
+        store, keys = self._followed.store, self._followed.keys
         return await note_partitions(store, keys, self._task.shard, await self._found())
 
     async def _grown(self, token: FencingToken, timed: TimedTable, ahead: int) -> list[str]:
@@ -98,7 +99,7 @@ class _ServerRun:
 
         The partition of all earlier rows is due with the first period. Without rows, it alone is not due.
         """
-        layout, cutoff = await self._server.layout(timed), self._task.wish.cutoff(timed, await self._server.today())
+        layout, cutoff = await self._server.layout(timed), self._wish.cutoff(timed, await self._server.today())
         if cutoff is None:
             return []
         due = [each for each in layout.partitions if each.upper is not None and each.upper <= cutoff]
@@ -122,7 +123,7 @@ class _ServerRun:
     async def _left(self, token: FencingToken, timed: TimedTable, each: TimePartition) -> int:
         """Archive a detached partition if it is wished, and drop it. Return its rows."""
         rows = await self._server.count(each.name)
-        folder = self._task.wish.archive
+        folder = self._wish.archive
         if folder is not None and rows:
             await self._archived(folder, timed, each)
             self._task.tell("archived", timed.name, each.name, rows)
@@ -133,7 +134,7 @@ class _ServerRun:
 
     async def _archived(self, folder: Path, timed: TimedTable, each: TimePartition) -> None:
         """Write the rows to a file, unless it is whole already. Then read the file back, and compare it."""
-        name, shard = self._task.followed.keys.name, self._task.shard
+        name, shard = self._followed.keys.name, self._task.shard
         facts: dict[str, object] = {"set": name, "shard": shard, "table": timed.name, "partition": each.name}
         archive = ArchiveFile(folder, archive_name(name, shard, each.name), "copy", facts)
         if await asyncio.to_thread(archive.entry) is None:

@@ -1,4 +1,4 @@
-"""One shard in PostgreSQL whose old partitions leave, and new ones come, while programs write.
+"""Server of partitions: one shard in PostgreSQL, where partitions come and leave while programs write.
 
     grow     the partition with the open end becomes a period, and an empty one takes its place
     detach   old partitions leave their table concurrently; then an empty one takes the rows of any earlier time
@@ -65,7 +65,7 @@ _LEFT = f"""SELECT p.relname, greatest(p.reltuples::bigint, pg_stat_get_live_tup
 class TableLayout:
     """A timed table as a server has it: its quoted name, its partitions in their order, and the detached ones.
 
-    `pending` has the names of partitions whose detach was cut off. `checked` has those with a check that a cut-off
+    `pending` has the names of partitions with a detach that was cut off. `checked` has those with a check that a cut-off
     `grow` has left.
     """
 
