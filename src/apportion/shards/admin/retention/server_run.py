@@ -134,7 +134,8 @@ class _ServerRun:
 
     async def _archived(self, folder: Path, timed: TimedTable, each: TimePartition) -> None:
         """Write the rows to a file, unless it is whole already. Then read the file back, and compare it."""
-        name, shard = self._followed.keys.name, self._task.shard
+        keys, shard = self._followed.keys, self._task.shard
+        name = keys.name
         facts: dict[str, object] = {"set": name, "shard": shard, "table": timed.name, "partition": each.name}
         archive = ArchiveFile(folder, archive_name(name, shard, each.name), "copy", facts)
         if await asyncio.to_thread(archive.entry) is None:

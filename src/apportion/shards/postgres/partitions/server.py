@@ -65,8 +65,8 @@ _LEFT = f"""SELECT p.relname, greatest(p.reltuples::bigint, pg_stat_get_live_tup
 class TableLayout:
     """A timed table as a server has it: its quoted name, its partitions in their order, and the detached ones.
 
-    `pending` has the names of partitions with a detach that was cut off. `checked` has those with a check that a cut-off
-    `grow` has left.
+    `pending` has the names of partitions with a detach that was cut off. `checked` has those with a check that a
+    cut-off `grow` has left.
     """
 
     parent: str
