@@ -153,7 +153,7 @@ class ShardServer:
 
         return await self._tried(_once, within)
 
-    async def change(self, group: MoveGroup, token: FencingToken, *statements: Statement) -> None:
+    async def change(self, group: MoverWork, token: FencingToken, *statements: Statement) -> None:
         """Run statements as a durable transaction of a mover, all of them and their commit in one wait."""
         await self.write(group, token, lambda connection: script(connection, *statements, COMMIT))
 
