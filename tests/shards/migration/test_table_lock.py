@@ -33,11 +33,10 @@ import os, sys, time
 from pathlib import Path
 from apportion.shards.sqlite.table_lock import FileLock
 lock = FileLock(Path(sys.argv[1]), "shard one", is_shared=True)
-child = os.fork()
-if not child:
+if not os.fork():
     lock.release()
+    print(os.getpid(), flush=True)
     time.sleep(60)
-print(child, flush=True)
 sys.stdin.read()
 """
 GROUP = MoveGroup(move="m1", source="one", target="two", slots=(1,))

@@ -19,9 +19,9 @@ _REPAIR = ["table", "repair"]
 _WITHOUT_STORE = [["tasks", "worker"], ["cron", "plan"], ["cron", "apply"], ["shards", "labels"]]
 _WITH_KEYS = [["shards", "route"], ["shards", "pin"], ["shards", "isolate"]]
 _SWITCHES = {
-    "--accept-loss", "--all", "--allow-unbounded-wal", "--check", "--dry-run", "--explain", "--force", "--json",
-    "--off", "--replace", "--reversible", "--sql", "--static", "--stride", "--wait", "--watch", "--whole",
-    "--no-all", "--no-json", "--no-replace", "--no-sql", "--no-static", "--no-wait",
+    "--accept-loss", "--all", "--allow-unbounded-wal", "--check", "--drop", "--dry-run", "--explain",
+    "--force", "--json", "--off", "--replace", "--reversible", "--sql", "--static", "--stride", "--wait",
+    "--watch", "--whole", "--no-all", "--no-json", "--no-replace", "--no-sql", "--no-static", "--no-wait",
 }  # fmt: skip
 """The options of these rooms that have no value after them."""
 _JSON = ("{", "[", '"')
