@@ -12,7 +12,13 @@ import apportion
 from apportion.errors import ApportionError, Conflict, InvalidInput, StaleRoute, UnknownOption
 from apportion.shards import shard as shard_module
 from apportion.shards.admin import carrier as carrier_module
+from apportion.shards.admin.isolation import key_conditions
+from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.rescue import sites_of
+from apportion.shards.pins.isolated_key import IsolatedKey
+from apportion.shards.place import DatabasePlace
+from apportion.shards.takeover.sharded_table import sharded_in_order
+from apportion.sim.conformance.shards.stage import token_of
 from tests.shards.sample import SET, Base, Photo, Place, Visit
 from tests.shards.server import OWNER, as_role
 from tests.shards.test_own_slots import act, ill, is_sound, moving
@@ -292,3 +298,32 @@ def test_a_restored_store_ends_the_isolation_or_says_that_the_table_lacks_the_sl
     assert is_sound(files)
     isolate(files, to="two")
     assert ({0: ROWS}, ROWS) == (rows(files, "one"), sum(rows(files, "two").values()))
+
+
+def test_no_row_is_deleted_from_a_slot_without_the_mark_of_the_isolation(files):
+    """The mark tells that the key has left the slot. A mover that comes late or too early finds none."""
+
+    async def main():
+        sites = sites_of(SET, files.shards)
+        with DatabasePlace(files.shards["one"].address()).reader() as reader:
+            conditions = key_conditions(sharded_in_order(Base), KEY, reader.dialect)
+        isolated = IsolatedKey(key=KEY.encode(), slot=1, conditions=conditions)
+        group = MoveGroup(move="key-1", source="one", target="two", slots=(0,), isolated=isolated)
+        try:
+            return await (await sites.shard("one")).clean(group, token_of(1))
+        finally:
+            await sites.close()
+
+    assert (0, {0: 2 * ROWS}) == (asyncio.run(main()), rows(files, "one"))
+
+
+@pytest.mark.parametrize("to", [None, "two"])
+def test_a_key_that_the_database_compares_in_another_way_than_a_router_is_refused(files, to):
+    """A router takes the bytes and the text of a key for one key, and the database takes them for two."""
+    if files.kind == "sqlite":
+        files.sql("one", "INSERT INTO place (id, country, visits, slot) VALUES ('x', CAST('acme' AS BLOB), 0, 0)")
+    else:
+        files.sql("one", "ALTER TABLE place ALTER country TYPE char(9)")
+    with pytest.raises(InvalidInput, match="expected one that the database compares as a router does"):
+        isolate(files, to=to)
+    assert {0} == {*rows(files, "one")}
