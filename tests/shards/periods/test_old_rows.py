@@ -165,6 +165,38 @@ def test_times_that_are_numbers_are_refused(tmp_path):
         run(files, older_than=YEAR, drop=True)
 
 
+@pytest.mark.parametrize("time", ["1/1/2199", "01-12-2199", " 2199-01-01", "+2199-01-01", ""])
+def test_text_that_does_not_begin_with_a_day_is_refused_before_a_row_leaves(tmp_path, time):
+    files = Files(tmp_path, shards=("one",), base=Base)
+    made = "INSERT INTO event (id, created_at, country, slot) VALUES (?, ?, 'FR', 1)"
+    for each in (time, "2020-01-01 00:00:00.000000"):
+        files.sql("one", made, (uuid4().hex, each))
+    with pytest.raises(InvalidInput, match=r"a value of event\.created_at is .* expected one that begins as 2026"):
+        run(files, older_than=YEAR, drop=True)
+    assert [(2,)] == files.sql("one", "SELECT count(*) FROM event")
+
+
+def test_a_shard_stays_as_it_is_while_its_archive_cannot_be_written(tmp_path):
+    files, folder = filled(tmp_path), tmp_path / "old"
+    folder.mkdir()
+    month = max(each.upper for each in run(files, older_than=YEAR).shards[0].due)
+    blocked = folder / f"world.one.event_until_{month:%Y%m%d}.jsonl.part"
+    blocked.mkdir()
+    found = run(files, older_than=YEAR, drop=True, archive=folder)
+    one, two = found.shards
+    assert ("", False) == (two.why, found.is_whole)
+    assert f"archive {blocked}" in one.why
+    assert two.rows_dropped == len(in_archives(folder))
+    blocked.rmdir()
+    again = run(files, older_than=YEAR, drop=True, archive=folder)
+    assert (True, 60, 40) == (again.is_whole, len(in_archives(folder)), left(files))
+
+
+def test_an_age_of_any_length_is_taken(tmp_path):
+    files = filled(tmp_path)
+    assert [()] * 2 == [each.due for each in run(files, older_than=timedelta.max, drop=True).shards]
+
+
 def test_a_dropped_index_is_named_with_the_statement_that_makes_it(tmp_path):
     files = Files(tmp_path, shards=("one",), base=Base)
     files.sql("one", "DROP INDEX apportion_event_time")

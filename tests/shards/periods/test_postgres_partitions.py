@@ -201,6 +201,16 @@ def test_a_reader_delays_the_detach_and_nobody_else(files, monkeypatch):
     put(files, LONG_AGO)
 
 
+def test_late_rows_of_one_partition_after_another_leave_to_files_of_their_own(files, folder, monkeypatch):
+    run(files, ahead=15)
+    at(monkeypatch, month(14))
+    run(files, older_than=YEAR, drop=True)
+    for day in range(1, 4):
+        put(files, LONG_AGO, day)
+        assert day == shard_in(run(files, older_than=YEAR, drop=True, archive=folder)).rows_dropped
+    assert [1, 2, 3] == sorted(json.loads(each.read_text())["rows"] for each in folder.glob("*.json"))
+
+
 def test_rows_stay_if_their_archive_was_damaged_on_its_way(files, folder, monkeypatch):
     put(files, this_month(), 3)
     at(monkeypatch, month(14))

@@ -12,12 +12,13 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
-from apportion.errors import BadSnapshot, InvalidInput
+from apportion.errors import BadSnapshot, InvalidInput, StoreUnavailable
 from apportion.model.codec.parsing import integer, items, pairs, text
 
 _PIECE_BYTES = 2**20
@@ -56,10 +57,11 @@ class ArchiveFile:
 
     def entry(self) -> ArchiveEntry | None:
         """Return the facts of a whole file. None if it was never finished."""
-        try:
-            form = pairs(json.loads(self.about.read_bytes()))
-        except FileNotFoundError:
+        if not self.about.exists():
             return None
+        try:
+            with _on_disk(self.about):
+                form = pairs(json.loads(self.about.read_bytes()))
         except (ValueError, InvalidInput) as error:
             raise self._damage("not the JSON that apportion writes") from error
         try:
@@ -77,7 +79,8 @@ class ArchiveFile:
         """Give a written file its last name, and write its facts. The facts come last: without them it is not whole."""
         writer.close()
         entry = ArchiveEntry(columns=columns, rows=writer.rows, bytes=writer.bytes, sha256=writer.digest)
-        writer.path.replace(self.path)
+        with _on_disk(self.path):
+            writer.path.replace(self.path)
         self.note(entry)
         return entry
 
@@ -93,18 +96,19 @@ class ArchiveFile:
             "cleared": entry.is_cleared,
         }
         part = self.about.with_suffix(".json.part")
-        with part.open("wb") as file:
-            file.write(json.dumps(form, indent=2, ensure_ascii=False).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self.about)
-        _sync(self.folder)
+        with _on_disk(self.about):
+            with part.open("wb") as file:
+                file.write(json.dumps(form, indent=2, ensure_ascii=False).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.about)
+            _sync(self.folder)
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the file from the disk. `BadSnapshot` at the end if it is not the file that was written."""
         entry = self.entry()
         digest, size = hashlib.sha256(), 0
-        with self.path.open("rb") as file:
+        with _on_disk(self.path), self.path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # so that the disk answers, and not the cache
             while piece := file.read(_PIECE_BYTES):
                 digest.update(piece)
@@ -125,7 +129,8 @@ class ArchiveWriter:
         self.rows: int = 0
         self.bytes: int = 0
         self._digest = hashlib.sha256()
-        self._file: BinaryIO = self.path.open("wb")
+        with _on_disk(self.path):
+            self._file: BinaryIO = self.path.open("wb")
 
     @property
     def digest(self) -> str:
@@ -134,16 +139,17 @@ class ArchiveWriter:
 
     def take(self, piece: bytes) -> None:
         """Write a piece."""
-        self._file.write(piece)
+        with _on_disk(self.path):
+            self._file.write(piece)
         self._digest.update(piece)
         self.rows += piece.count(b"\n")
         self.bytes += len(piece)
 
     def close(self) -> None:
         """Bring the file to the disk."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        with _on_disk(self.path), self._file as file:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 class ArchiveReader:
@@ -188,6 +194,16 @@ def check_folder(folder: Path) -> Path:
     if not folder.is_dir():
         raise InvalidInput("archive", f"{folder}", "a folder that exists", "Make it first: mkdir -p DIR")
     return folder
+
+
+@contextmanager
+def _on_disk(path: Path) -> Iterator[None]:
+    """Turn an error of the disk into `StoreUnavailable`, which names the file."""
+    try:
+        yield
+    except OSError as error:
+        hint = "No row left without its archive. Make room, or let this user write there. Then run the same command."
+        raise StoreUnavailable(f"archive {path}", error.strerror or f"{error}", hint) from error
 
 
 def _sync(folder: Path) -> None:

@@ -31,6 +31,7 @@ from apportion.shards.sqlite.schema import quoted
 from apportion.shards.sqlite.tables import ShardTable, columns, tables_of
 
 _FIRST_ROWS = 200
+_DAY = "[0-9][0-9][0-9][0-9]-[0-1][0-9]-[0-3][0-9]*"
 _INDEXED = """SELECT 1 FROM pragma_index_list(?1) l JOIN pragma_index_info(l.name) i
     WHERE i.seqno = 0 AND i.name = ?2 AND NOT l.partial"""
 
@@ -98,6 +99,10 @@ class OldRows:
         if kind not in ("text", "null"):
             hint = "Let SQLAlchemy write the times, as DateTime or Date."
             raise InvalidInput(f"a value of {timed.name}.{timed.column}", kind, "text, such as 2026-01-31 …", hint)
+        odd = f"SELECT {column} FROM {table.quoted} WHERE {_old(timed)} AND {column} NOT GLOB '{_DAY}' LIMIT 1"
+        for (value,) in connection.execute(odd, (f"{cutoff}",)).fetchall():
+            hint = "Let SQLAlchemy write the times, as DateTime or Date. Then run the same command again."
+            raise InvalidInput(f"a value of {timed.name}.{timed.column}", value, "one that begins as 2026-01-31", hint)
         found = f"SELECT count(*) FROM {table.quoted} WHERE {_old(timed)}"
         [(number,)] = connection.execute(found, (f"{cutoff}",)).fetchall()
         return int(number)

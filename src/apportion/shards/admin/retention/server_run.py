@@ -8,8 +8,10 @@ Promises: an old partition is detached first, then archived, then dropped. So no
 import asyncio
 import time
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
+from apportion.errors import BadSnapshot
 from apportion.model.epoch import FencingToken
 from apportion.shards.admin.retention.values import PartitionTask, ShardPartitions
 from apportion.shards.periods.archive import ArchiveFile, ArchiveReader, ArchiveWriter, archive_name
@@ -133,15 +135,26 @@ class _ServerRun:
         return rows
 
     async def _archived(self, folder: Path, timed: TimedTable, each: TimePartition) -> None:
-        """Write the rows to a file, unless it is whole already. Then read the file back, and compare it."""
+        """Write the rows to a file, unless a whole one has them already. Then read the file back, and compare it.
+
+        An earlier partition of the same name may have left a file. Then the next number makes another name.
+        """
         keys, shard = self._followed.keys, self._task.shard
-        name = keys.name
-        facts: dict[str, object] = {"set": name, "shard": shard, "table": timed.name, "partition": each.name}
-        archive = ArchiveFile(folder, archive_name(name, shard, each.name), "copy", facts)
-        if await asyncio.to_thread(archive.entry) is None:
-            writer = await asyncio.to_thread(ArchiveWriter, archive)
-            columns = await self._server.copied(each.name, writer.take)
-            await asyncio.to_thread(archive.finish, columns, writer)
-        reader = ArchiveReader(archive, f"partition {each.name} of shard {shard}")
-        await self._server.copied(each.name, reader.take)
-        await asyncio.to_thread(reader.end)
+        facts: dict[str, object] = {"set": keys.name, "shard": shard, "table": timed.name, "partition": each.name}
+        for number in count(1):
+            name = archive_name(keys.name, shard, each.name, *([f"{number}"] if number > 1 else []))
+            archive = ArchiveFile(folder, name, "copy", facts)
+            is_there = await asyncio.to_thread(archive.entry) is not None
+            if not is_there:
+                writer = await asyncio.to_thread(ArchiveWriter, archive)
+                columns = await self._server.copied(each.name, writer.take)
+                await asyncio.to_thread(archive.finish, columns, writer)
+            reader = ArchiveReader(archive, f"partition {each.name} of shard {shard}")
+            try:
+                await self._server.copied(each.name, reader.take)
+                await asyncio.to_thread(reader.end)
+            except BadSnapshot:
+                if not is_there:
+                    raise
+            else:
+                return

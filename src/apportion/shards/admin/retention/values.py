@@ -97,4 +97,4 @@ class PartitionTask:
 
 def _day_before(today: date, age: timedelta) -> date:
     """Return the day that is an age before today, and the first day of all for a longer age."""
-    return date.fromordinal(max(1, today.toordinal() - -(-age // timedelta(days=1))))
+    return date.fromordinal(max(1, today.toordinal() - age.days - bool(age % timedelta(days=1))))
