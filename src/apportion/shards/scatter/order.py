@@ -6,12 +6,13 @@ Text has the order of its bytes under the collation "C" of PostgreSQL and BINARY
 Refuses: the order of other collations, and of types that are not plain.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import total_ordering
 from operator import neg
+from types import NoneType
 from typing import Any, TypeAlias
 
 from sqlalchemy import String
@@ -56,25 +57,46 @@ def nulls_first(dialect: str, *, is_descending: bool) -> bool:
     return is_descending == (dialect == "postgresql")
 
 
-def sort_key(keys: Sequence[OrderKey]) -> Callable[[Row], list[tuple[float, Any]]]:
+def sort_key(keys: Sequence[OrderKey]) -> Callable[[Row], list[Any]]:
     """Return the function that gives a row's place in an order. O(keys)."""
-    parts = [(key.place, (0 if key.has_nulls_first else 3, 0), key.is_descending) for key in keys]
+    parts = [(key.place, *_turns(key)) for key in keys]
 
-    def _place(row: Row) -> list[tuple[float, Any]]:
-        found = list[tuple[float, Any]]()
-        for place, null, is_descending in parts:
+    def _place(row: Row) -> list[Any]:
+        found: list[Any] = []  # list[Any]() would take as long as all the rest
+        for place, turns, otherwise in parts:
             value = row[place]
-            if value is None:
-                found.append(null)
-            elif value != value:  # noqa: PLR0124 - NaN is greater than all numbers, and differs from itself
-                found.append((1, 0) if is_descending else (2, 0))
-            elif is_descending:
-                found.append((1.5, _NEGATIVE.get(type(value), _Descending)(value)))
-            else:
-                found.append((1.5, _instant(value) if type(value) is datetime else value))
+            turn = turns.get(type(value), otherwise)
+            found.append(value if turn is None else turn(value))
         return found
 
     return _place
+
+
+Turn: TypeAlias = Callable[[Any], Any]
+"""Makes the value that stands for a value in an order."""
+
+
+def _turns(key: OrderKey) -> tuple[Mapping[type, Turn], Turn | None]:
+    """Return the turn of each type for one key, and that of all other types. None: a value stands for itself."""
+    null = _FIRST if key.has_nulls_first else _LAST
+    turns, otherwise = (_FALLING, _Descending) if key.is_descending else (_RISING, None)
+    return {**turns, NoneType: lambda _: null}, otherwise
+
+
+@total_ordering
+class _Beside:
+    """A place before all values, or after them. It is equal to itself alone."""
+
+    __slots__ = ("rank",)
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+    def __lt__(self, other: object) -> bool:
+        return self.rank < (other.rank if isinstance(other, _Beside) else 0)
+
+
+_FIRST, _BELOW, _ABOVE, _LAST = map(_Beside, (-2, -1, 1, 2))
 
 
 class _Descending:
@@ -85,8 +107,8 @@ class _Descending:
     def __init__(self, value: Any) -> None:  # noqa: ANN401 - a value
         self.value = _instant(value) if type(value) is datetime else value
 
-    def __lt__(self, other: "_Descending") -> bool:
-        return bool(other.value < self.value)
+    def __lt__(self, other: object) -> bool:
+        return bool(other.value < self.value) if isinstance(other, _Descending) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Descending) and bool(other.value == self.value)
@@ -95,24 +117,14 @@ class _Descending:
         return hash(self.value)
 
 
-_NEGATIVE: dict[type, Callable[[Any], Any]] = {int: neg, float: neg, bool: neg, Decimal: Decimal.copy_negate}
+def _rising(number: float | Decimal) -> object:
+    return number if number == number else _ABOVE  # noqa: PLR0124 - NaN is greater than all numbers, and not itself
 
 
-@total_ordering
-class _Greatest:
-    """NaN: equal to itself."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Greatest)
-
-    def __lt__(self, _: object) -> bool:
-        return False
-
-    def __hash__(self) -> int:
-        return 0
-
-
-_GREATEST = _Greatest()
+def _falling(number: float | Decimal) -> object:
+    if number != number:  # noqa: PLR0124 - NaN
+        return _BELOW
+    return -number if isinstance(number, float) else number.copy_negate()  # with all its digits
 
 
 def alike(row: Row) -> tuple[object, ...]:
@@ -121,13 +133,7 @@ def alike(row: Row) -> tuple[object, ...]:
     >>> alike([float("nan")]) == alike([float("nan")]), alike([1]) == alike([Decimal("1.0")])
     (True, True)
     """
-    return tuple(_alike(value) for value in row)
-
-
-def _alike(value: object) -> object:
-    if _is_nan(value):
-        return _GREATEST
-    return _instant(value) if type(value) is datetime else value
+    return tuple(_RISING[type(value)](value) if type(value) in _RISING else value for value in row)
 
 
 def _instant(value: datetime) -> datetime:
@@ -135,5 +141,5 @@ def _instant(value: datetime) -> datetime:
     return value if value.tzinfo is None else value.astimezone(UTC)
 
 
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float | Decimal) and value != value  # noqa: PLR0124 - NaN differs from itself
+_RISING: Mapping[type, Turn] = {float: _rising, Decimal: _rising, datetime: _instant}
+_FALLING: Mapping[type, Turn] = {int: neg, bool: neg, float: _falling, Decimal: _falling}
