@@ -115,8 +115,8 @@ class AsyncShardRouter(ShardRouter):
 
     def _scatter(self, statement: Any, options: ScatterOptions) -> Callable[[], ScatterAnswer]:  # noqa: ANN401 - a select
         """Return the call that answers a statement, and that blocks its caller."""
-        tables, gather = SetTables.of(self._options.base), self._form.gather
-        scatter = Scatter(roads=self, known=self._known_shards(), tables=tables, options=options, gather=gather)
+        tables, gathering = SetTables.of(self._options.base), self._form.gathering
+        scatter = Scatter(roads=self, known=self._known_shards(), tables=tables, options=options, gathering=gathering)
         return partial(scatter.answer, statement)
 
     def each(self, *, read_only: bool = True, parallel: int = 1) -> AsyncGenerator[AsyncShardPart, None]:
@@ -173,7 +173,7 @@ class AsyncShardRouter(ShardRouter):
 
     def _round(self) -> Round:
         tables = SetTables.of(self._options.base)
-        return Round(roads=self, known=self._known_shards(), tables=tables, gather=self._form.gather)
+        return Round(roads=self, known=self._known_shards(), tables=tables, gathering=self._form.gathering)
 
     def _known_shards(self) -> KnownShards:
         return KnownShards(followed=self._followed, wait=partial(self._form.wait, self._thread))

@@ -1,11 +1,12 @@
 """Forms: the async form and the sync form of a router. A form makes engines and sessions, and waits for results."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from sqlalchemy import Engine
 from sqlalchemy import create_engine as create_sync_engine
@@ -21,7 +22,12 @@ from apportion.shards.pin import Pin
 from apportion.shards.sessions import PinnedSession
 
 Result = TypeVar("Result")
+Gather: TypeAlias = Callable[[Sequence[Callable[[], None]]], Sequence[BaseException | None]]
+"""Makes calls at the same time. Returns the error of each call, or None."""
+Gathering: TypeAlias = Callable[[], AbstractContextManager[Gather]]
+"""Opens a `Gather` for a block."""
 
+_MOST_THREADS = 1 << 16
 _OWN = frozenset({"bind", "binds", "join_transaction_mode", "pin", "turn", "twophase"})
 
 AsyncShardSession = AsyncSession
@@ -41,7 +47,7 @@ class Form:
     session: Callable[[Pin, dict[str, Any]], Any]
     session_of: Callable[..., Any]
     take: Callable[[Callable[[], Any]], Any]
-    gather: Callable[[Sequence[Callable[[], None]]], Sequence[BaseException | None]]
+    gathering: Gathering
     close: Callable[[Any], Any]
 
     def engine(self, url: URL, create: Callable[..., Any] | None, options: dict[str, Any]) -> tuple[Any, Engine]:
@@ -83,10 +89,11 @@ def _class_of(own: type[Session], ours: type[Session]) -> type[Session]:
     return ours if own is Session else type(f"{name}{own.__name__}", (ours, own), {})
 
 
-def _errors_of_threads(calls: Sequence[Callable[[], None]]) -> Sequence[BaseException | None]:
-    """Make calls at the same time, each in a thread. Return the error of each call, or None."""
-    with ThreadPoolExecutor(max_workers=max(1, len(calls))) as threads:
-        return [made.exception() for made in [threads.submit(call) for call in calls]]
+@contextmanager
+def _threads() -> Iterator[Gather]:
+    """Open threads for a block. Each of some calls at the same time has a thread of its own."""
+    with ThreadPoolExecutor(max_workers=_MOST_THREADS) as threads:
+        yield lambda calls: [made.exception() for made in [threads.submit(call) for call in calls]]
 
 
 def _errors_of_tasks(calls: Sequence[Callable[[], None]]) -> Sequence[BaseException | None]:
@@ -110,7 +117,7 @@ async_form: Form = Form(
     session=lambda pin, options: _made_async(PinnedSession, options, pin=pin),
     session_of=_made_async,
     take=greenlet_spawn,
-    gather=_errors_of_tasks,
+    gathering=lambda: nullcontext(_errors_of_tasks),
     close=_closed,
 )
 sync_form: Form = Form(
@@ -120,6 +127,6 @@ sync_form: Form = Form(
     session=lambda pin, options: _made(PinnedSession, options, pin=pin),
     session_of=_made,
     take=lambda act: act(),
-    gather=_errors_of_threads,
+    gathering=_threads,
     close=lambda engine: engine.dispose(),
 )

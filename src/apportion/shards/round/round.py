@@ -9,7 +9,7 @@ Refuses: to end without a slot. `StaleRoute` names one that no shard answered fo
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -17,6 +17,7 @@ from time import monotonic
 from sqlalchemy.exc import DBAPIError
 
 from apportion.errors import ApportionError, InvalidInput, StaleRoute, Unavailable
+from apportion.shards.forms import Gathering
 from apportion.shards.pin import SWITCH_SECONDS, NotAccepted, Roads
 from apportion.shards.round.turn import RoundTurn
 from apportion.shards.scatter.colocation import SetTables
@@ -31,12 +32,12 @@ _OPEN = ("fenced", "incoming")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A round of one router. `gather` makes calls at the same time, and returns the error of each call."""
+    """A round of one router. `gathering` opens a way to make calls at the same time."""
 
     roads: Roads
     known: KnownShards
     tables: SetTables
-    gather: Callable[[Sequence[Callable[[], None]]], Sequence[BaseException | None]]
+    gathering: Gathering
 
     def turns(self, *, parallel: int = 1, most: int | None = None) -> Generator[RoundTurn, None, None]:
         """Yield the turns. Each one ends before the next one. Closing the iterator ends all transactions.
@@ -83,7 +84,8 @@ class Round:
         reads = [ShardRead(shard, self.roads.engine) for shard in shards]
         for read in reads:
             stack.callback(read.end)
-        errors = self.gather([read.begin for read in reads])
+        with self.gathering() as gather:
+            errors = gather([read.begin for read in reads])
         for error in filter(None, errors):
             may_have_left = isinstance(error, NotAccepted | ApportionError | DBAPIError)
             if not (may_have_left and self.known.has_changed()):

@@ -21,6 +21,7 @@ from sqlalchemy.exc import DBAPIError
 
 from apportion.errors import ApportionError, InvalidInput, NotScatterable, StaleRoute, Unavailable, UnknownOption
 from apportion.shards.dialects import kind_of
+from apportion.shards.forms import Gather, Gathering
 from apportion.shards.pin import SWITCH_SECONDS, Fence, NotAccepted
 from apportion.shards.records import ShardRecord
 from apportion.shards.scatter.analysis import analysed
@@ -36,8 +37,6 @@ from apportion.tables.follower import check_seconds
 from apportion.tables.layout import Version
 
 Partial: TypeAlias = Literal["error", "report"]
-Gather: TypeAlias = Callable[[Sequence[Callable[[], None]]], Sequence[BaseException | None]]
-"""Makes calls at the same time. Returns the error of each call, or None."""
 
 MOST_ROWS = 100_000
 _TRIES = 3
@@ -77,13 +76,13 @@ class ScatterOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scatter:
-    """A scatter of one router. `gather` makes calls at the same time."""
+    """A scatter of one router. `gathering` opens a way to make calls at the same time."""
 
     roads: ScatterRoads
     known: KnownShards
     tables: SetTables
     options: ScatterOptions
-    gather: Gather
+    gathering: Gathering
 
     def answer(self, statement: Any) -> ScatterAnswer:  # noqa: ANN401 - of a caller
         """Return the rows. `NotScatterable` if the shards cannot answer together; errors are those of the shards."""
@@ -95,7 +94,7 @@ class Scatter:
         while tries < _TRIES or monotonic() < until:
             tries += 1
             with ExitStack() as stack:
-                found = self._tried(plan, stack)
+                found = self._tried(plan, stack, stack.enter_context(self.gathering()))
             if found is not None:
                 return found
         table = self.roads.table
@@ -105,14 +104,14 @@ class Scatter:
         followed = self.known.followed
         return followed.shards.values()
 
-    def _tried(self, plan: ScatterPlan, stack: ExitStack) -> ScatterAnswer | None:
+    def _tried(self, plan: ScatterPlan, stack: ExitStack, gather: Gather) -> ScatterAnswer | None:
         """Return the answer. None while a slot has no shard that answers for it, or two, and after a new shard."""
         shards = self.known.ids(self.roads.table)
         begun = [ShardRead(shard, self.roads.engine, self.options.timeout) for shard in shards]
         for read in begun:
             stack.callback(read.end)
         try:
-            reads = self._done(begun, lambda read: read.begin)
+            reads = self._done(gather, begun, lambda read: read.begin)
         except (NotAccepted, ApportionError, DBAPIError):
             if not self.known.has_changed():  # a shard may have left the set
                 raise
@@ -130,7 +129,7 @@ class Scatter:
         for slot, shard in owners.items():
             owned[shard].add(slot)
         tables = tuple(self.tables.sharded)
-        asked = self._done(reads, lambda read: partial(read.execute, plan, tables, owned[read.shard]))
+        asked = self._done(gather, reads, lambda read: partial(read.execute, plan, tables, owned[read.shard]))
         answered = {slot for read in asked for slot in owned[read.shard]}
         return ScatterAnswer(
             plan.names,
@@ -140,9 +139,11 @@ class Scatter:
             missing=sorted(table.owners.keys() - answered),
         )
 
-    def _done(self, reads: Sequence[ShardRead], call: Callable[[ShardRead], Callable[[], None]]) -> list[ShardRead]:
+    def _done(
+        self, gather: Gather, reads: Sequence[ShardRead], call: Callable[[ShardRead], Callable[[], None]]
+    ) -> list[ShardRead]:
         """Make a call for each shard, all at the same time. Return the reads without an error."""
-        errors = self.gather([call(read) for read in reads])
+        errors = gather([call(read) for read in reads])
         for error in errors:
             is_missing = isinstance(error, Unavailable | DBAPIError) and self.options.partial == "report"
             if error is not None and not is_missing:

@@ -84,9 +84,10 @@ class SqliteFence:
             if not f"{error.orig}".startswith("no such"):
                 raise
             raise BadSnapshot(_SLOT, f"{error.orig}", "the table that apportion makes", DAMAGE) from error
-        for slot, state in rows:
+        found = dict(map(tuple, rows))
+        for state, slot in {state: slot for slot, state in found.items()}.items():
             check_state(slot, state)
-        return dict(map(tuple, rows))
+        return found
 
     def others(self, connection: Connection) -> Set[int]:
         """Return the slots with a row here, and perhaps with rows of tables here, that no reader may count."""
