@@ -16,6 +16,7 @@ TWINS = {
     "groups/facade.py": "sync/groups.py",
     "groups/leader.py": "sync/leader.py",
     "shards/facade.py": "sync/shards.py",
+    "shards/replicas/facade.py": "sync/replicas.py",
     "stores/facade.py": "sync/stores.py",
     "tables/facade.py": "sync/tables.py",
     "work/admin/cron/facade.py": "sync/cron_admin.py",
@@ -50,7 +51,7 @@ WORDS = (
         "`InvalidInput` on an event loop too: use the async twin there.",
     ),
     (
-        r"apportion\.(open_group|open_shards|open_store|leader|follow|publish|Queue|current_task)\b",
+        r"apportion\.(open_group|open_map|open_shards|open_store|leader|follow|publish|Queue|current_task)\b",
         r"apportion.sync.\1",
     ),
     (r"apportion\.work\.worker import QueueWorker", "apportion.work.thread_worker import ThreadWorker"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from apportion.placement.by_node import group_keys, group_places
     from apportion.placement.frozen import Frozen
     from apportion.shards.facade import open_shards
+    from apportion.shards.replicas.facade import open_map
     from apportion.stores.facade import open_store
     from apportion.tables.facade import follow, publish
     from apportion.work.cron.calendar import cron_slots
@@ -33,6 +34,7 @@ _HOMES = {
     "apportion.groups.facade": ("open_group",),
     "apportion.groups.leader": ("leader",),
     "apportion.shards.facade": ("open_shards",),
+    "apportion.shards.replicas.facade": ("open_map",),
     "apportion.tables.facade": ("follow", "publish"),
     "apportion.errors": ("ApportionError",),
     "apportion.model": ("Assignment", "Epoch", "KeyRange", "Move", "Node", "Plan", "Table", "Throttle", "Topology"),
@@ -103,6 +105,7 @@ __all__ = [
     "hashers",
     "leader",
     "open_group",
+    "open_map",
     "open_shards",
     "open_store",
     "placement",

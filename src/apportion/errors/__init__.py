@@ -14,6 +14,7 @@ from apportion.errors.misplaced import CrossShard as CrossShard
 from apportion.errors.misplaced import NotScatterable as NotScatterable
 from apportion.errors.misplaced import SchemaDiffers as SchemaDiffers
 from apportion.errors.misplaced import Unequal as Unequal
+from apportion.errors.replicated import ClockAstray as ClockAstray
 from apportion.errors.root import ApportionError as ApportionError
 from apportion.errors.root import Unsafe as Unsafe
 from apportion.errors.shown import listed
@@ -263,6 +264,19 @@ class StoreUnavailable(Unavailable):
         super().__init__(f"{store} is unavailable: {reason}.", hint)
         self.store: str = store
         self.reason: str = reason
+
+
+class QuorumNotReached(Unavailable):
+    """Too few nodes of a map answered a put or a get in time. A put may still come to be seen."""
+
+    def __init__(self, call: str, key: bytes, *, acks: int, needed: int) -> None:
+        problem = (
+            f"{call} of key {shown(key.decode(errors='replace'))}: {acks} of {needed} needed nodes answered in time."
+        )
+        hint = "Try again: a put under the same key is safe to repeat. Look at the nodes that are down."
+        super().__init__(problem, f"{'It may still come to be seen. ' if call == 'put' else ''}{hint}")
+        self.acks: int = acks
+        self.needed: int = needed
 
 
 class StoreClosed(ApportionError):

@@ -15,7 +15,9 @@ from apportion.sync.tables import SyncFollower, follow, publish
 from apportion.sync.tasks import SyncQueue as Queue
 from apportion.sync.tasks import SyncTaskHandle
 
-if TYPE_CHECKING:  # loaded at its first use, because it needs SQLAlchemy
+if TYPE_CHECKING:  # loaded at their first use, because they need SQLAlchemy
+    from apportion.sync import replicas
+    from apportion.sync.replicas import open_map
     from apportion.sync.shards import open_shards
 
 __all__ = [
@@ -30,13 +32,21 @@ __all__ = [
     "follow",
     "leader",
     "open_group",
+    "open_map",
     "open_shards",
     "open_store",
     "publish",
+    "replicas",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name != "open_shards":
+    if name == "replicas":
+        return import_module("apportion.sync.replicas")
+    if name not in _LAZY:
         raise AttributeError(f"module 'apportion.sync' has no attribute {name!r}")
-    return import_module("apportion.sync.shards").open_shards
+    value: object = getattr(import_module(_LAZY[name]), name)
+    return value
+
+
+_LAZY = {"open_map": "apportion.sync.replicas", "open_shards": "apportion.sync.shards"}
