@@ -122,7 +122,5 @@ class _NodeThroughWire(OpenedNode):
     async def close(self) -> None:
         """Do nothing: the world ends connections."""
 
-    async def _asked(
-        self, what: str, perform: Callable[[], Awaitable[Result]], *, changes: bool = False
-    ) -> Result:
+    async def _asked(self, what: str, perform: Callable[[], Awaitable[Result]], *, changes: bool = False) -> Result:
         return await self._wire.certain(what, perform, changes=changes)

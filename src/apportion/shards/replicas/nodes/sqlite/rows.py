@@ -94,7 +94,7 @@ class MapRows:
     def digest(self, part: SlotPart, at_most_ms: int) -> PartDigest:
         """Return the digest of a part. O(entries of the part)."""
         statement = (
-            f"SELECT count(*), apportion_xor(mark), count(*) % 2 FROM apportion_replica_entry"
+            f"SELECT count(*), coalesce(apportion_xor(mark), 0), count(*) % 2 FROM apportion_replica_entry"
             f" WHERE {_RANGE} AND version <= ?"
         )
         most = bytes(last_of(at_most_ms))
