@@ -11,9 +11,11 @@ from apportion import sync
 from apportion.groups import admin
 from apportion.groups import facade as groups
 from apportion.groups import leader as leaders
+from apportion.shards.replicas import facade as maps
 from apportion.stores import facade as stores
 from apportion.sync import admin as sync_admin
 from apportion.sync import cron_admin, task_admin
+from apportion.sync import replicas as sync_maps
 from apportion.tables import facade as tables
 from apportion.work import admin as of_tasks
 from apportion.work import facade as tasks
@@ -45,6 +47,11 @@ def methods(kind):
 @pytest.mark.parametrize("name", [name for name in sync.__all__ if not name.startswith("Sync")])
 def test_a_call_takes_the_same_in_both_forms(name):
     assert parameters(getattr(apportion, name)) == parameters(getattr(sync, name))
+
+
+def test_a_map_takes_the_same_in_both_forms():
+    assert parameters(maps.create) == parameters(sync_maps.create)
+    assert methods(maps.AsyncMap) == methods(sync_maps.SyncMap)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from apportion.sync.tasks import SyncQueue as Queue
 from apportion.sync.tasks import SyncTaskHandle
 
 if TYPE_CHECKING:  # loaded at their first use, because they need SQLAlchemy
-    from apportion.sync import replicas
     from apportion.sync.replicas import open_map
     from apportion.sync.shards import open_shards
 
@@ -36,7 +35,6 @@ __all__ = [
     "open_shards",
     "open_store",
     "publish",
-    "replicas",
 ]
 
 

@@ -1,7 +1,6 @@
 """Planted bugs of the coordinator: each of them breaks a promise in some seed."""
 
-from apportion.shards.replicas.calls.call import EntryAnswered, GetDone
-from apportion.shards.replicas.calls.get import GetCall
+from apportion.shards.replicas.calls.call import EntryAnswered
 from apportion.shards.replicas.calls.put import PutCall
 from apportion.shards.replicas.hybrid_clock import HybridClock
 from apportion.shards.replicas.nodes.api import EntryStored, EntrySuperseded
@@ -27,19 +26,6 @@ def wall_clock_wins(monkeypatch):
         return EntryVersion(milliseconds=now_ms, writer=self._writer)
 
     monkeypatch.setattr(HybridClock, "next", _next)
-
-
-def returns_before_its_write_back(monkeypatch):
-    """A get shows the newest version at once, and sends the copies nevertheless."""
-    evaluated = GetCall._evaluated
-
-    def _evaluated(self):
-        requests = evaluated(self)
-        if self.outcome is None and self._newest is not None:
-            self.outcome = GetDone(self._newest, self._newest.version)
-        return requests
-
-    monkeypatch.setattr(GetCall, "_evaluated", _evaluated)
 
 
 def sends_again_under_the_same_version(monkeypatch):
@@ -77,7 +63,6 @@ def _needs_of(level, owners, datacenters, datacenter=None):
 BUGS = (
     superseded_counts_as_stored,
     wall_clock_wins,
-    returns_before_its_write_back,
     sends_again_under_the_same_version,
     one_answer_is_a_quorum,
 )

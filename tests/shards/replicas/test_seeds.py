@@ -7,7 +7,7 @@ import pytest
 from tests.shards.replicas.planted import BUGS
 from tests.shards.replicas.scene import THREE_NODES, TWO_AND_TWO, play
 
-SEEDS, SOAKED, PLANTED = 12, 1_000, 40
+SEEDS, SOAKED, PLANTED = 8, 1_000, 40
 
 
 @pytest.mark.parametrize("setting", [THREE_NODES, TWO_AND_TWO], ids=["three-nodes", "two-and-two"])
