@@ -105,3 +105,11 @@ def test_a_put_does_not_follow_a_version_that_is_damaged():
     answer(call, a=EntrySuperseded(v(9)), b=EntrySuperseded(v(9)))
     assert isinstance(call.outcome.error, ClockAstray)
     assert "'k'" in str(call.outcome.error)
+
+
+def test_an_error_waits_for_the_nodes_that_may_still_answer():
+    call = put(NodeNeed(OLD, 3))
+    answer(call, a=None)
+    assert call.outcome is None
+    answer(call, b=EntryStored(), c=EntryStored())
+    assert (2, 3) == (call.outcome.error.acks, call.outcome.error.needed)

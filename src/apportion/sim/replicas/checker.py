@@ -37,7 +37,8 @@ def broken_promises(history: MapHistory) -> list[BrokenPromise]:
     """Return every broken promise of a history, sorted by key and time."""
     broken = [*_of_versions(history)]
     of_key: dict[bytes, list[PutSpan | GetSpan]] = defaultdict(list)
-    for span in (*history.puts, *history.gets):
+    every: list[PutSpan | GetSpan] = [*history.puts, *history.gets]
+    for span in every:
         of_key[span.key].append(span)
     for spans in of_key.values():
         broken += _of_order(spans)

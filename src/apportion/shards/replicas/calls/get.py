@@ -93,8 +93,8 @@ class GetCall:
         requests: list[Request] = []
         while not are_met(self._route.reads, self._states.keys() | self._waiting):
             if not self._unasked:
-                self.outcome = self._stale or self._not_reached()
-                return ()
+                self._end_without_enough()
+                break
             requests += self._asked(1)
         return tuple(requests)
 
@@ -144,8 +144,13 @@ class GetCall:
         if are_met(writes, self._holders) and found is not None:
             self.outcome = GetDone(found, found.version)
         elif not are_met(writes, self._holders | self._waiting):
-            self.outcome = self._stale or self._not_reached()
+            self._end_without_enough()
         return ()
+
+    def _end_without_enough(self) -> None:
+        """End the call if a node knows a later table, or if no answer is awaited: an error counts every answer."""
+        if self._stale is not None or not self._waiting:
+            self.outcome = self._stale or self._not_reached()
 
     def _not_reached(self) -> CallFailed:
         needs, answered = self._route.reads, {*self._states}

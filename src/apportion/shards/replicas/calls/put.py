@@ -92,7 +92,7 @@ class PutCall:
             self.outcome = self._stale
         elif self._later and are_met(writes, self._stored | self._waiting | self._later.keys()):
             return self._again()
-        else:
+        elif not self._waiting:  # the error counts every answer
             self.outcome = self._not_reached()
         return ()
 
