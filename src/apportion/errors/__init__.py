@@ -270,11 +270,10 @@ class QuorumNotReached(Unavailable):
     """Too few nodes of a map answered a put or a get in time. A put may still come to be seen."""
 
     def __init__(self, call: str, key: bytes, *, acks: int, needed: int) -> None:
-        problem = (
-            f"{call} of key {shown(key.decode(errors='replace'))}: {acks} of {needed} needed nodes answered in time."
-        )
-        hint = "Try again: a put under the same key is safe to repeat. Look at the nodes that are down."
-        super().__init__(problem, f"{'It may still come to be seen. ' if call == 'put' else ''}{hint}")
+        said = shown(key.decode(errors="replace"))
+        problem = f"{call} of key {said}: {acks} of {needed} needed nodes answered in time."
+        seen = "It may still come to be seen. " if call == "put" else ""
+        super().__init__(problem, f"{seen}Try again: a put is safe to repeat. Look at the nodes that are down.")
         self.acks: int = acks
         self.needed: int = needed
 

@@ -13,7 +13,7 @@ class ClockAstray(Unsafe):
 
     @classmethod
     def of_process(cls, seconds: float, most_seconds: float) -> "ClockAstray":
-        """Return the error for a process whose clock is away from the median of the nodes' clocks."""
+        """Return the error for a process with a clock away from the median of the nodes' clocks."""
         problem = (
             f"the clock of this process is {seconds:+.0f} s from the nodes' clocks, expected at most {most_seconds:g}."
         )
@@ -21,6 +21,6 @@ class ClockAstray(Unsafe):
 
     @classmethod
     def of_key(cls, key: bytes, version: str) -> "ClockAstray":
-        """Return the error for a key whose version is more than a day ahead of the clock of this process."""
+        """Return the error for a key with a version more than a day ahead of the clock of this process."""
         problem = f"key {shown(key.decode(errors='replace'))} has the version {version}, more than a day ahead."
         return cls(problem, "The put may be seen on some nodes. Check the clocks of all writers, and this version.")

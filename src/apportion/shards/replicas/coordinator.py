@@ -92,7 +92,12 @@ class Coordinator:
     def checked(self, level: Level | None) -> Level:
         """Return the level of a call: the given one, or that of the map."""
         chosen = self.options.consistency if level is None else level
-        return checked_level(chosen, self.options.datacenter, {*self.table.datacenters.values()})
+        datacenters = self.table.datacenters
+        return checked_level(chosen, self.options.datacenter, {*datacenters.values()})
+
+    def owners(self, key: bytes) -> tuple[str, ...]:
+        """Return the nodes that hold the copies of a key."""
+        return self.table.owners(self.space.slot_of(key))
 
     async def check_clock(self) -> None:
         """Compare the clock of this process with the median of the nodes' clocks; `ClockAstray` if it is far away."""

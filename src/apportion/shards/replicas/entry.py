@@ -38,7 +38,7 @@ class NodeEntry:
 
     @property
     def mark(self) -> int:
-        """A 64-bit hash of key and version: two nodes whose marks are equal hold the same write of the key."""
+        """A 64-bit hash of key and version: two nodes with equal marks hold the same write of the key."""
         return hash64(bytes(self.version) + self.key)
 
     def shown(self, now_ms: int) -> MapEntry | None:

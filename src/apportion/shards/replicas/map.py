@@ -47,7 +47,8 @@ class ReplicaMap(Handle):
     @property
     def nodes(self) -> tuple[str, ...]:
         """The ids of the nodes, sorted. No I/O."""
-        return self._map.table.topology.ids
+        table = self._map.table
+        return table.topology.ids
 
     @property
     def statistics(self) -> MapStatistics:
@@ -61,18 +62,19 @@ class ReplicaMap(Handle):
 
     def replicas_of(self, key: str) -> tuple[str, ...]:
         """Return the ids of the nodes that hold the copies of a key. No I/O; O(copies)."""
-        return self._map.table.owners(self._map.space.slot_of(checked_key(key)))
+        return self._map.owners(checked_key(key))
 
     def explain(self, key: str) -> KeyExplanation:
         """Return the place of a key, and why. No I/O; O(copies)."""
-        part, replicas = self._map.space.part_of(checked_key(key)), self.replicas_of(key)
-        silent = tuple(node for node in replicas if node in self._map.statistics.silent)
+        table, space, counted = self._map.table, self._map.space, self._map.statistics
+        part, replicas = space.part_of(checked_key(key)), self.replicas_of(key)
+        silent = tuple(node for node in replicas if node in counted.silent)
         return KeyExplanation(
             key=key,
             slot=part.slot,
             leaf=part.leaf or 0,
             replicas=replicas,
-            number=self._map.table.number,
+            number=table.number,
             silent=silent,
         )
 

@@ -8,7 +8,7 @@ class MapStatistics:
     """Counts since the map was opened.
 
     - `puts`, `gets`: the calls that ended well, by key; a deletion counts as a put.
-    - `failed`: the keys whose call ended with an error.
+    - `failed`: the keys of calls that ended with an error.
     - `sent_again`: the writes that were sent again above a later one.
     - `written_back`: the gets that made their version safe before they returned.
     - `refreshed`: the times that the table was read again.

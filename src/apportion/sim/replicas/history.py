@@ -1,6 +1,6 @@
 """MapHistory: every put and get of all processes as an interval of time, made of the events of their maps.
 
-A put whose process died, or that raised, has no end: it owes nothing, and its value may be shown at any later time.
+A put that raised, or of a process that died, has no end: it owes nothing, and its value may be shown at any later time.
 """
 
 from dataclasses import dataclass, field

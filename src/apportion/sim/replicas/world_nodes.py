@@ -20,6 +20,7 @@ from apportion.shards.replicas.nodes.api import (
     PartDigest,
     PurgeKind,
     ReadAnswer,
+    ReplicaNode,
     StaleNumber,
 )
 from apportion.shards.replicas.nodes.connect import NodesHere, OpenedNode
@@ -67,7 +68,8 @@ class WorldNodes:
         troubles = self.troubles[url]
         troubles.cut()
         troubles.away_until = self.world.now + seconds
-        self.world.trace.say(f"node {url} is down for {seconds:.3f} s")
+        trace = self.world.trace
+        trace.say(f"node {url} is down for {seconds:.3f} s")
 
 
 class _NodesOfProcess(NodesHere):
@@ -77,16 +79,18 @@ class _NodesOfProcess(NodesHere):
         self._nodes, self._process, self._life = nodes, process, life
 
     def connect(self, url: str, of: NodeMap) -> OpenedNode:
-        self._nodes.add(url)
-        inner = MemoryNode(url, self._nodes.data[url], of)
-        wire = FaultyWire(self._process, self._nodes.troubles[url], now=self._nodes.world.now)
+        nodes = self._nodes
+        nodes.add(url)
+        inner = MemoryNode(url, nodes.data[url], of)
+        wire = FaultyWire(self._process, nodes.troubles[url], now=nodes.world.now)
         return _NodeThroughWire(inner, wire)
 
     def tell(self, event: MapEvent) -> None:
-        self._nodes.history.take(self._life, event, self._nodes.world.now)
+        nodes = self._nodes
+        nodes.history.take(self._life, event, nodes.world.now)
 
 
-class _NodeThroughWire(OpenedNode):
+class _NodeThroughWire(ReplicaNode):
     """A node as a process reaches it; see `ReplicaNode`."""
 
     def __init__(self, inner: MemoryNode, wire: FaultyWire) -> None:

@@ -83,17 +83,17 @@ class PutCall:
             self._stale = TableIsStale(event.node, answer.number)
 
     def _decided(self) -> tuple[SendEntry, ...]:
-        writes = self._route.writes
+        """End the call, send again, or wait on."""
+        writes, hoped = self._route.writes, self._stored | self._waiting
         if are_met(writes, self._stored):
             self.outcome = PutDone(self._entry.version)
-        elif are_met(writes, self._stored | self._waiting):
             return ()
-        elif self._stale is not None:
-            self.outcome = self._stale
-        elif self._later and are_met(writes, self._stored | self._waiting | self._later.keys()):
+        if are_met(writes, hoped):
+            return ()
+        if self._stale is None and self._later and are_met(writes, hoped | self._later.keys()):
             return self._again()
-        elif not self._waiting:  # the error counts every answer
-            self.outcome = self._not_reached()
+        if self._stale is not None or not self._waiting:  # an error counts every answer
+            self.outcome = self._stale or self._not_reached()
         return ()
 
     def _again(self) -> tuple[SendEntry, ...]:

@@ -101,7 +101,8 @@ class MemoryNode(ReplicaNode):
         return None
 
     async def fence(self, number: int, table: bytes) -> StaleNumber | None:
-        shelf = self._data.shelves.setdefault(self._of.name, MapShelf(self._of.id))
+        shelves = self._data.shelves
+        shelf = shelves.setdefault(self._of.name, MapShelf(self._of.id))
         if shelf.map_id != self._of.id:
             raise refused_map(self._name, self._of.name, f"a node of the map with the id {shelf.map_id}")
         if number < shelf.number:
@@ -112,7 +113,8 @@ class MemoryNode(ReplicaNode):
         return None
 
     async def identity(self) -> NodeIdentity:
-        shelf = self._data.shelves.get(self._of.name)
+        shelves = self._data.shelves
+        shelf = shelves.get(self._of.name)
         return NodeIdentity(
             life=self._data.life,
             is_durable=self._data.is_durable,
@@ -130,7 +132,8 @@ class MemoryNode(ReplicaNode):
         return self._of.space
 
     def _shelf(self) -> MapShelf:
-        shelf = self._data.shelves.get(self._of.name)
+        shelves = self._data.shelves
+        shelf = shelves.get(self._of.name)
         if shelf is None:
             raise refused_map(self._name, self._of.name, "a node of no such map")
         if shelf.map_id != self._of.id:
