@@ -12,6 +12,7 @@ from apportion.errors import InvalidInput, NotPromised, StoreClosed, StoreUnavai
 from apportion.groups.view.keys import GROUPS, LIVE
 from apportion.guards import store as guard
 from apportion.shards.records import LOADS, SHARDS
+from apportion.shards.replicas.records import REPLICAS
 from apportion.sim.conformance import cases, check
 from apportion.stores import Absent, Capabilities, Committed, PrefixStore, Put, Refused
 from apportion.stores.memory.store import Memory, MemoryStore
@@ -74,7 +75,7 @@ def keys(scan):
 
 
 def test_each_room_of_names_is_known():
-    assert {f"{each}/" for each in ROOMS} == {GROUPS, LIVE, LOADS, SHARDS, TABLES, KEPT, guard._KEYS}
+    assert {f"{each}/" for each in ROOMS} == {GROUPS, LIVE, LOADS, SHARDS, TABLES, KEPT, REPLICAS, guard._KEYS}
 
 
 NAMES = st.text("ab/-", max_size=4).map(lambda name: name.replace("/", "-"))

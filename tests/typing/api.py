@@ -37,6 +37,7 @@ from apportion import (
     hashers,
     leader,
     open_group,
+    open_map,
     open_shards,
     placement,
     plan,
@@ -49,6 +50,7 @@ from apportion.model import Copy, Drop, Lead, Schedule
 from apportion.model.assignment import PreferenceLists
 from apportion.model.epoch import FencingToken
 from apportion.shards import admin as shards_admin
+from apportion.shards import replicas
 from apportion.shards.admin import Finding, MovesMade, PinnedKey, SetSurvey
 from apportion.shards.round.session import RoundSession
 from apportion.sim import Sink, World
@@ -394,6 +396,20 @@ def plain_tasks(url: str) -> None:
 def identifiers_of_rows() -> None:
     assert_type(shards.slot_of(shards.new_id(4094)), int)
     shards.slot_of("0193754a-1c00-83ff-a123-456789abcdef")  # type: ignore[arg-type] # a UUID
+
+
+async def maps(url: str, topology: Topology) -> None:
+    await replicas.create(url, "flags", copies={"dc1": 3}, topology=topology, urls={"a": "sqlite:////srv/a.db"})
+    async with open_map(url, "flags", consistency="local_quorum", datacenter="dc1") as flags:
+        assert_type(await flags.put("checkout", b"on", ttl=timedelta(hours=1)), replicas.EntryVersion)
+        assert_type(await flags.get("checkout"), replicas.MapEntry | None)
+        assert_type(await flags.delete("checkout", consistency="all"), replicas.EntryVersion)
+        assert_type(await flags.get_many(["a"]), dict[str, replicas.MapEntry | ApportionError | None])
+        assert_type(flags.replicas_of("checkout"), tuple[str, ...])
+        await flags.put("checkout", "on")  # type: ignore[arg-type] # a text
+        await flags.get("checkout", consistency="most")  # type: ignore[arg-type] # no level
+    with sync.open_map(url, "flags") as plain:
+        assert_type(plain.put_many({"a": b"1"}), dict[str, replicas.EntryVersion | ApportionError])
 
 
 async def jobs_of_shards(url: str, base: type[DeclarativeBase], model: type[DeclarativeBase]) -> None:

@@ -9,6 +9,7 @@ import pytest
 import apportion
 from apportion import Node, Topology, sync
 from apportion.errors import (
+    BadSnapshot,
     ClockAstray,
     InvalidInput,
     NotEnoughNodes,
@@ -278,4 +279,11 @@ def test_a_wrong_value_is_refused_before_any_effect(wrong, made):
 
 def test_a_map_that_does_not_exist_is_named(url, made):
     with pytest.raises(InvalidInput, match="'flag'"), sync.open_map(url, "flag"):
+        pass
+
+
+def test_a_table_without_a_list_for_each_slot_is_damaged(made):
+    table, _ = table_of(made)
+    published(made, replace(table, rows=table.rows[1:]))
+    with pytest.raises(BadSnapshot, match="15 lists"), sync.open_map(made, "flags"):
         pass

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from apportion.errors import InvalidInput
+from apportion.errors import BadSnapshot, InvalidInput
 from apportion.runtime.endings import or_undo
 from apportion.runtime.simulated import clock_here
 from apportion.shards.records import read_record
@@ -31,12 +31,13 @@ async def opened_map(url: str, keys: MapKeys, options: MapOptions) -> OpenedMap:
     async with AsyncExitStack() as undo:
         store = await connect(url, needs=["fencing"])
         await undo.enter_async_context(or_undo(store.close))
+        record = await _record(store, keys)
         coordinator = Coordinator(
             keys.name,
-            await _record(store, keys),
-            await _table(store, keys),
+            record,
+            await _table(store, keys, record.slots),
             options,
-            read_table=lambda: _table(store, keys),
+            read_table=lambda: _table(store, keys, record.slots),
             clock=clock_here(),
             wall_seconds=time.time(),
             tell=_listener(),
@@ -59,8 +60,12 @@ async def _record(store: CoordinationStore, keys: MapKeys) -> MapRecord:
     return read_record(keys.map, await _value(store, keys.map, keys.name), MapRecord.decode)
 
 
-async def _table(store: CoordinationStore, keys: MapKeys) -> ReplicaTable:
-    return read_record(keys.table, await _value(store, keys.table, keys.name), ReplicaTable.decode)
+async def _table(store: CoordinationStore, keys: MapKeys, slots: int) -> ReplicaTable:
+    table = read_record(keys.table, await _value(store, keys.table, keys.name), ReplicaTable.decode)
+    if len(table.rows) != slots:
+        hint = "Restore the control store from a copy."
+        raise BadSnapshot(f"record {keys.table}", f"{len(table.rows)} lists", f"a list for each of {slots} slots", hint)
+    return table
 
 
 async def _value(store: CoordinationStore, key: str, name: str) -> bytes:

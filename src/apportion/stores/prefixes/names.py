@@ -20,6 +20,7 @@ ROOMS = (
     "kept",
     "live",
     "load",
+    "replicas",
     "shards",
     "table",
 )  # the first parts of keys with a name as their second part
