@@ -9,7 +9,7 @@ Promises: an acknowledged put has a version above every put that was acknowledge
 again has a new version each time, so an answer to an earlier one counts for nothing.
 Refuses: to send again above a version that is more than a day ahead (`ClockAstray`); to count a node that answers
 with a later write.
-Source: argued and model-checked in docs/decisions/0029.
+Source: argued and model-checked in docs/decisions/0030.
 """
 
 from collections.abc import Callable

@@ -11,7 +11,7 @@ suite `apportion.sim.conformance.replicas` checks that every kind of node keeps 
 - Marks and numbers never go down while the data lives.
 
 Refuses: to know other nodes, to read a clock for a decision, and to serve a map to which it was not fenced.
-Source: DeCandia and others, Dynamo, 2007, for the roles; the marks are argued in docs/decisions/0029.
+Source: DeCandia and others, Dynamo, 2007, for the roles; the marks are argued in docs/decisions/0030.
 """
 
 from collections.abc import Sequence
