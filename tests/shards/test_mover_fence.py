@@ -1,10 +1,12 @@
 """A mover under its fence: no source stays closed after a refusal, a silence, a cancel or an error of an observer."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
-from apportion.errors import BadSnapshot, InvalidInput, StoreDenied, StoreUnavailable
+from apportion.errors import BadSnapshot, InvalidInput, StoreDenied, StoreUnavailable, StoreWentBack
+from apportion.shards.mover.book import MoveBook
 from apportion.shards.mover.fence_time import FENCE_SECONDS
 from apportion.shards.records import SetKeys
 from apportion.stores import Put, Unchanged
@@ -271,3 +273,29 @@ def test_an_observer_that_raises_during_a_wait_ends_the_wait():
                 await rig.mover().run(GROUP.move, token(1))
 
     moved(play)
+
+
+@pytest.mark.parametrize("word", ["go", "abort"])
+@pytest.mark.parametrize("is_complete", [True, False])
+@pytest.mark.parametrize("point", ["list.after", "capture.after", "intent.after", "announce.after"])
+def test_a_record_that_went_back_opens_no_source_and_ends_no_move(point, is_complete, word):
+    async def play(rig):
+        book = MoveBook(rig.store, SET, rig.clock)
+        if point != "list.after":
+            rig.at = {point: kill}
+            with pytest.raises(Killed):
+                await rig.mover().run(GROUP.move, token(1))
+        old = (await book.read()).kept[GROUP.move].entry
+        rig.at = {} if is_complete else {"switch.after": kill}
+        with suppress(Killed):
+            await rig.mover().run(GROUP.move, token(2))
+        assert rig.two.write(2, 0, 7, rig.two.slots[2].number)
+        before = dict(rig.one.slots), dict(rig.two.slots)
+        assert await book.write((await book.read()).kept[GROUP.move], old.wished(word))
+        with pytest.raises(StoreWentBack, match="record of move m1"):
+            async with asyncio.timeout(2):
+                await rig.mover().run(GROUP.move, token(3))
+        return before, (rig.one.slots, rig.two.slots)
+
+    _, (before, after) = moved(play)
+    assert before == after

@@ -4,13 +4,23 @@ It first guards both shards with the token. Then it reads, does one act, and rea
 
 Promises: those of a mover. An error that no wait can mend ends a fence that stands, and is then raised. So does an
 error of the observer. A move that exceeds a limit ends with a reason in words.
+Refuses: to go on from a record that is older than the shards, as after a restore of the control store.
 """
 
 import asyncio
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 
-from apportion.errors import ApportionError, BadSnapshot, Conflict, Fenced, StaleEpoch, StoreDenied, StoreUnavailable
+from apportion.errors import (
+    ApportionError,
+    BadSnapshot,
+    Conflict,
+    Fenced,
+    StaleEpoch,
+    StoreDenied,
+    StoreUnavailable,
+    StoreWentBack,
+)
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.book import KeptMove
@@ -92,6 +102,9 @@ class Course:
     async def _next_done(self, look: Look) -> bool:
         """Do the next act after a look. Return False if none is due."""
         entry = look.kept.entry
+        if look.is_contradicted:
+            await self._require_changed(look.kept)
+            return True
         if look.away is not None and entry.record.state == "aborted" and not self._fence.stands:
             await self._let_go(entry.group)
         act = self._next(look)
@@ -190,6 +203,14 @@ class Course:
         kept = moves.kept.get(self._move)
         self.entry = None if kept is None else kept.entry
         return newest, kept
+
+    async def _require_changed(self, kept: KeptMove) -> None:
+        """Raise `StoreWentBack` if a record that the shards contradict is still there. A fence that stands stays."""
+        if (await self._read())[1] == kept:
+            state = kept.entry.record.state
+            error = StoreWentBack(f"the record of move {self._move}", "a switch of its slots", f"it is {state}")
+            error.hint = "Nothing was changed. Run apportion store restored URL, then apportion shards recover URL SET."
+            raise error
 
     async def _look(self, kept: KeptMove, newest: Version) -> Look | None:
         """Guard both shards, and then read all facts. An unguarded target counts as away.

@@ -16,7 +16,7 @@ from apportion.shards.channel import ChannelState
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.book import KeptMove
 from apportion.shards.mover.sites import ShardSites
-from apportion.shards.reshard import MoveView
+from apportion.shards.reshard import BEFORE_SWITCH, MoveView
 from apportion.shards.slot_rows import SlotRow, SlotState
 from apportion.tables.layout import Version
 
@@ -38,7 +38,10 @@ _TARGET: tuple[SlotState | None, ...] = (None, "moved", "incoming", "fenced", "o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A record, the state of both shards, and the error of a target that is away."""
+    """A record, the state of both shards, and the error of a target that is away.
+
+    `has_arrived` tells that the target owns, or owned, a slot of the move.
+    """
 
     kept: KeptMove
     newest: Version
@@ -46,6 +49,17 @@ class Look:
     target: SlotRow | None
     channel: ChannelState
     away: ApportionError | None = None
+    has_arrived: bool = False
+
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether the slots have switched, though the record says that they have not. Then the record is an old copy.
+
+        Another mover may have switched them between the reads. So the record is read once more before it is blamed.
+        """
+        state = self.kept.entry.record.state
+        has_left = self.source.state == "moved" and state in BEFORE_SWITCH
+        return has_left or (self.has_arrived and state in (*BEFORE_SWITCH, "aborted"))
 
     def view(self, *, is_late: bool, is_cleaned: bool) -> MoveView:
         """Return the view from which the machine decides."""
@@ -86,7 +100,8 @@ async def looked(sites: ShardSites, kept: KeptMove, newest: Version, away: Appor
             target = target_row(rows)
     except ApportionError as error:
         return Look(kept=kept, newest=newest, source=source, target=None, channel=ChannelState(), away=error)
-    return Look(kept=kept, newest=newest, source=source, target=target, channel=channel)
+    arrived = any(row is not None and row.state in ("owner", "fenced") for row in rows)
+    return Look(kept=kept, newest=newest, source=source, target=target, channel=channel, has_arrived=arrived)
 
 
 async def _rows(sites: ShardSites, group: MoveGroup) -> Sequence[SlotRow | None]:
