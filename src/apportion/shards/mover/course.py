@@ -103,7 +103,8 @@ class Course:
         """Do the next act after a look. Return False if none is due."""
         entry = look.kept.entry
         if look.is_contradicted:
-            await self._require_changed(look.kept)
+            if (await self._read())[1] == look.kept:
+                raise _old(entry)  # A fence that stands stays, because the target may have taken writes.
             return True
         if look.away is not None and entry.record.state == "aborted" and not self._fence.stands:
             await self._let_go(entry.group)
@@ -203,14 +204,6 @@ class Course:
         kept = moves.kept.get(self._move)
         self.entry = None if kept is None else kept.entry
         return newest, kept
-
-    async def _require_changed(self, kept: KeptMove) -> None:
-        """Raise `StoreWentBack` if a record that the shards contradict is still there. A fence that stands stays."""
-        if (await self._read())[1] == kept:
-            state = kept.entry.record.state
-            error = StoreWentBack(f"the record of move {self._move}", "a switch of its slots", f"it is {state}")
-            error.hint = "Nothing was changed. Run apportion store restored URL, then apportion shards recover URL SET."
-            raise error
 
     async def _look(self, kept: KeptMove, newest: Version) -> Look | None:
         """Guard both shards, and then read all facts. An unguarded target counts as away.
@@ -324,3 +317,11 @@ class Course:
 
 def _is_to_abort(entry: MoveEntry) -> bool:
     return entry.wish == "abort" and entry.record.state in BEFORE_SWITCH
+
+
+def _old(entry: MoveEntry) -> StoreWentBack:
+    """Return the error for a record that the shards contradict."""
+    shown = f"the record of move {entry.group.move}"
+    error = StoreWentBack(shown, "a switch of its slots", f"it is {entry.record.state}")
+    error.hint = "Nothing was changed. Run apportion store restored URL, then apportion shards recover URL SET."
+    return error

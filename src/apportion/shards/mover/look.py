@@ -57,7 +57,8 @@ class Look:
 
         Another mover may have switched them between the reads. So the record is read once more before it is blamed.
         """
-        state = self.kept.entry.record.state
+        entry = self.kept.entry
+        state = entry.record.state
         has_left = self.source.state == "moved" and state in BEFORE_SWITCH
         return has_left or (self.has_arrived and state in (*BEFORE_SWITCH, "aborted"))
 
