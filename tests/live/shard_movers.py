@@ -21,7 +21,7 @@ from apportion.groups.leader import leader
 from apportion.model.epoch import FencingToken
 from apportion.model.topology import Node
 from apportion.runtime.clock import SystemClock
-from apportion.shards.admin.isolation import key_conditions
+from apportion.shards.admin.keys.isolation import key_conditions
 from apportion.shards.channel import ChannelWish
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover import Mover

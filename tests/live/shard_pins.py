@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from apportion.errors import Conflict, InvalidInput
 from apportion.model.epoch import FencingToken
 from apportion.runtime.clock import SystemClock
-from apportion.shards.admin.pinned_keys import _has_rows
+from apportion.shards.admin.keys.pinned_keys import _has_rows
 from apportion.shards.mover.book import MoveBook
 from apportion.shards.mover.own_slots import OwnSlots
 from apportion.shards.mover.rescue import sites_of

@@ -57,10 +57,10 @@ class Currency(Reference, Base):
 class Databases:
     """A set of databases, with the control store in a folder."""
 
-    def __init__(self, folder, shards=("one", "two"), slots=SLOTS, base=None):
+    def __init__(self, folder, shards=("one", "two"), slots=SLOTS, base=None, is_ranged=False):
         self.folder, self.url = folder, f"sqlite:///{folder}/control.db"
         self.shards = {shard: ShardRecord(url=self.place(shard)) for shard in shards}
-        asyncio.run(found(self.url, SET, self.shards, base or Base, slots))
+        asyncio.run(found(self.url, SET, self.shards, base or Base, slots, is_ranged=is_ranged))
 
     def state(self, shard, slot, state, number=None, life=None):
         """Set a slot's row on a shard, as the mover does in one transaction."""

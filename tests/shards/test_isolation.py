@@ -167,7 +167,7 @@ def test_too_many_rows_to_stay_are_refused_before_and_in_the_transaction(files, 
     with pytest.raises(InvalidInput, match=f"rows of the key in slot 0 is {2 * ROWS}, expected at most") as refused:
         isolate(files)
     assert "isolate URL SET KEY --to ID" in refused.value.hint
-    monkeypatch.setattr("apportion.shards.admin.isolation.check_few", lambda *_, **__: None)
+    monkeypatch.setattr("apportion.shards.admin.keys.isolation.check_few", lambda *_, **__: None)
     with pytest.raises(InvalidInput, match="rows of the key in slot 0 is"):
         isolate(files)
     assert ({0: 2 * ROWS}, {}, []) == (rows(files, "one"), moving(files), ill(files))

@@ -33,7 +33,7 @@ from apportion.shards.postgres.partitions.first import note_first
 from apportion.shards.records import FORMAT, SetKeys, SetRecord, ShardRecord, check_shard_id, read_record
 from apportion.shards.references import copy_references
 from apportion.shards.schema import Schema, check_equal, schema_of
-from apportion.shards.slots import DEFAULT_SLOTS, check_hash_slots
+from apportion.shards.slots import DEFAULT_SLOTS, FIRST_RANGE, check_hash_slots
 from apportion.shards.takeover.obstacles import check_slots, obstacles_of
 from apportion.shards.takeover.rows import Tables
 from apportion.shards.takeover.survey import SetSurvey, survey_of
@@ -59,6 +59,7 @@ async def found(
     *,
     told: Told = untold,
     is_strided: bool = False,
+    is_ranged: bool = False,
 ) -> None:
     """Make a set, and return when its table is published. Paths of files are stored as absolute paths."""
     keys = SetKeys(name)
@@ -78,7 +79,7 @@ async def found(
         record = replace(founded.record, holder=holder)
         await _write_records(store, keys, record, founded.shards)
         await note_tables(store, keys, base.metadata)
-        table = _table(topology, record)
+        table = _table(topology, record, is_ranged=is_ranged)
         is_published = bool((await store.scan(TableKeys(name).head)).items)
         for shard in founded.shards:  # The slots of a published set may have moved since its first table.
             await founded.prepare(shard, () if is_published else _owned(table, shard), told)
@@ -251,13 +252,12 @@ async def note_timeline(store: api.CoordinationStore, keys: SetKeys, shard: str,
         await kept.note(store, found)
 
 
-def _table(topology: Topology, record: SetRecord) -> Assignment:
+def _table(topology: Topology, record: SetRecord, *, is_ranged: bool) -> Assignment:
     """Return the first table. It shares the slots evenly, or gives all of them to the shard that has rows."""
     even = even_slots(topology, count=record.hash_slots)
-    if not record.holder:
-        return even
-    row = (topology.index(record.holder),)
-    return Assignment(topology=topology, rows=(row,) * record.hash_slots, names=even.names)
+    names = (FIRST_RANGE,) if is_ranged else even.names
+    rows = ((topology.index(record.holder),),) * record.hash_slots if record.holder else even.rows
+    return Assignment(topology=topology, rows=rows, names=names)
 
 
 def _owned(table: Assignment, shard: str) -> list[int]:

@@ -74,6 +74,7 @@ class RowChange:
     The change sets the number of a row to `number`, or keeps the number if `keeps_number`. A row in any other state
     stays as it is. `sheds` marks a row: old rows of an isolated key may lie in its slot, so no report reads the slot.
     With `takes`, the rows of an isolated key get their slot on the same shard, and that slot its row, in one act.
+    With `joins`, the rows of this slot get the other slot of the group, and its own row is deleted.
     """
 
     before: tuple[SlotState | None, ...]
@@ -82,6 +83,7 @@ class RowChange:
     keeps_number: bool = False
     sheds: bool = False
     takes: bool = False
+    joins: int | None = None
 
 
 ROW_CHANGES: Mapping[Label, RowChange] = MappingProxyType(

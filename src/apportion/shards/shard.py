@@ -44,7 +44,8 @@ class Shard(Protocol):
     async def change(self, group: MoveGroup, change: RowChange, token: FencingToken) -> None:
         """Change the rows with one of the states `before`, and mark them with the group's move.
 
-        With `takes`, the rows of an isolated key get their slot too. `InvalidInput` for more than `MOST_IN_PLACE` rows.
+        With `takes`, the rows of an isolated key get their slot too. With `joins`, the rows of that slot get the other
+        slot of the group. `InvalidInput` for more than `MOST_IN_PLACE` rows.
         """
 
     async def sizes(self) -> Mapping[int, SlotSize]:
@@ -69,8 +70,14 @@ class Shard(Protocol):
         """Close the connections."""
 
 
-def check_few(slot: int, *, rows: int) -> None:
-    """Raise `InvalidInput` for more rows than those that may get another slot in one transaction."""
+def check_few(slot: int, *, rows: int, command: str = "") -> None:
+    """Raise `InvalidInput` for more rows than those that may get another slot in one transaction.
+
+    `command` is the command that moves them to another shard.
+    """
     if rows > MOST_IN_PLACE:
-        hint = "Move them to another shard, while programs write: apportion shards isolate URL SET KEY --to ID"
-        raise InvalidInput(f"rows of the key in slot {slot}", rows, f"at most {MOST_IN_PLACE} to stay", hint)
+        hint = "Let the two slots be. They cost nothing beside each other."
+        if command:
+            hint = f"Move them to another shard, while programs write: apportion shards {command}"
+        field = f"rows of the key in slot {slot}" if command.startswith("isolate") else f"rows to change in slot {slot}"
+        raise InvalidInput(field, rows, f"at most {MOST_IN_PLACE} to stay", hint)

@@ -9,7 +9,7 @@ Promises: a number is the oldest version of the table under which the shard acce
 without a version, such as psql or cron, is accepted by an `owner` alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -70,8 +70,12 @@ def written(row: SlotRow) -> SlotRow:
     return SlotRow(state="owner", number=row.number)
 
 
-def owners_of(states: Mapping[str, Mapping[int, SlotState]]) -> dict[int, str | None]:
+def owners_of(
+    states: Mapping[str, Mapping[int, SlotState]], known: Collection[int] | None = None
+) -> dict[int, str | None]:
     """Return the shard that answers for each slot. None for a slot that no shard answers for, or two.
+
+    `known` are the slots of the table. Another slot that has only left shards was merged, and is left out.
 
     An owner answers. Without an owner, the fenced shard answers, because no other shard has accepted writers. Without a
     fenced shard, the shard with the incoming slot answers.
@@ -87,4 +91,8 @@ def owners_of(states: Mapping[str, Mapping[int, SlotState]]) -> dict[int, str | 
             if rank <= best:
                 is_only = rank < best
                 found[slot] = rank, shard if is_only else None
-    return {slot: shard for slot, (_, shard) in found.items()}
+    return {
+        slot: shard
+        for slot, (rank, shard) in found.items()
+        if rank < _ANSWERS["moved"] or known is None or slot in known
+    }

@@ -21,12 +21,14 @@ from apportion.shards.admin.departure import removed
 from apportion.shards.admin.doctor import doctor as diagnosed
 from apportion.shards.admin.ends import SOAK, abort, clean, pause, reverse
 from apportion.shards.admin.failover import FailOver, accept_failover
-from apportion.shards.admin.isolation import isolate
+from apportion.shards.admin.keys.isolation import isolate
+from apportion.shards.admin.keys.merge import merge
+from apportion.shards.admin.keys.pinned_keys import check_keys, pinned
+from apportion.shards.admin.keys.split import split
 from apportion.shards.admin.lanes import MovesMade
 from apportion.shards.admin.migration.migrate import migrate
 from apportion.shards.admin.migration.run import SetMigration
 from apportion.shards.admin.moves import SKEW, TOLERANCE, apply, channels, drain, plan, rebalance
-from apportion.shards.admin.pinned_keys import check_keys, pinned
 from apportion.shards.admin.reads.hot import HotSpots, hot_spots
 from apportion.shards.admin.reads.query import MOST_ROWS, ShardRows, queried
 from apportion.shards.admin.reads.verify import SetVerification, verified
@@ -36,11 +38,13 @@ from apportion.shards.admin.retention.partitions import partitions
 from apportion.shards.admin.retention.values import PartitionEvent, SetPartitions, ShardPartitions
 from apportion.shards.admin.status import MoveStatus, SetStatus, ShardStatus, set_status
 from apportion.shards.migration.record import ShardMigration
+from apportion.shards.models import check_models
 from apportion.shards.mover import MoveEvent
-from apportion.shards.mover.own_slots import PinnedKey
+from apportion.shards.mover.own_slots import PinnedKey, RangeSlot
 from apportion.shards.periods.records import TimePartition
+from apportion.shards.ranges.key_order import check_ordered
 from apportion.shards.records import records_of
-from apportion.shards.slots import DEFAULT_SLOTS, ShardKey
+from apportion.shards.slots import DEFAULT_SLOTS, ShardKey, SlotRule, slots_by
 from apportion.shards.takeover.obstacles import Obstacle
 from apportion.shards.takeover.revision import fill_slots, written_revision
 from apportion.shards.takeover.survey import KeyRows, SetSurvey, TableSurvey
@@ -63,6 +67,7 @@ __all__ = [
     "PairChannel",
     "PartitionEvent",
     "PinnedKey",
+    "RangeSlot",
     "Recovery",
     "SetMigration",
     "SetPartitions",
@@ -88,6 +93,7 @@ __all__ = [
     "hot",
     "init",
     "isolate",
+    "merge",
     "migrate",
     "partitions",
     "pause",
@@ -99,6 +105,7 @@ __all__ = [
     "remove",
     "repair",
     "reverse",
+    "split",
     "status",
     "survey",
     "verify",
@@ -112,7 +119,8 @@ async def init(
     shards: Mapping[str, str],
     *,
     base: type[DeclarativeBase],
-    slots: int = DEFAULT_SLOTS,
+    slots: int | None = None,
+    by: SlotRule = "hash",
     progress: Callable[[TakeoverProgress], None] = foundation.untold,
     stride: bool = False,
     replication_urls: Mapping[str, str] | None = None,
@@ -125,6 +133,8 @@ async def init(
     - `shards`: the URL of the database of each shard, by its id. Write `${NAME}` in place of a password.
     - `base`: the declarative base of the models. Tables that are absent are made.
     - `slots`: the number of hash slots, a power of two up to 8 192. It is fixed for the life of the set. Default: 4096.
+    - `by`: "hash"; or "lists", for one slot and the slots that keys get by `pin` and `isolate`; or "ranges", for one
+      slot that `split` divides, so that each slot has neighbouring keys. The shard keys are then text, or integers.
     - `progress`: a function that is called for each chunk of rows, in another thread.
     - `stride`: let the sequences of PostgreSQL count by 64, so that no two shards give out the same primary key.
     - `replication_urls`: the URL at which servers of other shards reach a shard, by its id. Default: its own URL.
@@ -132,8 +142,20 @@ async def init(
     The same call again finishes a call that was cut off. `InvalidInput` for another set of this name, for rows that
     cannot get a slot, and for rows in two databases. `SchemaDiffers` for tables that differ from the models.
     """
+    if by == "ranges":
+        check_models(base)
+        check_ordered(base)
     await io_thread().hop(
-        foundation.found(url, name, records_of(shards, replication_urls), base, slots, told=progress, is_strided=stride)
+        foundation.found(
+            url,
+            name,
+            records_of(shards, replication_urls),
+            base,
+            slots_by(by, slots),
+            told=progress,
+            is_strided=stride,
+            is_ranged=by == "ranges",
+        )
     )
 
 

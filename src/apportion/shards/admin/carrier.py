@@ -100,7 +100,7 @@ class Carrier:
         async def _run(mover: Mover, group: MoveGroup) -> bool:
             entry = await self._moved(mover, group, planned.get(group.move), is_reversible=is_reversible)
             if entry is None and group.isolated is not None:
-                return group.isolated.key in (await mover.book.table())[0].pinned
+                return group.isolated.is_placed((await mover.book.table())[0])
             return states.get(group.move) == "cleaned" or (entry is not None and entry.record.state in _OVER)
 
         async with AsyncExitStack() as exits:

@@ -116,7 +116,7 @@ class Doctor:
             advice = "Run apportion shards apply URL SET, which deletes them. Until then, reports are refused."
             said = f"old rows of an isolated key in slot {_named(_words(shed))}"
             yield Finding(subject=f"rows of {shard}", found=said, verdict="warning", advice=advice)
-        tables = replace(tables_there(connection, base, self.table.hash_slots), pinned=self.table.pinned)
+        tables = replace(tables_there(connection, base, self.table.hash_slots), table=self.table)
         wrong, counted = [], 0
         for each in tables.each:
             for place in tables.wrong(connection, each, among=among):
@@ -253,9 +253,13 @@ def _of_owners(
 
 
 def _unknown(table: SlotTable, found: Mapping[str, LookedAt], coming: Set[int]) -> Iterator[Finding]:
-    """Report slot rows with a slot that the table lacks. The slot of a pin that was made meanwhile looks the same."""
+    """Report slot rows with a slot that the table lacks. The slot of a pin that was made meanwhile looks the same.
+
+    The row of a slot that left the shard stays there after the slot was merged with another one.
+    """
     for shard, each in found.items():
-        if each.rows and (unknown := each.rows.keys() - table.owners.keys() - coming):
+        here = {slot for slot, row in (each.rows or {}).items() if row.state != "moved"}
+        if unknown := here - table.owners.keys() - coming:
             advice = (
                 "No key of the table has these slots. If the control store was restored from a copy, they belong to "
                 "keys that were pinned later: restore a newer copy. Otherwise, if the next doctor finds them too, "

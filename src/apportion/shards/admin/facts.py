@@ -54,11 +54,12 @@ def assignment_of(table: SlotTable, nodes: Mapping[str, Node]) -> Assignment:
     gone = {owner for owner in table.owners.values() if owner is not None} - nodes.keys()
     topology = Topology([*nodes.values(), *(Node(shard, weight=0) for shard in sorted(gone))])
     keys = {slot: key for key, slot in table.pinned.items()}
+    bounds = {} if table.ranges is None else table.ranges.bounds
     slots = sorted(table.owners)
     return Assignment(
         topology=topology,
         rows=tuple((topology.index(table.shard(slot)),) for slot in slots),
-        names=tuple(partition_of(slot, keys.get(slot)) for slot in slots),
+        names=tuple(partition_of(slot, keys.get(slot), bounds.get(slot)) for slot in slots),
     )
 
 

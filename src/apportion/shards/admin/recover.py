@@ -123,7 +123,9 @@ async def _found(carrier: Carrier, table: SlotTable, moves: KnownMoves) -> _Foun
     for entry in (each.entry for each in moves.kept.values()):
         _leave_out(owners, table, rows, entry)
     unknown = [slot for slot in owners if slot not in table.owners]
-    doubts += tuple(f"slot {slot}: it belongs to a pinned key, and the table has no such key" for slot in unknown)
+    lost = "a pinned key, and the table has no such key"
+    lost = lost if table.ranges is None else "a key or a range, and the table has none for it"
+    doubts += tuple(f"slot {slot}: it belongs to {lost}" for slot in unknown)
     if left := ", ".join(read.keys() - rows.keys()):
         alone = [slot for slot, owner in owners.items() if _is_alone(slot, owner, rows)]
         doubts += tuple(f"slot {slot}: fenced on {owners[slot]}, and {left} has no table of the set" for slot in alone)

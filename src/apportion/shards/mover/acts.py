@@ -18,7 +18,7 @@ from apportion.shards.mover.copy_rate import CopyRate
 from apportion.shards.mover.records import MoveEntry
 from apportion.shards.mover.sites import ShardSites
 from apportion.shards.reshard import MoveAct, MoveRecord
-from apportion.shards.slots import shifted, with_own_slot
+from apportion.shards.slots import shifted
 from apportion.tables.layout import Version
 from apportion.tables.publisher import Publisher
 
@@ -121,7 +121,7 @@ class MoveActs:
             )
         entry, isolated = kept.entry.changed(record, self._wall()), group.isolated
         if isolated is not None:
-            value = with_own_slot(value, isolated.slot, isolated.key, group.source)
+            value = isolated.placed_in(value, group.slots[0], group.source)
         await self._publisher.publish(
             shifted(value, group.arriving.slots, self._nodes[group.target]),
             when=[self._book.compare(kept)],

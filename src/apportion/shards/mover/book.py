@@ -148,7 +148,7 @@ class MoveBook:
                 hint = "Make a new plan: apportion shards plan URL SET"
                 raise Conflict(f"slot {slot} is owned by {table.owners.get(slot)}, not by {group.source}.", hint)
         key = group.isolated
-        if key is not None and (key.slot in table.owners or key.key in table.pinned):
+        if key is not None and not key.is_free(table, group.slots[0]):
             raise Conflict(f"the key, or slot {key.slot}, has a place of its own already.", "Run the same call again.")
         return same
 
@@ -180,6 +180,12 @@ class MoveBook:
         puts = [api.Put(key=self.keys.moving, value=encode_moving(rest))] if rest and is_listed else []
         gone = [] if rest or not is_listed else [self.keys.moving]
         return await self._commit(when, puts, [self.keys.move(group.move), *gone])
+
+    async def enlist(self, moves: KnownMoves, move: str, slots: tuple[int, ...]) -> None:
+        """List the slots of a pin or a merge. `Conflict` if the list changed meanwhile."""
+        when, put = self.listing(moves, move, slots)
+        if not await self._commit([when], [put]):
+            raise Conflict("the list of moving slots changed meanwhile.", "Nothing was changed. Try again.")
 
     def listing(self, moves: KnownMoves, move: str, slots: tuple[int, ...]) -> tuple[api.Compare, api.Put]:
         """Return a compare and a put with which another commit lists slots. Then no move takes one of them."""

@@ -59,12 +59,13 @@ def owners_in(rows: Rows, slots: Iterable[int]) -> tuple[dict[int, str], tuple[s
     """Return the owner of each slot, and a sentence for each slot without one. O(slots * shards).
 
     A slot that is not among `slots` may be on its way to a shard for an isolated key. Until it has a number, no program
-    has written to it, and it needs no owner.
+    has written to it, and it needs no owner. Neither does a slot that was merged after it had left a shard.
     """
     owners, doubts, known = {}, [], {*slots}
     for slot in sorted({*known, *(slot for each in rows.values() for slot in each)}):
         here = {shard: each.get(slot) for shard, each in sorted(rows.items())}
-        if slot not in known and {*filter(None, here.values())} == {_COMING}:
+        found = {*filter(None, here.values())}
+        if slot not in known and (found == {_COMING} or {row.state for row in found} == {"moved"}):
             continue
         owner = owner_in(here)
         if owner is None:

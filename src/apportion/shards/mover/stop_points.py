@@ -17,9 +17,9 @@ STEPS = (
     "list", "prepare", "capture", "chunk", "apply-log", "verify", "capture-back", "intent", "fence", "drain", "tail",
     "announce", "switch", "settle", "uncapture", "reverse", "forgo", "clean-batch", "uncapture-back", "release",
     "retreat", "withdraw", "abort-record", "unfence", "drop", "clean-back", "record", "publish", "raise", "own",
-    "unlist", "take-back",
+    "unlist", "take-back", "join",
 )  # fmt: skip
-"""The steps of a move, in about this order, and then those of a pin.
+"""The steps of a move, in about this order, and then those of a pin and of a merge.
 
 `record` stands for each change of the record that has no step of its own.
 """

@@ -1,7 +1,8 @@
 """Slot plan: the next owners of the slots, for other weights, by size, or for named slots.
 
-The hash slots are shared in proportion to the weights. A pinned slot stays on its shard until the shard is drained.
-Then it goes to the shard with the fewest pinned slots for its weight. By rows or bytes, every slot counts by its size.
+The hash slots are shared in proportion to the weights. The slot of a pinned key, or of a range, stays on its shard
+until the shard is drained. Then it goes to the shard with the fewest such slots for its weight. By rows or bytes, every
+slot counts by its size.
 
 Promises: no plan for the same weights moves fewer hash slots. The lower bound is computed by another rule than the
 plan.
@@ -112,7 +113,7 @@ def plan_slots(facts: SetFacts, slots: Sequence[int], target: str) -> ShardPlan:
     table = facts.table
     _known(facts, target)
     if unknown := [slot for slot in slots if slot not in table.owners]:
-        expected = f"a slot of the set: 0 .. {table.hash_slots - 1}, or one of a pinned key"
+        expected = f"a slot of the set: 0 .. {table.hash_slots - 1}, or one of a pinned key or a range"
         raise InvalidInput("slot", unknown[0], expected, "See the slot of a key: apportion shards route URL SET KEY")
     changed = {slot: target for slot in sorted(set(slots)) if table.shard(slot) != target}
     return _planned(facts, facts.topology, changed, len(changed), f"moving slots to {target}")
@@ -166,11 +167,12 @@ def _groups(
 
 
 def _homeless(table: SlotTable, topology: Topology) -> dict[int, str]:
-    """Return the next shard of each pinned slot that cannot stay, because its shard is drained."""
+    """Return the next shard of each slot of a key or range that cannot stay, because its shard is drained."""
     open_to = [node for node in topology if node.weight]
-    held = Counter(table.shard(slot) for slot in table.pinned.values())
+    own = [slot for slot in sorted(table.owners) if slot >= table.hash_slots]
+    held = Counter(table.shard(slot) for slot in own)
     found = {}
-    for slot in sorted(table.pinned.values()):
+    for slot in own:
         if topology[table.shard(slot)].weight == 0:
             taker = min(open_to, key=lambda node: ((held[node.id] + 1) / node.weight, node.id))
             found[slot] = taker.id

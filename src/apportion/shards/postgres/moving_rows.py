@@ -71,8 +71,15 @@ def key_condition(line: Sequence[KeyCondition], slot: int, names: Mapping[str, s
         rest = key_condition(line[1:], slot, names, parent)
         return f"{inside} AND EXISTS (SELECT FROM {names[own.parent]} {parent} WHERE {named} AND {rest})"
     pairs = zip(own.columns, own.values, strict=True)
-    same = [f'{row}.{quoted(name)}::text COLLATE "C" = {text(f"{value}")}' for name, value in pairs]
+    same = [_compared(f"{row}.{quoted(name)}", value, is_from=own.is_from) for name, value in pairs]
     return " AND ".join([inside, *(same or ["false"])])
+
+
+def _compared(column: str, value: int | str, *, is_from: bool) -> str:
+    """Return the condition for the value in a column, or for values from that one on. Integers are ordered by value."""
+    if is_from and isinstance(value, int):
+        return f"{column} >= {value}"
+    return f'{column}::text COLLATE "C" {">=" if is_from else "="} {text(f"{value}")}'
 
 
 def _raw(name: str) -> str:
@@ -153,10 +160,27 @@ async def take(connection: Connection, group: MoveGroup, tables: Sequence[Server
         where = key_condition(isolated.line_of(_raw(table.name)), slot, names)
         update = f"UPDATE {table.name} kept SET slot = {isolated.slot} WHERE {where}"
         done += await count(connection, update.replace("%", "%%"))
-        check_few(slot, rows=done)
+        check_few(slot, rows=done, command=isolated.command)
     own = """INSERT INTO apportion.slot (slot, state, life, number, move)
-        SELECT %s, 'owner', life, number, move FROM apportion.slot WHERE slot = %s"""
+        SELECT %s, 'owner', life, number, move FROM apportion.slot WHERE slot = %s
+        ON CONFLICT (slot) DO UPDATE SET state = excluded.state, life = excluded.life, number = excluded.number,
+        move = excluded.move, former = NULL"""
     await rows(connection, own, isolated.slot, slot)
+
+
+async def join(connection: Connection, group: MoveGroup, tables: Sequence[ServerTable], gone: int) -> None:
+    """Give the rows of the slot `gone` the other slot of the group, children first, and delete the row of that slot.
+
+    Nothing changes unless this database owns both slots. `InvalidInput` for too many rows.
+    """
+    [kept], done = [slot for slot in group.slots if slot != gone], 0
+    owned = "SELECT count(*) FROM apportion.slot WHERE slot = ANY (%s) AND state = 'owner'"
+    if await rows(connection, owned, list(group.slots)) != [(2,)]:
+        return
+    for table in tables:
+        done += await count(connection, _filled(f"UPDATE {table.name} SET slot = %s WHERE slot = %s"), kept, gone)
+        check_few(gone, rows=done)
+    await rows(connection, "DELETE FROM apportion.slot WHERE slot = %s", gone)
 
 
 def _filled(statement: str) -> str:

@@ -8,7 +8,7 @@ from apportion.errors import InvariantBroken, StoreUnavailable
 from apportion.model.epoch import FencingToken
 from apportion.shards.move_group import MoveGroup, RowChange
 from apportion.shards.postgres import key_log
-from apportion.shards.postgres.moving_rows import locks_of, shed, swept, take
+from apportion.shards.postgres.moving_rows import join, locks_of, shed, swept, take
 from apportion.shards.postgres.replication import source as at_source
 from apportion.shards.postgres.replication import target as at_target
 from apportion.shards.postgres.replication.names import object_name
@@ -74,15 +74,19 @@ class PostgresShard:
             statements.append(at_source.rise_of(group.move))
         elif change.after == "moved":  # so that no delete of old rows reaches the target
             statements.append(at_source.end_of(self._published(group.move)))
-        elif change.takes:
-
-            async def _taken(connection: Connection) -> None:
-                await script(connection, *statements)
-                await take(connection, group, (await tables_of(connection))[::-1])
-
-            await self._server.write(group, token, _taken, is_bare=True)
+        if not change.takes and change.joins is None:
+            await self._server.change(group, token, *statements)
             return
-        await self._server.change(group, token, *statements)
+
+        async def _placed(connection: Connection) -> None:
+            if change.joins is not None:
+                await script(connection, locks_of(group.slots))
+                await join(connection, group, (await tables_of(connection))[::-1], change.joins)
+                return
+            await script(connection, *statements)
+            await take(connection, group, (await tables_of(connection))[::-1])
+
+        await self._server.write(group, token, _placed, is_bare=True)
 
     async def sizes(self) -> Mapping[int, SlotSize]:
         """See `Shard`."""

@@ -5,11 +5,12 @@ a slot moves to a shard after the turn of that shard, the shard has a further tu
 the table has had a turn.
 
 Promises: each slot has one turn, also while slots move. A turn sees all rows of its slots as they were at one moment.
-Refuses: to end without a slot. `StaleRoute` names one that no shard answered for.
+Refuses: to end without a slot. `StaleRoute` names one that no shard answered for. In a set by ranges, it also names a
+slot that came or went meanwhile, because rows then changed their slots.
 """
 
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -24,6 +25,7 @@ from apportion.shards.scatter.colocation import SetTables
 from apportion.shards.scatter.known_shards import KnownShards
 from apportion.shards.scatter.reads import ShardRead
 from apportion.shards.slot_rows import SlotState, owners_of
+from apportion.shards.slots import SlotTable
 
 _LOOK_SECONDS = 0.05
 _OPEN = ("fenced", "incoming")
@@ -45,12 +47,13 @@ class Round:
         - `parallel`: the transactions that begin together. Those of later turns wait.
         - `most`: the most slots of a turn. A shard with more slots has several turns.
         """
-        seen: set[int] = set()
-        until = monotonic() + SWITCH_SECONDS
+        seen: dict[int, str] = {}
+        first, until = self.roads.table, monotonic() + SWITCH_SECONDS
         while True:
             before = len(seen)
-            yield from self._turns(seen, parallel, most)
+            yield from self._turns(first, seen, parallel, most)
             table = self.roads.table
+            _check_ranges(first, table, first.owners.keys() ^ table.owners.keys())
             missing = table.owners.keys() - seen
             if not missing:
                 return
@@ -62,7 +65,9 @@ class Round:
             with suppress(Unavailable):
                 self.roads.refreshed(table.version, _LOOK_SECONDS)
 
-    def _turns(self, seen: set[int], parallel: int, most: int | None) -> Generator[RoundTurn, None, None]:
+    def _turns(
+        self, first: SlotTable, seen: dict[int, str], parallel: int, most: int | None
+    ) -> Generator[RoundTurn, None, None]:
         """Yield a turn for each shard with slots that are not `seen`, and add them there."""
         waiting = deque(self.known.ids(self.roads.table))
         while waiting:
@@ -70,9 +75,12 @@ class Round:
                 reads = self._begun([waiting.popleft() for _ in range(min(parallel, len(waiting)))], stack)
                 answers = self._answers(reads, seen)
                 for read in reads:
-                    left = sorted(answers[read.shard] - seen)
+                    here = {slot for slot, state in read.states.items() if state != "moved"}
+                    gone = {slot for slot, shard in seen.items() if shard == read.shard} - read.states.keys()
+                    _check_ranges(first, first, (here - first.owners.keys()) | gone)
+                    left = sorted(answers[read.shard] - seen.keys())
                     slots = tuple(left[:most])
-                    seen.update(slots)
+                    seen.update(dict.fromkeys(slots, read.shard))
                     if slots:
                         yield RoundTurn(read=read, roads=self.roads, slots=slots, tables=self.tables)
                     read.end()
@@ -95,7 +103,7 @@ class Round:
             self.roads.lent(read.connection)
         return begun
 
-    def _answers(self, reads: Sequence[ShardRead], seen: set[int]) -> Mapping[str, set[int]]:
+    def _answers(self, reads: Sequence[ShardRead], seen: Collection[int]) -> Mapping[str, set[int]]:
         """Return the slots that each shard answers for."""
         states = {read.shard: read.states for read in reads}
         if any(state in _OPEN for each in states.values() for slot, state in each.items() if slot not in seen):
@@ -114,6 +122,13 @@ class Round:
         with ExitStack() as stack:
             begun = self._begun(others, stack)
             return {read.shard: read.states for read in begun} if len(begun) == len(others) else None
+
+
+def _check_ranges(first: SlotTable, table: SlotTable, changed: Collection[int]) -> None:
+    """Raise `StaleRoute` if slots of a set by ranges came or went since its table at the begin of the round."""
+    if first.ranges is not None and (changed or table.ranges != first.ranges):
+        slot = min(changed, default=0)
+        raise StaleRoute(f"slot {slot}", table.owners.get(slot) or "another range", table.version)
 
 
 def check_round(*, read_only: bool, parallel: int) -> None:

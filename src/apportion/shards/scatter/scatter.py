@@ -116,7 +116,8 @@ class Scatter:
             if not self.known.has_changed():  # a shard may have left the set
                 raise
             return None
-        table, owners = self.roads.table, owners_of({read.shard: read.states for read in reads})
+        table = self.roads.table
+        owners = owners_of({read.shard: read.states for read in reads}, table.owners)
         if len(reads) < len(shards):  # a shard that does not answer may be the owner of a fenced slot
             owners = {slot: shard for slot, shard in owners.items() if _is_owner(reads, slot, shard)}
         elif owners.keys() != table.owners.keys() or None in owners.values():

@@ -37,7 +37,8 @@ def _joined(line: Sequence[KeyCondition], slot: int, schema: str, row: str, dept
         rest = _joined(line[1:], slot, schema, parent, depth + 1)
         return f"{inside} AND EXISTS (SELECT 1 FROM {schema}.{quoted(own.parent)} {parent} WHERE {named} AND {rest})"
     pairs = zip(own.columns, own.values, strict=True)
-    same = [f"{row}.{quoted(name)} = {_value(value)} COLLATE BINARY" for name, value in pairs]
+    sign = ">=" if own.is_from else "="
+    same = [f"{row}.{quoted(name)} {sign} {_value(value)} COLLATE BINARY" for name, value in pairs]
     return " AND ".join([inside, *(same or ["0"])])
 
 
@@ -125,4 +126,19 @@ def take(connection: sqlite3.Connection, group: MoveGroup, tables: Iterable[Shar
         found = f"SELECT {key} FROM main.{table.quoted} {_ROW} WHERE {condition(isolated, table.name, slot)}"
         update = f"UPDATE main.{table.quoted} SET slot = ? WHERE ({key}) IN ({found})"
         count += connection.execute(update, (isolated.slot,)).rowcount
-        check_few(slot, rows=count)
+        check_few(slot, rows=count, command=isolated.command)
+
+
+def join(connection: sqlite3.Connection, group: MoveGroup, tables: Iterable[ShardTable], gone: int) -> None:
+    """Give the rows of the slot `gone` the other slot of the group, children first, and delete the row of that slot.
+
+    Nothing changes unless this file owns both slots. `InvalidInput` for too many rows.
+    """
+    [kept], count = [slot for slot in group.slots if slot != gone], 0
+    owned = "SELECT count(*) FROM main.apportion_slot WHERE slot IN (?, ?) AND state = 'owner'"
+    if connection.execute(owned, (kept, gone)).fetchall() != [(2,)]:
+        return
+    for table in tables:
+        count += connection.execute(f"UPDATE main.{table.quoted} SET slot = ? WHERE slot = ?", (kept, gone)).rowcount
+        check_few(gone, rows=count)
+    connection.execute("DELETE FROM main.apportion_slot WHERE slot = ?", (gone,))

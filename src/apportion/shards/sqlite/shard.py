@@ -16,7 +16,7 @@ from apportion.shards.slots import MOST_SLOTS
 from apportion.shards.sqlite import capture
 from apportion.shards.sqlite.cursors import forget
 from apportion.shards.sqlite.file import ShardFile, ShardPath
-from apportion.shards.sqlite.key_rows import shed, take
+from apportion.shards.sqlite.key_rows import join, shed, take
 from apportion.shards.sqlite.portion import Portion
 from apportion.shards.sqlite.replacement import keep, keeping, let_go
 from apportion.shards.sqlite.schema import quoted
@@ -127,6 +127,9 @@ def _slot_row(connection: sqlite3.Connection, slot: int) -> SlotRow | None:
 
 
 def _changed(connection: sqlite3.Connection, group: MoveGroup, change: RowChange) -> None:
+    if change.joins is not None:
+        join(connection, group, reversed(tables_of(connection)), change.joins)
+        return
     if None in change.before and change.after == "incoming":  # the slots begin to come
         keep(connection, tables_of(connection))
     for slot in group.slots:

@@ -4,14 +4,14 @@ Promises: a chunk changes the slot alone. Its rows are read and written in one t
 Refuses (`InvalidInput`): rows that cannot get a slot, because their key has no hash, or their parent is absent.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, inspect, select, update
 
 from apportion.errors import InvalidInput
-from apportion.shards.slots import ShardKey, hash_slot, shard_key_bytes
+from apportion.shards.slots import ShardKey, SlotTable, hash_slot, shard_key_bytes
 from apportion.shards.takeover.sharded_table import ShardedTable
 
 CHUNK_ROWS = 500
@@ -24,11 +24,14 @@ Place = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The sharded tables of a database, parents first, the number of hash slots of the set, and its pinned keys."""
+    """The sharded tables of a database, parents first, and the number of hash slots of the set.
+
+    `table` is the table of a set that was made. It knows the keys with slots of their own, and the ranges.
+    """
 
     each: tuple[ShardedTable, ...]
     slots: int
-    pinned: Mapping[bytes, int] = field(default_factory=dict)
+    table: SlotTable | None = None
 
     def parent_of(self, child: ShardedTable) -> ShardedTable:
         """Return the table of a child's parents. For a table with a shard key, return the table itself."""
@@ -138,8 +141,9 @@ class Tables:
     def _slot(self, table: ShardedTable, deciding: Any) -> int:  # noqa: ANN401 - a part of a row
         if table.parent:
             return int(deciding[0])
-        slot = slot_of(table, tuple(deciding), self.slots)
-        return self.pinned.get(shard_key_bytes(_key(tuple(deciding))), slot) if self.pinned else slot
+        if self.table is not None:
+            return self.table.slot(_key(tuple(deciding)))
+        return slot_of(table, tuple(deciding), self.slots)
 
 
 def has_slot(connection: Connection, table: ShardedTable) -> bool:

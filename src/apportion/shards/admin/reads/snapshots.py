@@ -31,7 +31,8 @@ def begun_snapshots(stack: ExitStack, table: SlotTable, followed: FollowedSet) -
     `stack` ends the transactions. A database that is not the shard of the set is refused.
     """
     begun = {shard: reached(shard, partial(_connected, stack, followed, shard)) for shard in followed.shards}
-    owners = owners_of({shard: fence.states(connection) for shard, (connection, fence) in begun.items()})
+    states = {shard: fence.states(connection) for shard, (connection, fence) in begun.items()}
+    owners = owners_of(states, table.owners)
     if None in owners.values() or owners.keys() != table.owners.keys():
         return None
     return {

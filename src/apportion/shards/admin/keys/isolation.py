@@ -8,30 +8,27 @@ rows where they are.
 Refuses: a key without rows, and a key if the database takes other rows for its rows than a router does.
 """
 
-import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Column, Connection, Dialect, String, Uuid, literal_column, select
+from sqlalchemy import Column, Dialect, String, Uuid
 from sqlalchemy.orm import DeclarativeBase
 
 from apportion.errors import Conflict, InvalidInput, UnknownOption
 from apportion.runtime.events import checked_observer
 from apportion.shards.admin.carrier import Carrier, MoveObserved, carried
-from apportion.shards.admin.pinned_keys import check_keys
+from apportion.shards.admin.keys.key_share import AskedShare, share_of
+from apportion.shards.admin.keys.pinned_keys import check_keys
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.book import KnownMoves
 from apportion.shards.mover.own_slots import PinnedKey
 from apportion.shards.pins.isolated_key import IsolatedKey, KeyCondition
 from apportion.shards.pins.key_kinds import fits
-from apportion.shards.place import DatabasePlace
 from apportion.shards.shard import check_few
 from apportion.shards.slots import ShardKey, SlotTable, free_slot, shard_key_bytes
-from apportion.shards.takeover.sharded_table import ShardedTable, sharded_in_order
-from apportion.shards.takeover.takeover import within
+from apportion.shards.takeover.sharded_table import ShardedTable
 
 
 async def isolate(
@@ -65,35 +62,51 @@ async def _isolated(carrier: Carrier, key: ShardKey, base: type[DeclarativeBase]
     if to is not None and to not in followed.shards:
         raise UnknownOption("shard", to, followed.shards)
     begun = _isolations(await carrier.mover.book.read())
-    made = await carrier.apply(None)
-    if not made.is_whole:
-        hint = "Run apportion shards apply URL SET, or abort those moves: apportion shards abort URL SET"
-        raise Conflict(f"moves that began before have not ended. {made.why}".rstrip(), hint)
+    await made_before(carrier)
     data = shard_key_bytes(key)
     table, _ = await carrier.mover.book.table()
     if data in table.pinned:
         return _found(table, key, to, is_new=data in begun)
     hashed = table.slot(key)
     shard = table.shard(hashed)
-    share = await asyncio.to_thread(_counted, carrier, base, key, shard, hashed)
+    asked = AskedShare(
+        shard=shard,
+        slot=hashed,
+        conditions=partial(key_conditions, key=key),
+        has=lambda each: shard_key_bytes(each) == data,
+    )
+    share = await share_of(carrier, base, asked)
     if not share.rows:
         hint = "Give a key without rows its slot: apportion shards pin URL SET KEY"
         raise InvalidInput("key to isolate", key, f"one with rows; slot {hashed} of shard {shard} has none of it", hint)
     if to in (None, shard):
-        check_few(hashed, rows=share.rows)
+        check_few(hashed, rows=share.rows, command="isolate URL SET KEY --to ID")
         carrier.mover.check()
         return await carrier.own_slots.take(key, share.conditions)
     slot = free_slot(table, (await carrier.mover.book.read()).taken)
     isolated = IsolatedKey(key=data, slot=slot, conditions=share.conditions)
     group = MoveGroup(move=f"key-{slot}", source=shard, target=f"{to}", slots=(hashed,), isolated=isolated)
     carrier.mover.check()
+    return _found(await moved_out(carrier, group, f"key {key!r}", rows=share.rows), key, to, is_new=True)
+
+
+async def made_before(carrier: Carrier) -> None:
+    """Make the moves that have begun. `Conflict` if one of them has not ended."""
+    made = await carrier.apply(None)
+    if not made.is_whole:
+        hint = "Run apportion shards apply URL SET, or abort those moves: apportion shards abort URL SET"
+        raise Conflict(f"moves that began before have not ended. {made.why}".rstrip(), hint)
+
+
+async def moved_out(carrier: Carrier, group: MoveGroup, name: str, *, rows: int) -> SlotTable:
+    """Move the rows of a group with an isolated key, and return the table after it. `Conflict` for a move not ended."""
     await carrier.mover.begin(group)
-    entry = await carrier.mover.run(group.move, carrier.token, rows=share.rows)
+    entry = await carrier.mover.run(group.move, carrier.token, rows=rows)
     table, _ = await carrier.mover.book.table()
-    if entry is not None or data not in table.pinned:
+    if entry is not None or group.isolated is None or not group.isolated.is_placed(table):
         said = carrier.mover.reasons.get(group.move) or "another process paused or aborted it"
-        raise Conflict(f"move {group.move} of key {key!r} has not ended: {said}.", "Run the same call again.")
-    return _found(table, key, to, is_new=True)
+        raise Conflict(f"move {group.move} of {name} has not ended: {said}.", "Run the same call again.")
+    return table
 
 
 def _isolations(moves: KnownMoves) -> set[bytes]:
@@ -112,67 +125,7 @@ def _found(table: SlotTable, key: ShardKey, to: str | None, *, is_new: bool) -> 
     return PinnedKey(key=key, slot=slot, shard=shard, is_new=is_new)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyShare:
-    """The conditions for the rows of a key, and the number of these rows on a shard."""
-
-    conditions: tuple[KeyCondition, ...]
-    rows: int
-
-
-def _counted(carrier: Carrier, base: type[DeclarativeBase], key: ShardKey, shard: str, slot: int) -> KeyShare:
-    """Return the conditions for the rows of a key, and count them. O(rows of the slot)."""
-    tables = sharded_in_order(base)
-    with DatabasePlace(carrier.followed.shards[shard].address()).reader() as reader:
-        conditions = key_conditions(tables, key, reader.dialect)
-        return within(reader, shard, partial(_share, tables=tables, conditions=conditions, key=key, slot=slot))
-
-
-def _share(
-    connection: Connection,
-    tables: Sequence[ShardedTable],
-    conditions: tuple[KeyCondition, ...],
-    key: ShardKey,
-    slot: int,
-) -> KeyShare:
-    isolated, count = IsolatedKey(key=shard_key_bytes(key), slot=slot, conditions=conditions), 0
-    for each in tables:
-        condition: Any = literal_column(_condition(connection, isolated, tables, each.name, slot))
-        rows = each.bare.alias("kept")
-        if each.key:
-            values = [rows.c[name] for name in each.key]
-            found = select(*values, condition).where(rows.c.slot == slot).distinct()
-            for *parts, is_found in connection.execute(found):
-                _check_told(each, tuple(parts), isolated.key, is_found=bool(is_found))
-        counted: Any = select(literal_column("count(*)")).select_from(rows).where(condition)
-        count += connection.execute(counted).scalar_one()
-    return KeyShare(conditions=conditions, rows=count)
-
-
-def _check_told(table: ShardedTable, parts: tuple[Any, ...], key: bytes, *, is_found: bool) -> None:
-    """Raise `InvalidInput` if the database takes other rows for those of the key than a router does."""
-    if (shard_key_bytes(parts if len(parts) > 1 else parts[0]) == key) != is_found:
-        hint = "Store the shard key as text, as an integer or as a UUID, each value in one form."
-        expected = "one that the database compares as a router does"
-        raise InvalidInput(f"shard key {', '.join(table.key)} of {table.name}", parts, expected, hint)
-
-
-def _condition(
-    connection: Connection, isolated: IsolatedKey, tables: Sequence[ShardedTable], name: str, slot: int
-) -> str:
-    """Return the condition of a table in the words of its database, with its colons kept from SQLAlchemy."""
-    if connection.dialect.name == "sqlite":
-        from apportion.shards.sqlite.key_rows import condition  # noqa: PLC0415 - one kind of database is there
-
-        return condition(isolated, name, slot)
-    from apportion.shards.postgres.moving_rows import key_condition  # noqa: PLC0415 - needs the driver
-
-    quote = connection.dialect.identifier_preparer
-    names = {each.name: quote.format_table(each.mapped) for each in tables}
-    return key_condition(isolated.line_of(name), slot, names)
-
-
-def key_conditions(tables: Sequence[ShardedTable], key: ShardKey, dialect: Dialect) -> tuple[KeyCondition, ...]:
+def key_conditions(tables: Sequence[ShardedTable], dialect: Dialect, key: ShardKey) -> tuple[KeyCondition, ...]:
     """Return the condition of each table for the rows of a key."""
     parts = key if isinstance(key, tuple) else (key,)
     found = []

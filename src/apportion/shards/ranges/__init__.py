@@ -1,0 +1,1 @@
+"""Ranges: sets in which each slot has the keys of a range."""
