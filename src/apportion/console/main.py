@@ -114,6 +114,7 @@ SHARD_COMMANDS = {
     "init": "Make a set of shards out of databases.",
     "isolate": "Give a key with rows a slot of its own, on a shard of your choice.",
     "labels": "Print the names of the points at which a fire drill can kill a mover.",
+    "merge": "Join two neighbouring ranges of one shard.",
     "migrate": "Bring all shards to one revision with your own Alembic.",
     "partitions": "Make the next periods of tables with a time, and drop old ones.",
     "pause": "Pause the moves that have not switched.",
@@ -126,6 +127,7 @@ SHARD_COMMANDS = {
     "repair": "Rewrite a damaged list of moving slots.",
     "reverse": "Undo the switch of reversible moves, with all later writes.",
     "route": "Print the slot and the shard of each key.",
+    "split": "Divide the range of a slot at a key, while programs write.",
     "status": "Show the shards of a set, with their slots and rows, and its moves.",
     "verify": "Compare every row of a set with its slot.",
 }
@@ -137,9 +139,11 @@ _SHARD_FILES = {
     "explain": "explain",
     "hot": "hot",
     "isolate": "isolate",
+    "merge": "ranges",
     "query": "query",
     "migrate": "migrate",
     "partitions": "partitions",
+    "split": "ranges",
     **dict.fromkeys(_SHARD_MOVES, "moves"),
 }
 _ROOMS = {

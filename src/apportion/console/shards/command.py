@@ -27,7 +27,7 @@ from apportion.console.shards.survey_report import print_checked, print_survey
 from apportion.console.shards.watch import EVERY, watch_status
 from apportion.errors import InvalidInput
 from apportion.shards import admin
-from apportion.shards.slots import DEFAULT_SLOTS
+from apportion.shards.slots import SlotRule, slots_by
 from apportion.stores.catalog import shown_url
 
 _Stride = Annotated[
@@ -45,7 +45,12 @@ def init_shards(
         list[str], Parameter(help="Id and URL of a shard, such as one=sqlite:///one.db; repeat it.", negative="")
     ],
     models: Models,
-    slots: Annotated[Whole, Parameter(help="Number of hash slots, fixed for the life of the set.")] = DEFAULT_SLOTS,
+    slots: Annotated[
+        Whole | None, Parameter(help="Number of hash slots, fixed for the life of the set. Default: 4096.")
+    ] = None,
+    by: Annotated[
+        SlotRule, Parameter(help="Slots of keys: by hash, by lists of pinned keys, or by ranges that split divides.")
+    ] = "hash",
     check: Annotated[bool, Parameter(help="Report, and make nothing.", negative="")] = False,
     revision: Annotated[
         Path | None,
@@ -61,13 +66,13 @@ def init_shards(
     refused.
     """
     shards, base = shards_of(shard), base_at(models)
-    others = replication_urls_of(replication_url, shards)
+    others, count = replication_urls_of(replication_url, shards), slots_by(by, slots)
     with Progress("reading", is_shown=not json):
-        found = asyncio.run(admin.survey(shards, base=base, slots=slots))
+        found = asyncio.run(admin.survey(shards, base=base, slots=count))
     if not json:
         print_survey(found)
     if check or revision is not None:
-        written = None if revision is None else admin.written_revision(revision, base, slots)
+        written = None if revision is None else admin.written_revision(revision, base, count)
         print_checked(name, found, written, json=json)
         return 0
     with Progress("making", "rows", is_shown=not json) as shown:
@@ -77,6 +82,7 @@ def init_shards(
             shards,
             base=base,
             slots=slots,
+            by=by,
             progress=lambda told: shown.at(told.rows),
             stride=stride,
             replication_urls=others,

@@ -12,6 +12,7 @@ from apportion.shards.admin.pace import MovePace
 from apportion.shards.migration.record import MigrationRecord
 from apportion.stores.catalog import shown_url
 
+_MOST_RANGES = 20
 _WAYS = {"one-way": "", "reversible": ", reversible", "back": ", on its way back"}
 
 
@@ -48,12 +49,27 @@ def print_status(act: str, url: str, found: SetStatus, paces: Sequence[MovePace]
         print_text(step_line(step))
     if found.migration is not None and not found.migration.is_over:
         print_migration(found.name, found.migration)
+    ranges = _ranges_of(found)
+    if ranges:
+        print()
+        print_columns(("slot", "range", "shard"), ranges[:_MOST_RANGES], words=3)
+        if len(ranges) > _MOST_RANGES:
+            print_text(f"- {len(ranges) - _MOST_RANGES} more ranges: --json shows all")
     for damage in found.damaged:
         print_text(f"- {damage} Look: apportion shards doctor URL {found.name}")
     print()
     count = len(found.shards)
-    said = f"{count} shard{'s' if count > 1 else ''}, {found.hash_slots} slots"
+    slots = f"{len(ranges)} range{'s' if len(ranges) > 1 else ''}" if ranges else f"{found.hash_slots} slots"
+    said = f"{count} shard{'s' if count > 1 else ''}, {slots}"
     print_text(f"shards {act}: {found.name} in {shown_url(url)}: {said}")
+
+
+def _ranges_of(found: SetStatus) -> list[tuple[str, str, str]]:
+    """Return slot, range and shard of each range, in the order of the keys. Empty for a set by hash."""
+    ranges = found.table.ranges
+    if ranges is None:
+        return []
+    return [(str(slot), str(ranges.bounds[slot]), found.table.shard(slot)) for slot in ranges.slots]
 
 
 def print_migration(name: str, found: MigrationRecord) -> None:
@@ -96,6 +112,7 @@ def members_of_set(found: SetStatus) -> dict[str, object]:
         "moves": [members_of_move(each) for each in found.moves],
         "damaged": list(found.damaged),
         "migration": None if found.migration is None else members_of_migration(found.migration),
+        "ranges": [{"slot": int(slot), "range": text, "shard": shard} for slot, text, shard in _ranges_of(found)],
     }
 
 
