@@ -103,7 +103,7 @@ def test_a_key_with_its_own_slot_is_in_no_range():
     [
         (("0[,m)", "1[l,)"), r"range is '1\[l,\)', expected one from m on, where 0\[,m\) ends"),
         (("0[,m)", "1[n,)"), r"range is '1\[n,\)', expected one from m on"),
-        (("0[,)", "1[m,)"), r"range is '1\[m,\)', expected one from  on, where 0\[,\) ends"),
+        (("0[,)", "1[m,)"), r"range is '1\[m,\)', expected none after 0\[,\)"),
         (("0[,m)", "1[m,t)"), "a last range without an end"),
         (("0[a,)",), "one without a start"),
         (("0[,m)", "1[m,5)", "2[5,)"), "bounds of one kind"),

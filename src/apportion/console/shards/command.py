@@ -33,6 +33,10 @@ from apportion.stores.catalog import shown_url
 _Stride = Annotated[
     bool, Parameter(help="Let sequences of PostgreSQL count by 64, one residue for each shard.", negative="")
 ]
+_Slots = Annotated[Whole | None, Parameter(help="Number of hash slots, fixed for the life of the set. Default: 4096.")]
+_By = Annotated[
+    SlotRule, Parameter(help="Slots of keys: by hash, by lists of pinned keys, or by ranges that split divides.")
+]
 _Keys = Annotated[Sequence[str], Parameter(name="KEY", help="Keys.")]
 
 
@@ -45,12 +49,8 @@ def init_shards(
         list[str], Parameter(help="Id and URL of a shard, such as one=sqlite:///one.db; repeat it.", negative="")
     ],
     models: Models,
-    slots: Annotated[
-        Whole | None, Parameter(help="Number of hash slots, fixed for the life of the set. Default: 4096.")
-    ] = None,
-    by: Annotated[
-        SlotRule, Parameter(help="Slots of keys: by hash, by lists of pinned keys, or by ranges that split divides.")
-    ] = "hash",
+    slots: _Slots = None,
+    by: _By = "hash",
     check: Annotated[bool, Parameter(help="Report, and make nothing.", negative="")] = False,
     revision: Annotated[
         Path | None,

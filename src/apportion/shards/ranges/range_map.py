@@ -179,16 +179,21 @@ def _in_order(bounds: Mapping[int, RangeBounds]) -> list[tuple[int, RangeBounds]
     due: Bound | None = None
     for number, (slot, each) in enumerate(order):
         if each.start != due or (number and due is None):
-            after = (
-                f"one from {_text(due)} on, where {_named(order[number - 1])} ends" if number else "one without a start"
-            )
-            raise BadRange("range", f"{slot}{each}", after, _HINT)
+            raise BadRange("range", f"{slot}{each}", _due(order[number - 1] if number else None), _HINT)
         if each.start is not None and each.end is not None and not _is_before(each.start, each.end):
             raise BadRange("range", f"{slot}{each}", "a start before its end", _HINT)
         due = each.end
     if due is not None or not order:
         raise BadRange("range", _named(order[-1]) if order else None, "a last range without an end", _HINT)
     return order
+
+
+def _due(before: tuple[int, RangeBounds] | None) -> str:
+    """Return the words for the range that follows another one."""
+    if before is None:
+        return "one without a start"
+    end = before[1].end
+    return f"none after {_named(before)}" if end is None else f"one from {_text(end)} on, where {_named(before)} ends"
 
 
 def _named(found: tuple[int, RangeBounds]) -> str:
