@@ -33,6 +33,9 @@ from apportion.stores.catalog import shown_url
 _Stride = Annotated[
     bool, Parameter(help="Let sequences of PostgreSQL count by 64, one residue for each shard.", negative="")
 ]
+_Shards = Annotated[
+    list[str], Parameter(help="Id and URL of a shard, such as one=sqlite:///one.db; repeat it.", negative="")
+]
 _Slots = Annotated[Whole | None, Parameter(help="Number of hash slots, fixed for the life of the set. Default: 4096.")]
 _By = Annotated[
     SlotRule, Parameter(help="Slots of keys: by hash, by lists of pinned keys, or by ranges that split divides.")
@@ -45,9 +48,7 @@ def init_shards(
     name: SetName,
     /,
     *,
-    shard: Annotated[
-        list[str], Parameter(help="Id and URL of a shard, such as one=sqlite:///one.db; repeat it.", negative="")
-    ],
+    shard: _Shards,
     models: Models,
     slots: _Slots = None,
     by: _By = "hash",
