@@ -12,7 +12,7 @@ import apportion
 from apportion.errors import ApportionError, Conflict, InvalidInput, StaleRoute, UnknownOption
 from apportion.shards import shard as shard_module
 from apportion.shards.admin import carrier as carrier_module
-from apportion.shards.admin.isolation import key_conditions
+from apportion.shards.admin.keys.isolation import key_conditions
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.rescue import sites_of
 from apportion.shards.pins.isolated_key import IsolatedKey

@@ -9,7 +9,6 @@ Refuses: a key without rows, and a key if the database takes other rows for its 
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -72,7 +71,7 @@ async def _isolated(carrier: Carrier, key: ShardKey, base: type[DeclarativeBase]
     asked = AskedShare(
         shard=shard,
         slot=hashed,
-        conditions=partial(key_conditions, key=key),
+        conditions=lambda tables, dialect: key_conditions(tables, key, dialect),
         has=lambda each: shard_key_bytes(each) == data,
     )
     share = await share_of(carrier, base, asked)
@@ -125,7 +124,7 @@ def _found(table: SlotTable, key: ShardKey, to: str | None, *, is_new: bool) -> 
     return PinnedKey(key=key, slot=slot, shard=shard, is_new=is_new)
 
 
-def key_conditions(tables: Sequence[ShardedTable], dialect: Dialect, key: ShardKey) -> tuple[KeyCondition, ...]:
+def key_conditions(tables: Sequence[ShardedTable], key: ShardKey, dialect: Dialect) -> tuple[KeyCondition, ...]:
     """Return the condition of each table for the rows of a key."""
     parts = key if isinstance(key, tuple) else (key,)
     found = []
