@@ -26,12 +26,14 @@ from tests.shards.ranges.sample import (
 )
 from tests.shards.sample import SET
 from tests.shards.server import OWNER, as_role
-from tests.shards.test_isolation import SOAK, TO_THE_SWITCH, left
+from tests.shards.test_isolation import TO_THE_SWITCH, left
 from tests.shards.test_own_slots import moving
 
 NAMES = ("a", "k", "m", "mé", "t", "é")
 MOVED = [each for each in NAMES if each >= "m"]
 POINTS = [*TO_THE_SWITCH, "switch.before", "switch.after", "settle.after", "uncapture.after", "clean-batch.before"]
+SOAK = ((), *[pytest.mark.soak] * 4)
+"""One point in five is tried in each run, all of them in the long search."""
 
 
 class Died(Exception):
