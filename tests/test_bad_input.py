@@ -314,7 +314,7 @@ def test_the_tree_of_errors_says_whose_fault_it_is():
     outdated = {errors.Outdated, errors.StaleEpoch, errors.LeaseLost, errors.Compacted}
     outdated |= {errors.StaleRoute, errors.Fenced, errors.NotOwner, errors.ClaimLost}
     lost = {errors.Conflict, errors.DuplicateMember, errors.Unavailable, errors.StoreUnavailable}
-    lost |= {errors.OutcomeUnknown, errors.TimedOut, errors.KeyedTasksOpen}
+    lost |= {errors.OutcomeUnknown, errors.TimedOut, errors.QuorumNotReached, errors.KeyedTasksOpen}
     assert outdated | lost == retryable
     assert issubclass(errors.StoreWentBack, errors.Unsafe)
     assert "broken invariant: x" in str(errors.InvariantBroken("x"))
