@@ -6,10 +6,12 @@ after each.
 
 import asyncio
 import random
+import sqlite3
 import time
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, pairwise
@@ -48,6 +50,13 @@ class Place(shards.Sharded, Base):
     id: Mapped[UUID] = mapped_column(primary_key=True)
     country: Mapped[str]
     visits: Mapped[int] = mapped_column(default=0)
+
+
+def use_wal(url: str) -> None:
+    """Let a file of SQLite have a write-ahead log. Other databases stay as they are."""
+    if url.startswith("sqlite:///"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            connection.execute("PRAGMA journal_mode = wal")
 
 
 def keys_of(table: SlotTable, slots: int = SLOTS) -> dict[int, str]:

@@ -83,6 +83,8 @@ class _Set:
         self.config.write_text(f"[alembic]\nscript_location = {folder}\n")
         (folder / "env.py").write_text(_ENVIRONMENT)
         self.revise("0001", None, "pass")
+        for shard in self.ids:
+            self._stamp(shard)
         self.revise("0002", "0001", _FAILS + _ADDS if fails else _ADDS)
 
     def revise(self, revision: str, down: str | None, body: str) -> None:
@@ -90,13 +92,19 @@ class _Set:
         text = _REVISION.format(revision=revision, down=down, body=body)
         (self.folder / "versions" / f"{revision}.py").write_text(text)
 
-    def migrate(self, to: str = "head") -> SetMigration:
+    def migrate(self) -> SetMigration:
         """Migrate one shard after another."""
-        return asyncio.run(admin.migrate(self.url, "world", config=self.config, to=to, parallel=1))
+        return asyncio.run(admin.migrate(self.url, "world", config=self.config, parallel=1))
 
     def revisions(self) -> dict[str, str]:
         """Return the revision of each database."""
         return {shard: self._revision(shard) for shard in self.ids}
+
+    def _stamp(self, shard: str) -> None:
+        """Note the first revision in a database, as `alembic stamp` does."""
+        with closing(sqlite3.connect(self.folder / f"{shard}.db", isolation_level=None)) as connection:
+            connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+            connection.execute("INSERT INTO alembic_version VALUES ('0001')")
 
     def _revision(self, shard: str) -> str:
         with closing(sqlite3.connect(self.folder / f"{shard}.db")) as connection:
@@ -112,7 +120,6 @@ def rows() -> list[Row]:
 def _failed(folder: Path) -> list[Row]:
     """Let the seventh shard fail, then mend the revision and migrate again."""
     made = _Set(folder, fails=True)
-    made.migrate("0001")
     found = made.migrate()
     states, revisions = Counter(each.state for each in found.shards), made.revisions()
     done = sum(each.state == "done" and revisions[each.id] == "0002" for each in found.shards)
@@ -136,7 +143,6 @@ def _killed(folder: Path) -> Row:
     rng, whole = Random(SEED), 0
     for number in range(KILLS):
         made = _Set(folder / f"killed-{number}", fails=False)
-        made.migrate("0001")
         event = rng.randrange(1, 2 * SHARDS)
         words = [sys.executable, "-m", "bench.figures.shards_migrate", made.url, str(made.config), str(event)]
         code = subprocess.run(words, check=False, timeout=300).returncode

@@ -6,8 +6,6 @@ stands the gap between two successes of one process, which has the waits of othe
 """
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
@@ -29,9 +27,8 @@ def rows() -> list[Row]:
         paths = {shard: Path(folder) / f"{shard}.db" for shard in ("one", "two")}
         urls = {shard: f"sqlite:///{path}" for shard, path in paths.items()}
         asyncio.run(admin.init(control, "world", urls, base=switches.Base))
-        for path in paths.values():
-            with closing(sqlite3.connect(path)) as connection:
-                connection.execute("PRAGMA journal_mode = wal")
+        for url in urls.values():
+            switches.use_wal(url)
         found = switches.measured(control, partial(SqliteSites, "world", paths))
     pauses, gaps = found.pauses(), found.gaps()
     late, gap = (quantiles(each, n=100)[-1] * 1e3 for each in (pauses, gaps))

@@ -1,5 +1,6 @@
 """Scatter: statements over all shards have the rows that one database with all rows would give, or are refused."""
 
+import os
 from dataclasses import replace
 from statistics import fmean
 
@@ -13,7 +14,8 @@ from tests.shards.scatter.statements import Base
 from tests.shards.server import OWNER, as_role
 
 pytestmark = pytest.mark.slow
-STATEMENTS = 500
+STATEMENTS, FIRST = int(os.environ.get("SCATTER_STATEMENTS", "500")), int(os.environ.get("SCATTER_FIRST", "0"))
+"""The statements of each test, and the first seed. For a long run: `SCATTER_STATEMENTS=5000 pytest` with this file."""
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +35,16 @@ def oracle(kind, places, tmp_path_factory):
     engine.dispose()
 
 
-def test_random_statements_have_the_rows_of_one_database(kind, places, oracle):
-    counts = compared(places, oracle, kind, range(STATEMENTS))
+def test_random_statements_have_the_rows_of_one_database(kind, places, oracle, record_property):
+    counts = compared(places, oracle, kind, range(FIRST, FIRST + STATEMENTS))
+    record_property("counts", f"{counts}")
     assert counts["answered"] >= 0.6 * STATEMENTS
 
 
-def test_random_statements_have_the_rows_of_one_database_while_slots_move(kind, places, oracle):
+def test_random_statements_have_the_rows_of_one_database_while_slots_move(kind, places, oracle, record_property):
     with moving(places) as done:
-        compared(places, oracle, kind, range(STATEMENTS, 2 * STATEMENTS))
+        counts = compared(places, oracle, kind, range(FIRST + STATEMENTS, FIRST + 2 * STATEMENTS))
+    record_property("counts", f"{counts} during {len(done)} moves")
     assert len(done) >= 3
 
 
@@ -92,4 +96,4 @@ PLANTS = {
 def test_random_statements_find_a_planted_bug(kind, places, oracle, monkeypatch, plant):
     plant(monkeypatch)
     with moving(places), pytest.raises(Differs):
-        compared(places, oracle, kind, range(STATEMENTS), clause=PLANTS[plant])
+        compared(places, oracle, kind, range(500), clause=PLANTS[plant])
