@@ -108,7 +108,7 @@ def _rows(kind: str, url: str, first: int) -> list[Row]:
     name = f"drop of a month with {ROWS} rows on {kind}, {WRITERS} writers"
     seconds = sum(last - first for first, last in found.spans) / MONTHS
     return [
-        _row(f"{name}: failed writes", len(failed), f"of {len(during)} writes ({', '.join({*failed})})", FAILED),
+        _row(f"{name}: failed writes", len(failed), " ".join([f"of {len(during)} writes", *sorted({*failed})]), FAILED),
         _row(f"{name}: longest write", max(during), f"ms (before the drops {max(before):.0f})", LONGEST),
         _row(f"{name}: archives read back equal", found.equal, f"archives ({seconds:.1f} s for each drop)", WHOLE),
     ]
