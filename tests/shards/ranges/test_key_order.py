@@ -8,7 +8,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from apportion.errors import InvalidInput
 from apportion.shards import Sharded, admin
-from apportion.shards.ranges.key_order import check_at, check_encoding, check_ordered
+from apportion.shards.admin.keys.key_order import check_at, check_encoding, check_ordered
 from tests.shards.ranges.sample import Base, Numbers
 from tests.shards.sample import Base as WithTwoColumns
 

@@ -11,7 +11,7 @@ from apportion.console.print.output import print_columns, print_json
 from apportion.console.shards.move_bar import MoveBar
 from apportion.console.shards.options import Models, SetName, base_at, key_in
 from apportion.shards import admin
-from apportion.shards.ranges.key_order import check_ordered
+from apportion.shards.admin.keys.key_order import check_ordered
 from apportion.shards.ranges.range_map import RangeBounds, check_bound
 
 _Slot = Annotated[Whole, Parameter(name="SLOT", help="Number of a slot.")]

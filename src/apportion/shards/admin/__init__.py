@@ -22,6 +22,7 @@ from apportion.shards.admin.doctor import doctor as diagnosed
 from apportion.shards.admin.ends import SOAK, abort, clean, pause, reverse
 from apportion.shards.admin.failover import FailOver, accept_failover
 from apportion.shards.admin.keys.isolation import isolate
+from apportion.shards.admin.keys.key_order import check_ordered
 from apportion.shards.admin.keys.merge import merge
 from apportion.shards.admin.keys.pinned_keys import check_keys, pinned
 from apportion.shards.admin.keys.split import split
@@ -42,7 +43,6 @@ from apportion.shards.models import check_models
 from apportion.shards.mover import MoveEvent
 from apportion.shards.mover.own_slots import PinnedKey, RangeSlot
 from apportion.shards.periods.records import TimePartition
-from apportion.shards.ranges.key_order import check_ordered
 from apportion.shards.records import records_of
 from apportion.shards.slots import DEFAULT_SLOTS, ShardKey, SlotRule, slots_by
 from apportion.shards.takeover.obstacles import Obstacle

@@ -19,13 +19,13 @@ from apportion.errors import BadRange, UnknownOption
 from apportion.runtime.events import checked_observer
 from apportion.shards.admin.carrier import Carrier, MoveObserved, carried
 from apportion.shards.admin.keys.isolation import made_before, moved_out
+from apportion.shards.admin.keys.key_order import check_at, check_encoding
 from apportion.shards.admin.keys.key_share import AskedShare, share_of
 from apportion.shards.models import check_models
 from apportion.shards.move_group import MoveGroup
 from apportion.shards.mover.own_slots import RangeSlot
 from apportion.shards.pins.isolated_key import IsolatedKey, KeyCondition
 from apportion.shards.place import DatabasePlace
-from apportion.shards.ranges.key_order import check_at, check_encoding
 from apportion.shards.ranges.range_map import Bound
 from apportion.shards.shard import check_few
 from apportion.shards.slots import ShardKey, SlotTable, checked_ranges, free_slot, shard_key_bytes
