@@ -51,7 +51,7 @@ from apportion.model.assignment import PreferenceLists
 from apportion.model.epoch import FencingToken
 from apportion.shards import admin as shards_admin
 from apportion.shards import replicas
-from apportion.shards.admin import Finding, MovesMade, PinnedKey, SetSurvey
+from apportion.shards.admin import Finding, MovesMade, PinnedKey, RangeSlot, SetSurvey
 from apportion.shards.round.session import RoundSession
 from apportion.sim import Sink, World
 from apportion.sync import admin as sync_admin
@@ -437,6 +437,8 @@ async def operators_of_shards(url: str, base: type[DeclarativeBase]) -> None:
     assert_type(await shards_admin.doctor(url, "world", base=base, is_whole=True), tuple[Finding, ...])
     pinned = await shards_admin.pin(url, "world", ["acme", 7, UUID(int=1), ("FR", 2000)], base=base)
     assert_type(pinned, tuple[PinnedKey, ...])
+    assert_type(await shards_admin.split(url, "world", 0, "m", base=base, to="two"), RangeSlot)
+    assert_type(await shards_admin.merge(url, "world", 0, 1), RangeSlot)
     assert_type(await shards_admin.apply(url, "world", await shards_admin.plan(url, "world", to="two")), MovesMade)
     assert_type(await shards_admin.pause(url, "world"), int)
     migrated = await shards_admin.migrate(url, "world", config="alembic.ini", to="head", canary="two", parallel=2)
