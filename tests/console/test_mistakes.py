@@ -33,7 +33,7 @@ route --nodes a,b --partitions 5 k | --partitions is an option of assign, group 
 route --nodes a,b --lease-ttl 5s k | --lease-ttl is an option of group run.
 compare --nodes a,b --add 1 | --add is an option of plan, group plan.
 evaluate --nodes a,b | --nodes is an option of assign, compare
-undo --to 9 | --to is an option of plan, group plan.
+undo --to 9 | --to is an option of plan, group plan,
 hotkeys --nodes a,b | --nodes is an option of
 demo --workers 3 | '--workers' See apportion demo --help.
 doctor --stor | '--stor' Did you mean '--store'?

@@ -172,6 +172,17 @@ def test_the_database_of_another_shard_is_refused_under_another_name_of_its_host
     assert ["one"] == [each.id for each in asyncio.run(admin.status(made.url, SET)).shards]
 
 
+@pytest.mark.live
+def test_a_server_that_takes_no_writes_as_a_standby_does_is_refused(make_set, monkeypatch):
+    made = make_set("postgresql", shards=("one",))
+    as_role(monkeypatch, OWNER)
+    url = made.place("idle")
+    made.sql("idle", f"ALTER DATABASE {made.name('idle')} SET default_transaction_read_only = on")
+    with pytest.raises(InvalidInput, match=r"^server of shard two is 'one that takes no writes', expected the primary"):
+        asyncio.run(admin.add(made.url, SET, {"two": url}, base=Base))
+    assert ["one"] == [each.id for each in asyncio.run(admin.status(made.url, SET)).shards]
+
+
 def test_keys_that_two_shards_would_give_out_are_refused(tmp_path):
     files = Files(tmp_path, shards=("one",))
     for act in (

@@ -122,6 +122,9 @@ def test_moves_that_rest_go_on_with_the_next_call_and_no_other_begins(files):
     assert move.state not in ("switched", "complete")
     with pytest.raises(PlanRefused, match="earlier moves"):
         act("plan", files, slots=range(64), to="two")
+    rests = act("rebalance", files, if_skewed=0)
+    assert (False, "pause") == (rests.is_whole, act("status", files).moves[0].wish)
+    assert plan.moves[0].move in rests.why
     assert [plan.moves[0].move] == list(act("apply", files).moves)
     assert 64 == shards(files)["two"][0]
 

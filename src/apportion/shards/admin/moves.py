@@ -11,7 +11,7 @@ from apportion.shards.admin.carrier import Carrier, MoveObserved, carried
 from apportion.shards.admin.channels import PairChannel, plan_channels
 from apportion.shards.admin.departure import check_drain, check_drained
 from apportion.shards.admin.lanes import MovesMade
-from apportion.shards.admin.planner import check_skew, from_facts, measure_of, plan_even, plan_skewed
+from apportion.shards.admin.planner import check_skew, from_facts, measure_of, paused_moves, plan_even, plan_skewed
 from apportion.shards.channel import ChannelKind
 from apportion.shards.mover.limits import LIMITS
 from apportion.shards.plan import Measure, SetFacts, ShardPlan, plan_slots
@@ -77,10 +77,14 @@ async def rebalance(
 
     Programs may call it at regular times. The shards are uneven if the coefficient of variation (CV) of their amounts,
     each divided by its share, is above `if_skewed`. Moves that another call has begun are brought to their ends in any
-    case. The other arguments and the errors are those of `plan` and `apply`.
+    case. Nothing is done while a move rests since a `pause`: only `apply` goes on with it. The other arguments and the
+    errors are those of `plan` and `apply`.
     """
     measure = measure_of(by, tolerance)
     check_skew(if_skewed)
+    if paused := await io_thread().hop(paused_moves(url, name)):
+        why = f"since a pause, these moves rest: {', '.join(paused)}. Go on: apportion shards apply URL {name}"
+        return MovesMade(moves=(), is_whole=False, why=why)
     made = await apply(url, name, observer=observer)
     if not made.is_whole:
         return made

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from apportion.errors import InvalidInput, UnknownOption
-from apportion.shards.admin.facts import ended_migration, set_facts, set_revisions
+from apportion.shards.admin.facts import ended_migration, moves_of, set_facts, set_revisions
 from apportion.shards.admin.places import open_sites
 from apportion.shards.migration.revision import check_revisions
 from apportion.shards.plan import MEASURES, Measure, SetFacts, ShardPlan, plan_sizes, plan_weights
@@ -30,6 +30,16 @@ async def from_facts(url: str, name: str, made: Callable[[SetFacts], Result]) ->
     finally:
         await set_left(followed)
     return made(facts)
+
+
+async def paused_moves(url: str, name: str) -> tuple[str, ...]:
+    """Return the names of the moves that rest since a pause, sorted."""
+    followed = await set_followed(url, SetKeys(name), _WITHIN_SECONDS)
+    try:
+        kept = (await moves_of(followed)).kept
+    finally:
+        await set_left(followed)
+    return tuple(sorted(move for move, each in kept.items() if each.entry.wish == "pause"))
 
 
 def measure_of(by: str, tolerance: float) -> Measure:

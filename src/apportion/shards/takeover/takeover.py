@@ -31,6 +31,7 @@ from apportion.shards.takeover.sharded_table import ShardedTable, sharded_in_ord
 Result = TypeVar("Result")
 
 _BEGIN: Place | None = None
+_READ_ONLY = "25006"
 
 
 @brief
@@ -153,10 +154,13 @@ def within(engine: Engine, shard: str, act: Callable[[Connection], Result]) -> R
 
 
 def reached(shard: str, act: Callable[[], Result]) -> Result:
-    """Do an act on a database. `StoreUnavailable` if the database cannot do it now."""
+    """Do an act on a database. `StoreUnavailable` if the database cannot do it now. `InvalidInput` for a standby."""
     try:
         return act()
     except DatabaseError as error:
+        if getattr(error.orig, "sqlstate", None) == _READ_ONLY:
+            hint = "Name the URL of the primary. If it is the primary, look at default_transaction_read_only."
+            raise InvalidInput(f"server of shard {shard}", "one that takes no writes", "the primary", hint) from error
         if type(error) not in (DatabaseError, OperationalError):
             raise  # an error of a statement, which no wait can mend
         if step := next_step(f"{error.orig}"):

@@ -17,6 +17,7 @@ from apportion.shards.router import FollowedSet
 PartitionStep: TypeAlias = Literal["made", "detached", "archived", "dropped"]
 
 
+@brief
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionEvent:
     """A step of a run: the shard, its table, and the partition. `rows` counts archived rows, or deleted ones."""
