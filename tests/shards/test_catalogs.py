@@ -112,7 +112,7 @@ class Commands:
 
 
 def test_each_stop_point_of_a_move_is_in_a_course():
-    of_pins = {"publish", "raise", "own", "unlist", "take-back"}
+    of_pins = {"publish", "raise", "own", "unlist", "take-back", "join"}
     assert {*STEPS} - of_pins == {label.partition(".")[0] for labels in COURSES.values() for label in labels}
 
 

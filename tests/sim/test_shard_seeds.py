@@ -13,8 +13,8 @@ SHARDS = ("--scenario", "shards")
 SEEDS, REPEATED, MORE_SEEDS = 1_000, 10, 6_000  # `make soak` plays more
 
 # The operator lists moves; an attempt that is fenced was verified before; few retreats come after an announcement, and
-# few aborts on a way back.
-_RARE = ("list", "tail", "withdraw", "clean-back")
+# few aborts on a way back. Sets of seeds are by hash, so nothing is joined.
+_RARE = ("list", "tail", "withdraw", "clean-back", "join")
 
 # Each must happen so often in a thousand seeds, or the scenario says too little.
 OFTEN = {
